@@ -1,0 +1,42 @@
+# Two commands need nothing but Python 3.11 or newer: `make demo` and `make test`.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/filrouge demo
+
+test: $(VENV)/.test
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/.lint
+	@$(BIN)/ruff check .
+	@$(BIN)/pyright
+
+bench: $(VENV)/.installed
+	@$(BIN)/python bench/hook.py --out bench/results/hook.json
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/.installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Filrouge needs Python 3.11 or newer."; exit 1; }
+	@echo "Installing Filrouge into $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade "pip>=25.1"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	@echo "Installing the test tools ..."
+	@$(PIP) install --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.test
+	@echo "Installing the linters ..."
+	@$(PIP) install --group lint
+	@touch $@

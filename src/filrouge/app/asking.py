@@ -1,0 +1,190 @@
+"""Asking: search, recall, and the block that goes in front of a prompt.
+
+Search is explicit and sees every project, labelled. Injection is automatic and sees the current project and
+the user's own facts, nothing else. Whatever fails on the way (a dead embedder, an index still loading) is
+named in a notice, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from filrouge.app.parts import Parts
+from filrouge.clock import monotonic, new_id
+from filrouge.config import Settings
+from filrouge.index.lexical import any_of
+from filrouge.inject.context import SHORTEST_PROMPT, Block, Manner, at_start, before_prompt
+from filrouge.model.event import Event
+from filrouge.model.memory import Memory
+from filrouge.model.recall import Ranking, Recall
+from filrouge.model.scope import LOCAL_USER
+from filrouge.model.turn import Turn
+from filrouge.model.when import Language
+from filrouge.ports import Tx
+from filrouge.recall.pipeline import Candidate, Term, rank
+from filrouge.store.recalls import Recalls
+from filrouge.store.turns import turn_from_row
+from filrouge.understand.language import vote
+
+POOL = 50
+LONGEST_QUERY = 2000
+Mode = Literal["text", "semantic", "hybrid"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is asked, and where it may look.
+
+    Attributes:
+        project: the project to stay in; None with `everywhere` false means "outside every project".
+        everywhere: look into all projects.
+    """
+
+    text: str
+    project: str | None = None
+    everywhere: bool = False
+    mode: Mode = "hybrid"
+    limit: int = 10
+
+
+def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
+    """Rank the live memories for a question."""
+    terms, match = _terms(parts, question)
+    vector, notices = parts.question_vector(question.text) if question.mode != "text" else (None, ())
+    store = parts.memories(tx)
+    place = {"project": question.project, "user": LOCAL_USER, "everywhere": question.everywhere}
+    lexical = dict[str, float]()
+    items = dict[str, Memory]()
+    if match and question.mode != "semantic":
+        for memory, bm25 in store.matching(match, **place, limit=POOL):
+            lexical[memory.id], items[memory.id] = bm25, memory
+    cosines = dict[str, float]()
+    if vector is not None:
+        groups = None if question.everywhere else frozenset({question.project or "", f"user:{LOCAL_USER}"})
+        cosines = {one.owner_id: one.cosine for one in parts.memory_index.nearest(vector, POOL, groups)}
+        items |= {id_: m for id_, m in store.some([i for i in cosines if i not in items]).items() if m.state == "live"}
+    scope = {"project_id": question.project, "user_id": LOCAL_USER, "everywhere": question.everywhere}
+    size = tx.one("memories.size", scope)
+    measured = [
+        Term(forms=forms, frequency=_frequency(tx, forms, scope)) for forms in terms[:POOL]
+    ]
+    candidates = _candidates(parts, items, lexical, cosines)
+    return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
+
+
+def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
+    """Rank the verbatim turns for a question."""
+    terms, match = _terms(parts, question)
+    lexical = dict[str, float]()
+    items = dict[str, Turn]()
+    if match and question.mode != "semantic":
+        place = {"match": match, "project_id": question.project, "everywhere": question.everywhere, "limit": POOL}
+        for row in tx.all("turns.matching", place):
+            turn = turn_from_row(row)
+            lexical[turn.id], items[turn.id] = float(row["bm25"]), turn
+    cosines = dict[str, float]()
+    notices: tuple[str, ...] = ()
+    if question.mode != "text":
+        vector, notices = parts.question_vector(question.text)
+        if vector is not None:
+            groups = None if question.everywhere else frozenset({question.project or ""})
+            cosines = {one.owner_id: one.cosine for one in parts.turn_index.nearest(vector, POOL, groups)}
+            items |= {turn.id: turn for turn in parts.turns(tx).get([i for i in cosines if i not in items])}
+    size = tx.one("turns.count")
+    measured = [Term(forms=forms, frequency=0) for forms in terms]
+    candidates = _candidates(parts, items, lexical, cosines)
+    return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
+
+
+def context(parts: Parts, event: Event, project: str) -> str:
+    """The block that belongs in front of the model at this event; logged unless retrieval is off."""
+    started = monotonic()
+    settings = parts.readers.here(lambda tx: parts.settings(tx, event.cwd))
+    if not settings.auto_retrieve_enabled:
+        return ""
+    prompt = str(event.data.get("text") or "")
+    block, notices = parts.readers.here(lambda tx: _block(parts, tx, event, project, prompt, settings))
+    elapsed = (monotonic() - started) * 1000
+    if event.kind == "prompt" or block.text:
+        now = parts.clock.now()
+        row = Recall(
+            id=new_id(now),
+            at=now,
+            channel=event.host,
+            session=event.session,
+            project=project or None,
+            preview=(prompt or f"[{event.kind}]")[:100],
+            memories_injected=block.injected,
+            tokens_added=block.tokens,
+            items=block.items,
+            notices=notices,
+            nonce=block.nonce,
+            latency_ms=round(elapsed, 3),
+        )
+        parts.writer.submit(lambda tx: Recalls(tx).add(row))
+    return block.text
+
+
+def _block(
+    parts: Parts, tx: Tx, event: Event, project: str, prompt: str, settings: Settings
+) -> tuple[Block, tuple[str, ...]]:
+    manner = Manner(
+        language=_language(parts, tx, event, prompt, settings), budget=settings.budget, now=parts.clock.now()
+    )
+    if event.kind == "session_start":
+        store = parts.memories(tx)
+        rules = store.rules(project=project or None, user=LOCAL_USER)
+        known = store.within(project=project or None, user=LOCAL_USER)
+        return at_start(rules, known, manner), ()
+    if len(prompt.strip()) < SHORTEST_PROMPT:
+        return Block(text="", nonce="", items=()), ()
+    ranking = recall(parts, tx, Question(text=prompt[:LONGEST_QUERY], project=project or None))
+    block = before_prompt(
+        ranking,
+        manner,
+        min_relevance=settings.auto_retrieve_min_score,
+        most=settings.auto_retrieve_max_results,
+    )
+    return block, ranking.notices
+
+
+def _language(parts: Parts, tx: Tx, event: Event, prompt: str, settings: Settings) -> Language:
+    if settings.language != "auto":
+        return settings.language
+    said = parts.turns(tx).last_user_texts(event.host, event.session)
+    return vote([prompt, *said] if prompt else said, "en")
+
+
+def _terms(parts: Parts, question: Question) -> tuple[tuple[tuple[str, ...], ...], str]:
+    terms = parts.analyser.terms(question.text[:LONGEST_QUERY])
+    return terms, any_of(terms)
+
+
+def _frequency(tx: Tx, forms: tuple[str, ...], scope: Mapping[str, object]) -> int:
+    found = tx.one("memories.frequency", {**scope, "match": any_of([forms])})
+    return int(found["n"]) if found else 0
+
+
+def _candidates(
+    parts: Parts,
+    items: Mapping[str, Memory] | Mapping[str, Turn],
+    lexical: Mapping[str, float],
+    cosines: Mapping[str, float],
+) -> list[Candidate]:
+    space = parts.embedder.space
+    return [
+        Candidate(
+            item=item,
+            tokens=frozenset(parts.analyser.tokens(_indexed(item)).split()),
+            bm25=lexical.get(id_),
+            cosine=cosines.get(id_),
+            similarity=space.calibrated(cosines[id_]) if id_ in cosines else None,
+        )
+        for id_, item in items.items()
+    ]
+
+
+def _indexed(item: Memory | Turn) -> str:
+    return f"{item.text} {item.subject}" if isinstance(item, Memory) else item.text

@@ -1,0 +1,88 @@
+"""Backlog: what was left for the daemon while it was away.
+
+Hooks that found no daemon wrote to the spool. Files are taken oldest first, and a file is removed only after
+its events are on disk in the database; read twice, they are recognised. Memories that were stored while the
+embedder was down get their vectors now.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from threading import Event as Flag
+from threading import Thread
+
+from filrouge.app.observe import observe
+from filrouge.app.parts import Parts
+from filrouge.capture import inbox
+from filrouge.errors import StoreError
+from filrouge.home import SPOOL, inside
+from filrouge.model.event import Event, event_from_json
+from filrouge.store.jobs import Jobs
+from filrouge.store.vectors import StoredVectors
+
+_LOG = logging.getLogger(__name__)
+_LOOK_SECONDS = 1.0
+_MISSING_PER_START = 10_000
+
+
+def drain_spool(parts: Parts) -> int:
+    """Take in every waiting spool file; returns how many events were new."""
+    accepted = 0
+    for path in inbox.waiting(inside(parts.home, SPOOL)):
+        try:
+            spooled = inbox.read(path)
+        except OSError as error:
+            _LOG.warning("spool file %s cannot be read: %s", os.path.basename(path), error)
+            continue
+        if spooled.torn or spooled.bad:
+            _LOG.warning("spool file %s: last record torn or %d bad", os.path.basename(path), spooled.bad)
+        events = [event for raw in spooled.events if (event := _event(raw)) is not None]
+        if events:
+            accepted += observe(parts, events).result().accepted
+        inbox.remove(path)
+    return accepted
+
+
+class SpoolWatch:
+    """Looks for spool files once a second: a hook that gave up on a busy daemon leaves one behind."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._stopping = Flag()
+        self._thread = Thread(target=self._watch, name="filrouge-spool", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(_LOOK_SECONDS):
+            try:
+                drain_spool(self._parts)
+            except (StoreError, OSError):
+                _LOG.exception("the spool could not be drained; its files are kept")
+
+
+def queue_missing_vectors(parts: Parts) -> None:
+    """Queue the embedding of live memories that have no vector in the present space."""
+    space, now = parts.embedder.space.id, parts.clock.now()
+    ids = parts.readers.here(lambda tx: StoredVectors(tx).missing(space, _MISSING_PER_START))
+    for id_ in ids:
+        parts.writer.run(
+            lambda tx, id_=id_: Jobs(tx).enqueue("index_memory", {"memory": id_}, dedupe=f"index_memory:{id_}", at=now)
+        )
+
+
+def _event(raw: dict[str, object]) -> Event | None:
+    try:
+        return event_from_json(raw)
+    except ValueError as error:
+        _LOG.warning("a spooled event was dropped: %s", error)
+        return None

@@ -1,0 +1,26 @@
+"""What follows from a new turn, from wherever it came: analysis of the user's words, vectors for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from filrouge.app.parts import Parts
+from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.ports import Tx
+from filrouge.store.jobs import Jobs
+
+
+def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
+    """Queue what follows from new turns."""
+    now, jobs = parts.clock.now(), Jobs(tx)
+    for turn in turns:
+        if to_be_analysed(turn):
+            work = {"turn": turn.id} | ({"event": turn.event_id} if turn.event_id else {})
+            jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
+        if turn.role != "tool":
+            jobs.enqueue("index_turn", {"turn": turn.id}, dedupe=f"index_turn:{turn.id}", at=now)
+
+
+def to_be_analysed(turn: Turn) -> bool:
+    """Only the user's own words become memories, and only where they say something."""
+    return turn.role == "user" and turn.trust >= TRUST_PROMPT and not turn.skipped

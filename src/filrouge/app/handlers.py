@@ -1,0 +1,112 @@
+"""Job names and what they do.
+
+    read_turns   an event → its turns, and the jobs that follow from them
+    reconcile    a host's transcript → the turns that no hook reported
+    analyse      a user's turn → memories
+    index_turn   a turn → vectors
+    index_memory a memory that was stored while the embedder was down → vectors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from filrouge.app import understanding
+from filrouge.app.follow import follow, to_be_analysed
+from filrouge.app.mirror import write_brief
+from filrouge.app.parts import Parts
+from filrouge.app.reconcile import reconcile
+from filrouge.app.worker import Handler, Outcome
+from filrouge.capture.intake import turns_of
+from filrouge.embed.windows import windows
+from filrouge.errors import EmbedderUnavailable, NotFound
+from filrouge.ports import Tx
+from filrouge.store.events import Events
+from filrouge.store.vectors import StoredVectors
+
+#: A turn is embedded in at most this many windows; the full text is always found by its words.
+MOST_WINDOWS = 8
+
+
+def read_turns(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """Turn an event into turns."""
+    found = parts.readers.here(lambda tx: Events(tx).get(payload["event"]))
+    if found is None:
+        raise NotFound(f"Event {payload['event']} is gone.")
+    event, project = found
+    turns = turns_of(event, project)
+
+    def write(tx: Tx) -> None:
+        added = [turn for turn in turns if parts.turns(tx).add(turn)]
+        follow(parts, tx, added)
+        if not turns:
+            Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
+        elif not added:
+            Events(tx).settle(event.id, "skipped", "its turns were stored before")
+        elif not any(to_be_analysed(turn) for turn in added):
+            Events(tx).settle(event.id, "done")
+
+    return Outcome(write=write)
+
+
+def analyse(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """Turn a user's turn into memories."""
+    turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"]]))
+    if not turns:
+        raise NotFound(f"Turn {payload['turn']} is gone.")
+    turn = turns[0]
+    reading = understanding.read(parts, turn)
+    done: list[Any] = []
+
+    def write(tx: Tx) -> None:
+        done[:] = understanding.settle(parts, tx, reading)
+        if turn.event_id:
+            Events(tx).settle(turn.event_id, "done")
+
+    def afterwards() -> None:
+        understanding.reflect(parts, turn, done)
+        if done:
+            write_brief(parts, turn.scope.project)
+
+    return Outcome(write=write, afterwards=afterwards)
+
+
+def index_turn(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """Embed a turn, window by window."""
+    turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"]]))
+    if not turns:
+        return Outcome(write=lambda _: None)
+    turn = turns[0]
+    vectors = parts.passage_vectors(windows(turn.text)[:MOST_WINDOWS])
+    if vectors is None:
+        raise EmbedderUnavailable
+    space = parts.embedder.space.id
+    return Outcome(
+        write=lambda tx: StoredVectors(tx).put("turn", turn.id, space, vectors),
+        afterwards=lambda: parts.turn_index.put(turn.id, turn.scope.project or "", vectors),
+    )
+
+
+def index_memory(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """Embed a memory."""
+    memory = parts.readers.here(lambda tx: parts.memories(tx).some([payload["memory"]])).get(payload["memory"])
+    if memory is None or memory.state != "live":
+        return Outcome(write=lambda _: None)
+    vectors = parts.passage_vectors(windows(memory.text))
+    if vectors is None:
+        raise EmbedderUnavailable
+    space = parts.embedder.space.id
+    return Outcome(
+        write=lambda tx: StoredVectors(tx).put("memory", memory.id, space, vectors),
+        afterwards=lambda: parts.memory_index.put(memory.id, understanding.group_of(memory), vectors),
+    )
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "read_turns": read_turns,
+    "reconcile": reconcile,
+    "analyse": analyse,
+    "index_turn": index_turn,
+    "index_memory": index_memory,
+}

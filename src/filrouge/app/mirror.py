@@ -1,0 +1,69 @@
+"""Small files that the daemon keeps for the hooks: what they may do, and what to say when it is away.
+
+`hook.json` mirrors the settings a hook obeys, so that a hook reads one small file and asks nobody. A brief
+holds a project's standing rules, ready rendered, for a session that starts before the daemon does. Both are
+derived: written whole, by renaming, and safe to delete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+
+from filrouge.app.parts import Parts
+from filrouge.home import BRIEFS, HOOK_SETTINGS, brief_path, inside, make_private
+from filrouge.inject.context import Manner, at_start
+from filrouge.model.scope import LOCAL_USER
+from filrouge.ports import Tx
+from filrouge.store.events import Projects
+
+_HOOK_DEADLINE_MS = 200
+
+
+def write_hook_settings(parts: Parts) -> None:
+    """Mirror what the hooks obey."""
+    _replace(inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _mirrored(parts, tx))))
+
+
+def write_brief(parts: Parts, project: str | None) -> None:
+    """Render a project's rules for sessions that start before the daemon; remove the brief where there are none."""
+    text, names = parts.readers.here(lambda tx: _brief(parts, tx, project))
+    make_private(inside(parts.home, BRIEFS))
+    for name in names:
+        path = brief_path(parts.home, name)
+        if text:
+            _replace(path, text)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
+    settings = parts.settings(tx)
+    projects = Projects(tx)
+    disabled = [name for project in settings.disabled_projects for name in [project, *projects.aliases(project)]]
+    return {
+        "auto_capture": settings.auto_capture,
+        "auto_retrieve": settings.auto_retrieve_enabled,
+        "disabled_projects": list(dict.fromkeys(disabled)),
+        "language": settings.language,
+        "deadline_ms": _HOOK_DEADLINE_MS,
+    }
+
+
+def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
+    settings = parts.settings(tx)
+    language = "en" if settings.language == "auto" else settings.language
+    rules = parts.memories(tx).rules(project=project, user=LOCAL_USER)
+    manner = Manner(language=language, budget=settings.budget, now=parts.clock.now())
+    names = Projects(tx).aliases(project) if project else []
+    return at_start(rules, [], manner).text, names
+
+
+def _replace(path: str, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)

@@ -1,0 +1,85 @@
+"""Reconcile: read what a host's transcript holds beyond what its hooks reported.
+
+Hooks race with the transcript and can be missed; the transcript is complete but late. The file is read from
+the last byte offset, offset and turns are written in one transaction, and a message that a hook reported is
+recognised and only learns the record's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from filrouge.app.follow import follow
+from filrouge.app.parts import Parts
+from filrouge.app.worker import Outcome
+from filrouge.capture.filters import skip_reason
+from filrouge.capture.guard import strip_own
+from filrouge.capture.transcripts import read_from
+from filrouge.clock import from_epoch, new_id, to_text
+from filrouge.hosts.transcripts import records
+from filrouge.model.scope import Scope
+from filrouge.model.transcript import TranscriptRecord
+from filrouge.model.turn import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Turn
+from filrouge.ports import Tx
+from filrouge.store.jobs import Jobs
+from filrouge.store.turns import Turns
+
+_TRUST = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
+#: A record id of this length or more is the host's own unique one; shorter ones are places in the file.
+_UNIQUE_KEY_LENGTH = 32
+
+
+def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """Read a transcript's new lines and store what is new in them."""
+    path, host = str(payload["path"]), str(payload["host"])
+    state = parts.readers.here(lambda tx: tx.one("transcripts.get", {"path": path}))
+    start = int(state["byte_offset"]) if state else 0
+    chunk = read_from(path, start)
+    turns = [_turn(parts, payload, record) for record in records(host, chunk.lines)]
+
+    def write(tx: Tx) -> None:
+        store = parts.turns(tx)
+        follow(parts, tx, [turn for turn in turns if _add(store, turn)])
+        tx.run(
+            "transcripts.put",
+            {
+                "path": path,
+                "host": host,
+                "session_id": payload["session"],
+                "byte_offset": chunk.offset,
+                "skipped_long": chunk.skipped_long,
+                "read_at": to_text(parts.clock.now()),
+            },
+        )
+        if chunk.offset > start and chunk.lines:
+            # There may be more: a chunk is a few megabytes at the most.
+            Jobs(tx).enqueue(
+                "reconcile", payload, dedupe=f"reconcile:{path}:{chunk.offset}", at=parts.clock.now(), delay=0.1
+            )
+
+    return Outcome(write=write)
+
+
+def _add(store: Turns, turn: Turn) -> bool:
+    # A tool result has the same id in the hook's payload and in the transcript, so its key decides alone.
+    return store.add(turn) if turn.role == "tool" else store.add_from_transcript(turn)
+
+
+def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord) -> Turn:
+    at = from_epoch(record.at) if record.at else parts.clock.now()
+    text = parts.redact(strip_own(record.text))
+    session = str(payload["session"])
+    key = record.key if len(record.key) >= _UNIQUE_KEY_LENGTH else f"{session}:{record.key}"
+    return Turn(
+        id=new_id(at),
+        key=f"tool:{record.call_id}" if record.call_id else key,
+        scope=Scope(project=str(payload["project"]) or None, channel=str(payload["host"]), session=session),
+        host=str(payload["host"]),
+        role=record.role,
+        source=record.source,
+        text=text,
+        at=at,
+        trust=_TRUST[record.role],
+        skipped=skip_reason(text, record.source),
+    )

@@ -1,0 +1,130 @@
+"""Remember: a statement that the user makes to Filrouge itself, by hand. It is understood at once.
+
+The words go the same way as captured ones: a turn of the highest trust, statements with their evidence, a
+decision on each. Where nothing is recognised in them, the text as a whole is the statement, because the
+user asked for it to be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from filrouge.app.parts import Parts
+from filrouge.app.understanding import Reading, group_of, reflect, settle
+from filrouge.capture.intake import cleaned, turns_of
+from filrouge.clock import new_id
+from filrouge.embed.windows import windows
+from filrouge.errors import BadInput
+from filrouge.model.event import Event
+from filrouge.model.memory import Span, Statement
+from filrouge.model.scope import Scope, ScopeName
+from filrouge.model.turn import TRUST_TYPED, Turn
+from filrouge.ports import Tx
+from filrouge.store.events import Events, Projects
+from filrouge.store.jobs import Jobs
+from filrouge.store.memories import Action, Origin
+from filrouge.understand.heuristics import extract
+
+LONGEST = 10_000
+
+
+def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName | None, host: str) -> list[Action]:
+    """Store what the user said; returns what it came to.
+
+    Raises:
+        BadInput: there is no text, or too much of it.
+    """
+    if not text.strip():
+        raise BadInput("There is nothing to remember: the text is empty.")
+    if len(text) > LONGEST:
+        raise BadInput(f"The text has {len(text)} characters; at most {LONGEST} can be remembered at once.")
+    event = cleaned(_note(parts, text, tuple(names), host), parts.redact)
+    turn = turns_of(event, "")[0]
+    reading = _reading(parts, turn, scope)
+    done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
+    reflect(parts, turn, done)
+    return [action for action, _ in done]
+
+
+def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], scope: ScopeName) -> int:
+    """Store many statements as they are, without deciding on them; vectors follow in the background."""
+
+    def write(tx: Tx) -> int:
+        now = parts.clock.now()
+        project = Projects(tx).resolve(tuple(names), at=now)
+        origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
+        for text in texts:
+            statement = Statement(kind="fact", text=parts.redact(text), span=Span(start=0, end=0), scope=scope)
+            memory = parts.memories(tx).add(statement, origin, "told in bulk")
+            Jobs(tx).enqueue(
+                "index_memory", {"memory": memory.memory_id}, dedupe=f"index_memory:{memory.memory_id}", at=now
+            )
+        return len(texts)
+
+    count = parts.writer.run(write)
+    parts.work_waiting.set()
+    return count
+
+
+def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope: ScopeName) -> Action:
+    """Set a core fact; a value it had before is superseded.
+
+    Raises:
+        BadInput: key or value is empty.
+    """
+    if not key.strip() or not value.strip():
+        raise BadInput("A fact needs a key and a value.")
+    clean = parts.redact(value)
+    statement = Statement(
+        kind="fact", text=f"{key}: {clean}", span=Span(start=0, end=0), scope=scope, key=key, value=clean
+    )
+    vectors = parts.passage_vectors(windows(statement.text))
+
+    def write(tx: Tx) -> Action:
+        now = parts.clock.now()
+        project = Projects(tx).resolve(tuple(names), at=now)
+        origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
+        return parts.memories(tx).put_core_fact(statement, origin)
+
+    action = parts.writer.run(write)
+    for closed in action.closed:
+        parts.memory_index.remove(closed)
+    if vectors is not None:
+        memory = parts.readers.here(lambda tx: parts.memories(tx).get(action.memory_id))
+        parts.memory_index.put(memory.id, group_of(memory), vectors)
+    return action
+
+
+def _note(parts: Parts, text: str, names: tuple[str, ...], host: str) -> Event:
+    now = parts.clock.now()
+    return Event(
+        id=new_id(now),
+        host=host,
+        kind="note",
+        session="",
+        at=now.timestamp(),
+        key="",
+        cwd="",
+        project=names,
+        transcript="",
+        agent="",
+        data={"text": text},
+    )
+
+
+def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
+    found = extract(turn) or (
+        Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)), confidence=1.0),
+    )
+    statements = tuple(replace(one, scope=scope) if scope else one for one in found)
+    vectors = tuple(parts.passage_vectors(windows(one.text)) for one in statements)
+    return Reading(turn=turn, statements=statements, vectors=vectors)
+
+
+def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, object]]:
+    project = Events(tx).add(event, received_at=parts.clock.now()) or ""
+    turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
+    parts.turns(tx).add(turn)
+    Events(tx).settle(event.id, "done")
+    return settle(parts, tx, replace(reading, turn=turn))

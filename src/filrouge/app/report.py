@@ -1,0 +1,182 @@
+"""Reports: what is stored and how it is going, as the API and the command line show it.
+
+Each function answers the body of one route, so that `--json` of a command and the route of the same meaning
+cannot differ.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from filrouge._version import __version__
+from filrouge.app.parts import Parts
+from filrouge.clock import to_text
+from filrouge.errors import NotFound
+from filrouge.home import DATABASE, SPOOL, inside
+from filrouge.model.memory import Memory
+from filrouge.model.recall import Hit, Ranking
+from filrouge.model.scope import LOCAL_USER
+from filrouge.model.turn import Turn
+from filrouge.ports import Tx
+from filrouge.store.events import Events, Projects
+from filrouge.store.jobs import Jobs
+from filrouge.store.journal import Journal
+from filrouge.store.vectors import StoredVectors
+
+
+def project_id(tx: Tx, names: Sequence[str]) -> str | None:
+    """The project that these names stand for; one name may be an id, an alias or a short name.
+
+    Raises:
+        NotFound: a single plain name that no project has.
+    """
+    if not names:
+        return None
+    if len(names) == 1:
+        wanted = names[0]
+        for row in Projects(tx).all():
+            if wanted in (row["id"], row["name"]) or wanted in Projects(tx).aliases(row["id"]):
+                return str(row["id"])
+        if ":" not in wanted:
+            raise NotFound(f"There is no project {wanted!r}.", remedy="See the projects in `filrouge status`.")
+        return wanted
+    return Projects(tx).find(tuple(names)) or names[0]
+
+
+def memory_json(memory: Memory, names: dict[str, str]) -> dict[str, Any]:
+    """A memory as `facts` lists it; one without a key of its own is known by its id."""
+    return {
+        "id": memory.id,
+        "key": memory.key or memory.id,
+        "value": memory.value if memory.value is not None else memory.text,
+        "text": memory.text,
+        "kind": memory.kind,
+        "state": memory.state,
+        "scope": memory.scope_name,
+        "project": memory.scope.project,
+        "project_name": names.get(memory.scope.project or "", ""),
+        "channel": memory.scope.channel,
+        "session_id": memory.scope.session,
+        "subject": memory.subject,
+        "confidence": memory.confidence,
+        "sentiment": memory.sentiment,
+        "timeframe": memory.timeframe,
+        "trust": memory.trust,
+        "created_at": to_text(memory.created_at),
+        "valid_from": to_text(memory.valid_from),
+        "valid_to": to_text(memory.valid_to) if memory.valid_to else None,
+        "supersedes": memory.supersedes,
+        "superseded_by": memory.superseded_by,
+        "previous_text": memory.previous_text,
+        "pinned": memory.pinned,
+        "mention_count": memory.mention_count,
+        "evidence": [
+            {"turn_id": cited.turn_id, "start": cited.span.start, "end": cited.span.end} for cited in memory.evidence
+        ],
+        "made_by": memory.made_by,
+    }
+
+
+def facts(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, history: bool) -> list[dict[str, Any]]:
+    """The current memories that are no rules, newest first; with `history` also what was superseded or binned."""
+    names = _names(tx)
+    found = parts.memories(tx).within(project=project, user=LOCAL_USER, everywhere=everywhere, all_states=history)
+    return [memory_json(memory, names) for memory in found if memory.kind != "rule"]
+
+
+def rules(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, history: bool) -> list[dict[str, Any]]:
+    """The standing rules, newest first."""
+    names = _names(tx)
+    found = parts.memories(tx).within(project=project, user=LOCAL_USER, everywhere=everywhere, all_states=history)
+    return [memory_json(memory, names) for memory in found if memory.kind == "rule"]
+
+
+def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
+    """One memory, the words it rests on, and every decision that touched it."""
+    memory = parts.memories(tx).get(memory_id)
+    turns = {turn.id: turn for turn in parts.turns(tx).get([cited.turn_id for cited in memory.evidence])}
+    quotes = [
+        {
+            "turn_id": cited.turn_id,
+            "text": turns[cited.turn_id].text[cited.span.start : cited.span.end],
+            "at": to_text(turns[cited.turn_id].at),
+            "channel": turns[cited.turn_id].host,
+        }
+        for cited in memory.evidence
+        if cited.turn_id in turns
+    ]
+    return memory_json(memory, _names(tx)) | {"quotes": quotes, "journal": Journal(tx).of(memory_id)}
+
+
+def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
+    """One search result."""
+    item = hit.item
+    return {
+        "id": item.id,
+        "content": item.text,
+        "channel": item.scope.channel,
+        "type": item.kind if isinstance(item, Memory) else "turn",
+        "role": item.role if isinstance(item, Turn) else None,
+        "project": item.scope.project,
+        "project_name": names.get(item.scope.project or "", ""),
+        "created_at": to_text(item.created_at if isinstance(item, Memory) else item.at),
+        **hit.explain(),
+    }
+
+
+def hits(tx: Tx, rankings: Sequence[Ranking], limit: int) -> list[dict[str, Any]]:
+    """The results of several rankings one after the other, at most `limit`."""
+    names = _names(tx)
+    return [hit_json(hit, names) for ranking in rankings for hit in ranking.hits][:limit]
+
+
+def status(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """The state of the whole, in counts."""
+    ledger = Events(tx).ledger()
+    count = Jobs(tx).count()
+    memories, rule_count, superseded = 0, 0, 0
+    for row in tx.all("memories.count"):
+        memories += row["n"] if row["state"] == "live" and not row["is_rule"] else 0
+        rule_count += row["n"] if row["state"] == "live" and row["is_rule"] else 0
+        superseded += row["n"] if row["state"] == "superseded" else 0
+    last = tx.one("events.last")
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "events": sum(ledger.values()),
+        "ledger": ledger,
+        "turns": _count(tx, "turns.count"),
+        "memories": memories,
+        "rules": rule_count,
+        "superseded": superseded,
+        "vectors": StoredVectors(tx).count(),
+        "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
+        "spooled": len(os.listdir(inside(parts.home, SPOOL))),
+        "projects": Projects(tx).all(),
+        "last_activity": last["at"] if last else None,
+        "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
+        **parts.to_json(),
+    }
+
+
+def stats(tx: Tx) -> dict[str, Any]:
+    """The counts of the memory page."""
+    live = sum(row["n"] for row in tx.all("memories.count") if row["state"] == "live")
+    last = tx.one("events.last")
+    return {
+        "factsCount": live,
+        "messagesCount": _count(tx, "turns.count"),
+        "vectorsCount": StoredVectors(tx).count(),
+        "lastIndexedAt": last["at"] if last else None,
+    }
+
+
+def _names(tx: Tx) -> dict[str, str]:
+    return {row["id"]: row["name"] for row in Projects(tx).all()}
+
+
+def _count(tx: Tx, query: str) -> int:
+    row = tx.one(query)
+    return int(row["n"]) if row else 0

@@ -1,0 +1,121 @@
+"""Understand one turn: what it states, what that changes, written in one transaction.
+
+The words are embedded first, outside the transaction. Inside it, each statement is compared with what is
+believed at that moment, so that two statements of one turn see each other, and the decision is applied with
+its journal entry and its vector. The index in memory follows after the commit; it can be rebuilt at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from filrouge.app.parts import Parts
+from filrouge.embed.windows import windows
+from filrouge.index.lexical import any_of
+from filrouge.model.decision import Neighbour
+from filrouge.model.memory import Memory, Statement
+from filrouge.model.turn import Turn
+from filrouge.ports import Tx, Vectors
+from filrouge.store.jobs import Jobs
+from filrouge.store.memories import Action, Origin
+from filrouge.store.vectors import StoredVectors
+from filrouge.understand.decide import decide, retrieval_terms
+from filrouge.understand.evidence import supported
+from filrouge.understand.heuristics import extract
+
+_NEIGHBOURS_BY_WORDS = 20
+_NEIGHBOURS_BY_MEANING = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What a turn states, with the vectors of each statement."""
+
+    turn: Turn
+    statements: tuple[Statement, ...]
+    vectors: tuple[Vectors | None, ...]
+
+
+def read(parts: Parts, turn: Turn) -> Reading:
+    """Extract a turn's statements and embed them; nothing is written."""
+    statements = () if turn.skipped else extract(turn)
+    vectors = tuple(parts.passage_vectors(windows(statement.text)) for statement in statements)
+    return Reading(turn=turn, statements=statements, vectors=vectors)
+
+
+def settle(parts: Parts, tx: Tx, reading: Reading) -> list[tuple[Action, Vectors | None]]:
+    """Decide on every statement and apply it, in the caller's transaction."""
+    turn = reading.turn
+    origin = Origin(scope=turn.scope, trust=turn.trust, at=turn.at, turn_id=turn.id)
+    done: list[tuple[Action, Vectors | None]] = []
+    fresh: dict[str, Vectors] = {}
+    for statement, vectors in zip(reading.statements, reading.vectors, strict=True):
+        store = parts.memories(tx)
+        if not supported(statement, turn.text):
+            done.append((store.quarantine(statement, origin, "its words are not in the turn"), None))
+            continue
+        neighbours = _neighbours(parts, tx, turn, statement, vectors, fresh)
+        action = store.apply(decide(statement, neighbours), origin)
+        if action.name in ("add", "update") and vectors is not None:
+            StoredVectors(tx).put("memory", action.memory_id, parts.embedder.space.id, vectors)
+            fresh[action.memory_id] = vectors
+        elif action.name in ("add", "update"):
+            work = {"memory": action.memory_id}
+            Jobs(tx).enqueue("index_memory", work, dedupe=f"index_memory:{action.memory_id}", at=parts.clock.now())
+        done.append((action, vectors))
+    return done
+
+
+def reflect(parts: Parts, turn: Turn, done: Sequence[tuple[Action, Vectors | None]]) -> None:
+    """Bring the index in memory up to what was committed."""
+    for action, vectors in done:
+        for closed in action.closed:
+            parts.memory_index.remove(closed)
+        if action.name in ("add", "update") and vectors is not None:
+            memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
+            parts.memory_index.put(memory.id, group_of(memory), vectors)
+
+
+def group_of(memory: Memory) -> str:
+    """The group that a memory is searched in: its project, or its user."""
+    return f"user:{memory.scope.user}" if memory.scope_name == "user" else memory.scope.project or ""
+
+
+def _neighbours(
+    parts: Parts,
+    tx: Tx,
+    turn: Turn,
+    statement: Statement,
+    vectors: Vectors | None,
+    fresh: Mapping[str, Vectors],
+) -> list[Neighbour]:
+    """The live memories of the same scope that are near by words or by meaning."""
+    similarity = _similarities(parts, turn, statement, vectors, fresh)
+    store = parts.memories(tx)
+    terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
+    match = any_of(terms)
+    by_words = (
+        store.matching(match, project=turn.scope.project, user=turn.scope.user, limit=_NEIGHBOURS_BY_WORDS)
+        if match
+        else []
+    )
+    found = {memory.id: memory for memory, _ in by_words}
+    found |= store.some([id_ for id_ in similarity if id_ not in found])
+    return [
+        Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
+        for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
+        if memory.state == "live" and memory.scope_name == statement.scope
+    ]
+
+
+def _similarities(
+    parts: Parts, turn: Turn, statement: Statement, vectors: Vectors | None, fresh: Mapping[str, Vectors]
+) -> dict[str, float]:
+    if vectors is None:
+        return {}
+    group = f"user:{turn.scope.user}" if statement.scope == "user" else turn.scope.project or ""
+    space = parts.embedder.space
+    near = parts.memory_index.nearest(vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
+    found = {one.owner_id: space.calibrated(one.cosine) for one in near}
+    return found | {id_: space.calibrated(float((other @ vectors[0]).max())) for id_, other in fresh.items()}

@@ -1,0 +1,53 @@
+"""Filrouge never captures itself.
+
+What it injects stands between `<filrouge-memory nonce="HEX">` and `</filrouge-memory HEX>`. A host may
+write that block back to us inside a transcript, a tool's output or a prompt: wrapped, escaped for JSON or
+HTML, or cut off. All of it goes, because memory that feeds on itself turns one planted sentence into a
+trusted one. And a child that Filrouge starts carries a variable that turns its hooks off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+TAG = "filrouge-memory"
+INTERNAL = "FILROUGE_INTERNAL"
+DISABLED = "FILROUGE_DISABLED"
+
+_LT = r"(?:<|&lt;|&#60;|&#x3c;|\\{1,4}u003c)"
+_GT = r"(?:>|&gt;|&#62;|&#x3e;|\\{1,4}u003e)"
+_QUOTE = r"(?:\\{0,4}[\"']|&quot;|&#34;|&#39;|\\{1,4}u0022)?"
+_MARKER = (
+    rf"(?i){_LT}(?:(\\{{0,4}}/)\s{{0,4}}{TAG}\s{{0,4}}([0-9a-f]{{0,64}})\s{{0,4}}{_GT}"
+    rf"|\s{{0,4}}{TAG}(?:\s{{1,4}}nonce={_QUOTE}([0-9a-f]{{0,64}}){_QUOTE})?)"
+)
+
+
+def strip_own(text: str) -> str:
+    """The text without any block that Filrouge injected; one that is never closed goes to the end.
+
+    Only the tag with the block's own nonce closes it, so that a stored text cannot end the block early.
+    """
+    if TAG not in text:
+        return text
+    kept: list[str] = []
+    start, nonce = 0, None
+    for found in re.finditer(_MARKER, text):
+        closes = found[1] is not None
+        if closes and nonce is not None and nonce in ("", found[2].lower()):
+            start, nonce = found.end(), None
+        elif not closes and nonce is None:
+            kept.append(text[start : found.start()])
+            nonce = (found[3] or "").lower()
+    return "".join([*kept, text[start:] if nonce is None else ""])
+
+
+def internal(environ: Mapping[str, str]) -> bool:
+    """True inside a process that Filrouge itself started."""
+    return bool(environ.get(INTERNAL))
+
+
+def disabled(environ: Mapping[str, str]) -> bool:
+    """True where the user turned every hook off."""
+    return environ.get(DISABLED, "").strip().lower() in ("1", "true", "yes", "on")

@@ -1,0 +1,123 @@
+"""Intake: from one event to the turns it holds.
+
+The daemon's side of capture. Whatever came in is cleaned once more (a complete redaction, our own injected
+blocks taken out), because events also come from programs that never ran our hook, and only then stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from filrouge.capture.filters import skip_reason
+from filrouge.capture.guard import strip_own
+from filrouge.clock import from_epoch, new_id
+from filrouge.model.event import Event
+from filrouge.model.scope import LOCAL_USER, Scope
+from filrouge.model.turn import (
+    TRUST_AGENT,
+    TRUST_PROMPT,
+    TRUST_TOOL,
+    TRUST_TYPED,
+    Role,
+    SourceType,
+    Turn,
+    source_of_tool,
+)
+from filrouge.ports import Redactor
+
+
+def cleaned(event: Event, redact: Redactor) -> Event:
+    """The event without secrets and without our own injected blocks."""
+    return event._replace(data=cast("dict[str, Any]", _map_texts(event.data, lambda text: redact(strip_own(text)))))
+
+
+def turns_of(event: Event, project: str) -> list[Turn]:
+    """The messages that an event holds, in order; none for events that only mark a moment."""
+    match event.kind:
+        case "prompt":
+            return _one(event, project, role="user", source="prompt", trust=TRUST_PROMPT)
+        case "note":
+            return _one(event, project, role="user", source="prompt", trust=TRUST_TYPED)
+        case "reply":
+            return _one(event, project, role="assistant", source="reply", trust=TRUST_AGENT)
+        case "subagent":
+            return _one(event, project, role="assistant", source="task", trust=TRUST_AGENT)
+        case "summary":
+            return _one(event, project, role="assistant", source="summary", trust=TRUST_AGENT)
+        case "tools":
+            return [turn for call in _calls(event) for turn in _tool_turn(event, project, call)]
+        case "session_start" | "pre_compact" | "session_end":
+            return []
+
+
+def scope_of(event: Event, project: str) -> Scope:
+    """Where the event happened."""
+    return Scope(
+        user=LOCAL_USER, project=project or None, agent=event.agent, channel=event.host, session=event.session
+    )
+
+
+def _one(event: Event, project: str, *, role: Role, source: SourceType, trust: int) -> list[Turn]:
+    text = event.data.get("text")
+    if not isinstance(text, str) or not text.strip():
+        return []
+    return [_turn(event, project, key=event.key or event.id, text=text, role=role, source=source, trust=trust)]
+
+
+def _tool_turn(event: Event, project: str, call: Mapping[str, Any]) -> list[Turn]:
+    name = str(call.get("name") or "tool")
+    shown = " ".join(filter(None, [_flat(call.get("input")), _flat(call.get("output"))]))
+    if not shown.strip():
+        return []
+    call_id = str(call.get("id") or "")
+    key = f"tool:{call_id}" if call_id else f"{event.key or event.id}:{name}"
+    text = f"{name}: {shown}"
+    return [_turn(event, project, key=key, text=text, role="tool", source=source_of_tool(name), trust=TRUST_TOOL)]
+
+
+def _turn(
+    event: Event, project: str, *, key: str, text: str, role: Role, source: SourceType, trust: int
+) -> Turn:
+    at = from_epoch(event.at)
+    return Turn(
+        id=new_id(at),
+        key=key,
+        scope=scope_of(event, project),
+        host=event.host,
+        role=role,
+        source=source,
+        text=text,
+        at=at,
+        trust=trust,
+        event_id=event.id,
+        skipped=skip_reason(text, source),
+    )
+
+
+def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
+    calls = event.data.get("calls")
+    if not isinstance(calls, list):
+        return []
+    return [cast("Mapping[str, Any]", call) for call in cast("list[Any]", calls) if isinstance(call, dict)]
+
+
+def _flat(value: object) -> str:
+    """What a person would read of a tool's input or output."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        texts = [part for part in cast("dict[str, Any]", value).values() if isinstance(part, str) and part.strip()]
+        return "\n".join(texts)
+    return json.dumps(value, ensure_ascii=False) if value else ""
+
+
+def _map_texts(value: object, change: Redactor) -> object:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _map_texts(part, change) for key, part in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_map_texts(part, change) for part in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,180 @@
+"""Secrets and private passages are cut out of text before it is sent or written anywhere.
+
+Three things go: what stands between `<private>` and `</private>` (to the end where it is never closed),
+secrets that have a shape (`secret_rules`), and values that a keyword in English, French or Spanish
+assigns (`DB_PASSWORD=…`, `mot de passe : …`). Each becomes `[redacted:KIND]`. A keyword alone is not
+enough: prose about passwords, code that names a variable, hashes and paths stay.
+
+The hook runs this with the standard library's engine; the daemon runs `redact_complete` afterwards.
+Whatever comes in, text comes out and nothing is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Protocol, cast
+
+from filrouge.capture import assignments
+from filrouge.capture.secret_rules import RULES, Rule
+
+MARK = "[redacted:"
+#: One cut can bring two others together; a few rounds settle it.
+ROUNDS = 4
+
+_PRIVATE = r"(?i)<\s{0,4}(/?)\s{0,4}private\s{0,4}>"
+_PEM = r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+#: What may follow an opening PEM line that is never closed: line ends, headers, base64.
+_PEM_BODY = (
+    r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,}|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,200})*"
+    r"[A-Za-z0-9+/=]{0,64}"
+)
+
+
+class Found(Protocol):
+    """What both engines' matches offer."""
+
+    @property
+    def string(self) -> str: ...  # noqa: D102 (as in `re.Match`)
+    def span(self, group: int = 0, /) -> tuple[int, int]: ...  # noqa: D102 (as in `re.Match`)
+
+
+Substitute = Callable[[Callable[[Any], str], str], str]
+
+
+def redact(text: str) -> str:
+    """The text without its secrets and private passages."""
+    return settled(text, _once)
+
+
+def redact_value(value: Any) -> Any:
+    """The JSON value with every text in it redacted, and all of a text whose key names a secret."""
+    return mapped(value, redact)
+
+
+def settled(text: str, once: Callable[[str], str]) -> str:
+    """The text after as many rounds of `once` as change something."""
+    for _ in range(ROUNDS):
+        after = once(text)
+        if after == text:
+            break
+        text = after
+    return text
+
+
+def mapped(value: Any, clean: Callable[[str], str]) -> Any:
+    """The JSON value with `clean` applied to every text in it."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [mapped(item, clean) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _under(key, item, clean) for key, item in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _under(key: str, value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str) and not value.startswith(MARK) and assignments.is_secret_field(key, value):
+        return mark(assignments.kind_of(key))
+    return mapped(value, clean)
+
+
+def mark(kind: str) -> str:
+    """What stands in the place of a secret of that kind."""
+    return f"{MARK}{kind}]"
+
+
+def without_blocks(text: str) -> str:
+    """The text without private passages and private keys."""
+    if "private" in text.lower():
+        text = _without_private(text)
+        if "-----BEGIN" in text:
+            text = _without_keys(text)
+    return text
+
+
+def applies(rule: Rule, text: str, lowered: str) -> bool:
+    """False where the rule cannot match."""
+    return rule.hint in (lowered if rule.folded else text)
+
+
+def cutter(rule: Rule) -> Callable[[Found], str]:
+    """The substitution of a rule: the marked group goes, the rest of the match stays."""
+
+    def cut(found: Found) -> str:
+        start, end = found.span()
+        inner = _group(found)
+        secret = found.string[inner[0] : inner[1]]
+        if secret.startswith((MARK, "$", "{")) or (rule.checked and not any(c.isdigit() for c in secret)):
+            return found.string[start:end]
+        return found.string[start : inner[0]] + mark(rule.kind) + found.string[inner[1] : end]
+
+    return cut
+
+
+def _group(found: Found) -> tuple[int, int]:
+    try:
+        inner = found.span(1)
+    except (IndexError, re.error):
+        return found.span()
+    return inner if inner[0] >= 0 else found.span()
+
+
+def _once(text: str) -> str:
+    text = without_blocks(text)
+    lowered = text.lower()
+    for rule in RULES:
+        if applies(rule, text, lowered):
+            text = _compiled(rule.pattern).sub(cutter(rule), text)
+    return assignments.redact(text, mark)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled at first use: compiling every rule would cost the hook more than all its other work."""
+    return re.compile(pattern)
+
+
+def _without_private(text: str) -> str:
+    kept: list[str] = []
+    start, depth = 0, 0
+    for found in re.finditer(_PRIVATE, text):
+        if found[1]:
+            if depth == 1:
+                start = found.end()
+            depth = max(0, depth - 1)
+        else:
+            if depth == 0:
+                kept += [text[start : found.start()], mark("private")]
+            depth += 1
+    return "".join([*kept, "" if depth else text[start:]])
+
+
+def _without_keys(text: str) -> str:
+    """A key goes to its END line; one that is never closed goes as far as it looks like a key."""
+    kept: list[str] = []
+    start, opened = 0, -1
+
+    def close(end: int) -> None:
+        nonlocal start
+        kept.extend((text[start:opened], mark("private-key")))
+        start = end
+
+    body = 0
+    for found in re.finditer(_PEM, text):
+        if found[1] == "END" and opened >= 0:
+            close(found.end())
+            opened = -1
+        elif found[1] == "BEGIN":
+            if opened >= 0:
+                close(_end_of_body(text, body))
+            opened, body = found.start(), found.end()
+    if opened >= 0:
+        close(_end_of_body(text, body))
+    return "".join([*kept, text[start:]])
+
+
+def _end_of_body(text: str, start: int) -> int:
+    found = _compiled(_PEM_BODY).match(text, start)
+    return found.end() if found else start

@@ -1,0 +1,102 @@
+"""The complete redaction, in the daemon, before anything becomes canonical.
+
+The same rules and the same marks as in the hook, on RE2, whose time is linear whatever the text; and some
+that would be too slow or too eager there: tokens of two parts without a prefix, and long random-looking
+words close to a keyword. Randomness alone proves nothing (hashes and ids are random too), so the keyword
+is required.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
+
+import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
+
+from filrouge.capture import assignments
+from filrouge.capture.redact import MARK, Found, applies, cutter, mapped, mark, settled, without_blocks
+from filrouge.capture.secret_rules import RULES, Rule
+
+
+class _Pattern(Protocol):
+    """A compiled RE2 pattern."""
+
+    def sub(self, repl: Callable[[Any], str], text: str, /) -> str: ...
+
+
+#: Rules for the daemon alone.
+MORE: Final[tuple[Rule, ...]] = (
+    Rule("discord", ".", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    Rule("azure", "~", r"\b[A-Za-z0-9_-]{3}[0-9]Q~[A-Za-z0-9_.~-]{31,34}"),
+    Rule("okta", "00", r"\bSSWS\s+(00[A-Za-z0-9_-]{40})\b"),
+    Rule(
+        "signature",
+        "sig=",
+        r"(?i)[?&](?:sig|signature|x-amz-signature)=([A-Za-z0-9%+/=_-]{20,})",
+        folded=True,
+    ),
+)
+_NEAR: Final = (
+    r"(?i)\b(?:key|token|secret|credentials?|auth|password|passwd|passphrase|signature|cl[ée]|jeton"
+    r"|mot de passe|contraseña|clave)\b[^\n]{0,24}?[\s:=\"'`(]([A-Za-z0-9+/_=-]{20,200})"
+)
+#: Bits a character; English prose stays below 3, random base64 of twenty characters above 3.8.
+_RANDOM = 3.6
+
+
+def redact_completely(text: str) -> str:
+    """The text without its secrets and private passages: all that `redact` cuts, and more."""
+    return settled(text, _once)
+
+
+def redact_value_completely(value: Any) -> Any:
+    """The JSON value with every text in it redacted; keys stay."""
+    return mapped(value, redact_completely)
+
+
+def _compile(pattern: str) -> _Pattern:
+    return cast("_Pattern", re2.compile(pattern, _OPTIONS))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _quiet() -> Any:
+    """RE2 tells stderr when a text exhausts its cache, and goes on more slowly; nobody needs to know."""
+    options: Any = re2.Options()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    options.log_errors = False
+    options.max_mem = 32 << 20
+    return options
+
+
+_OPTIONS: Final = _quiet()
+_COMPILED: Final = tuple((rule, _compile(rule.pattern), cutter(rule)) for rule in (*RULES, *MORE))
+_NEARBY: Final = _compile(_NEAR)
+
+
+def _once(text: str) -> str:
+    text = without_blocks(text.encode("utf-8", "replace").decode("utf-8"))
+    lowered = text.lower()
+    for rule, pattern, cut in _COMPILED:
+        if applies(rule, text, lowered):
+            text = pattern.sub(cut, text)
+    text = assignments.redact(text, mark)
+    near = any(hint in lowered for hint in (*assignments.HINTS, "auth", "signature"))
+    return _NEARBY.sub(_cut_random, text) if near else text
+
+
+def _cut_random(found: Found) -> str:
+    (start, end), (first, last) = found.span(), found.span(1)
+    word = found.string[first:last]
+    if word.startswith(MARK) or not looks_random(word):
+        return found.string[start:end]
+    return found.string[start:first] + mark("secret") + found.string[last:end]
+
+
+def looks_random(word: str) -> bool:
+    """True for a word of mixed case with digits and high entropy; hashes, ids and paths are none."""
+    mixed = any(map(str.isupper, word)) and any(map(str.islower, word)) and any(map(str.isdigit, word))
+    return mixed and word.count("/") < 3 and _entropy(word) >= _RANDOM
+
+
+def _entropy(word: str) -> float:
+    shares = (word.count(character) / len(word) for character in set(word))
+    return -sum(share * math.log2(share) for share in shares)

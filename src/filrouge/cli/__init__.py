@@ -1,0 +1,1 @@
+"""The command line: the hook's fast path, and everything a person types."""

@@ -1,0 +1,54 @@
+"""The command line. Each command asks the daemon one thing and shows the answer.
+
+Exit codes: 0 ok · 1 found a problem · 2 usage · 3 daemon unreachable · 4 not allowed · 5 busy · 6 store damaged ·
+7 cannot write (disk full, read-only) · 130 interrupted. `filrouge hook` always ends with 0.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from filrouge.cli.commands import asking, daemon, demo, doctor, telling
+from filrouge.cli.output import show_error
+from filrouge.errors import FilrougeError
+
+app = typer.Typer(
+    name="filrouge",
+    help="The red thread of your agents: what was said once is there when it matters.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _commands in (asking, telling, doctor, demo):
+    _commands.register(app)
+app.add_typer(daemon.app, name="daemon")
+
+
+def run() -> int:
+    """Run the command line; returns the exit code."""
+    as_json = "--json" in sys.argv
+    try:
+        app(standalone_mode=False)
+    except FilrougeError as error:
+        show_error(error, as_json=as_json)
+        return error.exit_code
+    except typer.Exit as leaving:
+        return leaving.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        return _usage(error)
+    return 0
+
+
+def _usage(error: Exception) -> int:
+    """Click's usage errors carry an exit code and can print themselves; anything else is a bug and is shown whole."""
+    show = getattr(error, "show", None)
+    if show is None:
+        raise error
+    show()
+    return int(getattr(error, "exit_code", 2))

@@ -1,0 +1,162 @@
+"""Commands that ask: status, search, recall, facts, rules, why, settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.talk import ask, here
+from filrouge.errors import DaemonUnavailable
+from filrouge.home import home
+
+Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (status, search, recall, facts, rules, why, settings):
+        app.command()(command)
+
+
+def status(json: Json = False) -> None:
+    """What is stored, what is waiting, and whether the daemon runs."""
+    try:
+        found = ask("GET", "/daemon/status", start=False)
+    except DaemonUnavailable:
+        if json:
+            output.show_json({"running": False, "home": home()})
+        else:
+            output.box("Filrouge", {"Daemon": "Stopped", "Home": home(), "Next": "filrouge daemon start"})
+        raise typer.Exit(3) from None
+    if json:
+        output.show_json({"running": True, **found})
+        return
+    queue = found["queue"]
+    rows = {
+        "Daemon": f"Running (version {found['version']}, pid {found['pid']})",
+        "Memories": f"{found['memories']} ({found['superseded']} superseded)",
+        "Rules": found["rules"],
+        "Turns": found["turns"],
+        "Projects": ", ".join(project["name"] for project in found["projects"]) or "none yet",
+        "Queue": f"{queue['waiting']} waiting, {queue['running']} running, {queue['dead']} dead",
+        "Last activity": found["last_activity"] or "none yet",
+        "Embedding": found["embedding_space"].partition("/")[0],
+        "Home": found["home"],
+    }
+    output.box("Filrouge", rows)
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="Words to look for; any punctuation is fine.")],
+    mode: Annotated[str, typer.Option(help="text, semantic or hybrid.")] = "hybrid",
+    limit: Limit = 10,
+    project: Project = None,
+    json: Json = False,
+) -> None:
+    """Search turns and memories of all projects."""
+    asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit}
+    found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("Nothing is known about that.")
+    output.table(
+        ("Relevance", "Type", "Project", "Text"),
+        [(f"{hit['relevance']:.2f}", hit["type"], hit["project_name"] or "-", hit["content"][:200]) for hit in found],
+    )
+
+
+def recall(
+    query: Annotated[str, typer.Argument(help="A question or a prompt.")],
+    limit: Limit = 5,
+    min_relevance: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.0,
+    project: Project = None,
+    everywhere: Annotated[bool, typer.Option("--all", help="Look into every project.")] = False,
+    json: Json = False,
+) -> None:
+    """Recall the memories of this project that a prompt would bring up, with their relevance."""
+    body = {"query": query, "k": limit, "threshold": min_relevance, "project": [] if everywhere else here(project)}
+    found = ask("POST", "/search", body)
+    if json:
+        output.show_json(found)
+        return
+    for notice in found["notices"]:
+        output.say(notice)
+    if not found["results"]:
+        output.say("Nothing is known about that.")
+    output.table(
+        ("Relevance", "Kind", "Text"),
+        [(f"{hit['relevance']:.2f}", hit["type"], hit["text"]) for hit in found["results"]],
+    )
+
+
+def facts(
+    everything: Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")] = False,
+    project: Project = None,
+    json: Json = False,
+) -> None:
+    """List what is believed now, newest first."""
+    _list("/api/memory/facts", everything, project, json)
+
+
+def rules(
+    everything: Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")] = False,
+    project: Project = None,
+    json: Json = False,
+) -> None:
+    """List the standing rules, newest first."""
+    _list("/api/memory/rules", everything, project, json)
+
+
+def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: Json = False) -> None:
+    """Show the words a memory rests on and every decision that touched it."""
+    found = ask("GET", f"/api/memory/memories/{memory_id}")
+    if json:
+        output.show_json(found)
+        return
+    output.box(found["text"], {name: found[name] for name in ("id", "kind", "state", "scope", "created_at")})
+    for quote in found["quotes"]:
+        output.say(f"said {quote['at']} ({quote['channel']}): {quote['text']}")
+    for entry in found["journal"]:
+        reason = (entry["payload"] or {}).get("reason", "forgotten")
+        output.say(f"{entry['at']} {entry['actor']} {entry['action']}: {reason}")
+
+
+def settings(
+    name: Annotated[str | None, typer.Argument(help="A setting to change.")] = None,
+    value: Annotated[str | None, typer.Argument(help="Its new value; lists are separated by commas.")] = None,
+    json: Json = False,
+) -> None:
+    """Show the settings with their origin, or change one."""
+    if name is not None and value is not None:
+        found = ask("PATCH", "/api/memory/settings", {name: _value(name, value)})
+    else:
+        found = ask("GET", "/api/memory/settings")
+    if json:
+        output.show_json(found)
+        return
+    origins = ask("GET", "/api/memory/settings/origins")
+    chosen = [name] if name in found else list(found)
+    output.table(("Setting", "Value", "From"), [(key, found[key], origins[key]) for key in chosen])
+
+
+def _list(path: str, everything: bool, project: str | None, json: bool) -> None:
+    query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {})
+    found = ask("GET", path, query=query)
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("Nothing is known yet.")
+    output.table(("Id", "Kind", "Where", "Text"), [output.memory_row(memory) for memory in found])
+
+
+def _value(name: str, value: str) -> object:
+    present = ask("GET", "/api/memory/settings").get(name)
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(present, list) else value
+

@@ -1,0 +1,60 @@
+"""Commands about the daemon: start, stop, status."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.talk import ask, poll, wake
+from filrouge.daemon import client
+from filrouge.errors import Busy, DaemonUnavailable
+from filrouge.home import home
+
+app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_STOP_SECONDS = 15.0
+
+
+@app.command()
+def start(json: Json = False) -> None:
+    """Start the daemon, if it does not run yet."""
+    try:
+        ask("GET", "/health", start=False)
+    except DaemonUnavailable:
+        wake(home())
+    status(json)
+
+
+@app.command()
+def stop(json: Json = False) -> None:
+    """Stop the daemon; what is begun is finished first."""
+    try:
+        ask("POST", "/daemon/stop", start=False)
+    except DaemonUnavailable:
+        _say({"running": False, "was_running": False}, "The daemon was not running.", json)
+        return
+    if not poll(lambda: client.is_absent(home()), _STOP_SECONDS):
+        raise Busy("The daemon has not stopped yet; it is finishing its work.")
+    _say({"running": False, "was_running": True}, "The daemon has stopped.", json)
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """Whether the daemon runs, and where."""
+    try:
+        found = ask("GET", "/daemon/status", start=False)
+    except DaemonUnavailable:
+        _say({"running": False, "home": home()}, f"Stopped ({home()}).", json)
+        raise typer.Exit(3) from None
+    shown = {name: found[name] for name in ("version", "pid", "url", "socket", "home")}
+    line = f"Running: version {found['version']}, pid {found['pid']}, {found['socket']}"
+    _say({"running": True, **shown, "queue": found["queue"]}, line, json)
+
+
+def _say(document: dict[str, object], line: str, json: bool) -> None:
+    if json:
+        output.show_json(document)
+    else:
+        output.say(line)

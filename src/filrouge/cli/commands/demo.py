@@ -1,0 +1,174 @@
+"""`filrouge demo`: the whole path in front of your eyes, on a throw-away home.
+
+Recorded agent sessions go through the real hook executable, one process per event, as an agent would call it.
+Then it shows what was learned and what was replaced, opens new sessions, and prints the exact text that the
+agent's model would be given. Nothing is faked: break the product and the demo shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from filrouge.cli import output
+from filrouge.cli.talk import ask, idle, poll, wake
+from filrouge.errors import BadInput, FilrougeError
+
+_UNDERSTAND_SECONDS = 60.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(demo)
+
+
+def demo(
+    sessions: Annotated[str, typer.Argument(help="A directory with demo.json and its sessions.")] = "",
+    language: Annotated[str, typer.Option(help="en or fr: language of the titles.")] = "en",
+) -> None:
+    """Replay recorded sessions through the real hook and show what is learned and recalled."""
+    directory = sessions or _shipped()
+    script = _read(os.path.join(directory, "demo.json"))
+    with tempfile.TemporaryDirectory(prefix="filrouge-demo-") as home:
+        os.environ["FILROUGE_HOME"] = home
+        wake(home)
+        try:
+            _play(directory, script, language)
+        finally:
+            _stop()
+
+
+def _play(directory: str, script: dict[str, Any], language: str) -> None:
+    timings: list[float] = []
+    for session in script["sessions"]:
+        _heading(session["title"][language])
+        payloads = _lines(os.path.join(directory, session["file"]))
+        for payload in payloads:
+            if payload.get("hook_event_name") == "UserPromptSubmit":
+                output.say(f"  > {payload['prompt']}")
+            timings.append(_hook(session["host"], payload)[1])
+    began = time.monotonic()
+    if not poll(idle, _UNDERSTAND_SECONDS):
+        raise FilrougeError("The captured sessions are not understood yet.", remedy="See filrouge.log.")
+    waited = time.monotonic() - began
+    _learned()
+    asked = [_question(question, language) for question in script["questions"]]
+    _never(script.get("never_stored", []))
+    _figures(timings, asked, waited)
+
+
+def _learned() -> None:
+    _heading("What was learned")
+    rules, facts = ask("GET", "/api/memory/rules"), ask("GET", "/api/memory/facts", query={"history": True})
+    for memory in [*rules, *facts]:
+        _, kind, where, text = output.memory_row(memory)
+        if memory["state"] == "live":
+            output.say(f"  {kind:<11}{where:<9}{text}")
+            if memory["previous_text"]:
+                output.say(f"  {'':<11}{'':<9}↳ replaces: {memory['previous_text']}")
+
+
+def _question(question: dict[str, Any], language: str) -> float:
+    _heading(f"New session ({question['host']}, {os.path.basename(question['cwd'])}): {question['title'][language]}")
+    output.say(f"  > {question['prompt']}")
+    session = f"demo-{os.urandom(8).hex()}"
+    payload = {
+        "session_id": session,
+        "transcript_path": None,
+        "cwd": question["cwd"],
+        "hook_event_name": "UserPromptSubmit",
+        "permission_mode": "default",
+        "prompt": question["prompt"],
+        **({"turn_id": session, "model": "demo"} if question["host"] == "codex" else {"prompt_id": session}),
+    }
+    answer, seconds = _hook(question["host"], payload)
+    given = json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
+    output.say(given or "  (nothing is added: nothing relevant is known)")
+    for wanted in question["look_for"]:
+        if wanted not in given:
+            output.say(f"  ✗ expected to see: {wanted}")
+    for unwanted in question["look_out_for"]:
+        if unwanted in given:
+            output.say(f"  ✗ should not be there: {unwanted}")
+    return seconds
+
+
+def _never(patterns: Iterable[str]) -> None:
+    held = [*ask("GET", "/api/memory/rules", query={"history": True})]
+    held += ask("GET", "/api/memory/facts", query={"history": True})
+    found = [pattern for pattern in patterns if any(pattern in memory["text"] for memory in held)]
+    _heading("What must never be stored")
+    output.say("  ✗ stored: " + ", ".join(found) if found else "  ✓ no secret and no planted instruction became a memory")
+
+
+def _figures(captures: list[float], prompts: list[float], waited: float) -> None:
+    status = ask("GET", "/daemon/status")
+    output.box(
+        "Figures",
+        {
+            "Events captured": f"{status['events']} in {len(captures) + len(prompts)} hook processes",
+            "Memories": f"{status['memories']} current, {status['superseded']} superseded, {status['rules']} rules",
+            "Hook process": f"{median(captures) * 1000:.0f} ms median, {max(captures) * 1000:.0f} ms at most",
+            "Hook with recall": f"{median(prompts) * 1000:.0f} ms median, {max(prompts) * 1000:.0f} ms at most",
+            "Understood": f"{waited:.1f} s after the last event",
+            "Left behind": f"{status['queue']['dead']} dead jobs",
+        },
+    )
+
+
+def _hook(host: str, payload: dict[str, Any]) -> tuple[str, float]:
+    """Run the executable as the agent would; its output and its seconds."""
+    began = time.perf_counter()
+    done = subprocess.run(  # noqa: S603 (our own executable)
+        [_executable(), "hook", "--host", host], input=json.dumps(payload).encode(), capture_output=True, check=True
+    )
+    return done.stdout.decode(), time.perf_counter() - began
+
+
+def _executable() -> str:
+    beside = os.path.join(os.path.dirname(sys.executable), "filrouge")
+    return beside if os.path.exists(beside) else sys.argv[0]
+
+
+def _stop() -> None:
+    try:
+        ask("POST", "/daemon/stop", start=False)
+    except FilrougeError:
+        return
+    poll(lambda: not os.path.exists(os.path.join(os.environ["FILROUGE_HOME"], "daemon.json")), 10.0)
+
+
+def _shipped() -> str:
+    """The sessions that came with the package, or with the checkout."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for place in (os.path.join(package, "examples"), os.path.join(package, "..", "..", "examples", "sessions")):
+        if os.path.exists(os.path.join(place, "demo.json")):
+            return place
+    raise BadInput("No demo sessions were found.", remedy="Name a directory: `filrouge demo examples/sessions`.")
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read: {error}.") from error
+
+
+def _lines(path: str) -> list[dict[str, Any]]:
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def _heading(title: str) -> None:
+    output.console().print(Text(f"\n{title}", style="bold"))

@@ -1,0 +1,173 @@
+"""`filrouge doctor`: what is wrong, why, and what to do about it.
+
+Each check answers ok, warn or fail with its cause and its remedy, fails alone, and has a time limit, so that
+the whole ends in seconds even where the daemon hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from filrouge._version import __version__
+from filrouge.cli import output
+from filrouge.daemon import client
+from filrouge.errors import DaemonUnavailable, FilrougeError
+from filrouge.home import DATABASE, SPOOL, home, inside, socket_path
+from filrouge.store.sqlite import Database, check_engine
+
+_LEAST_FREE_BYTES = 200 * 1024 * 1024
+_DAEMON_SECONDS = 2.0
+
+
+class Finding(NamedTuple):
+    """What one check found."""
+
+    check: str
+    state: Literal["ok", "warn", "fail"]
+    cause: str
+    remedy: str = ""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(doctor)
+
+
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Check the installation, the home, the database and the daemon."""
+    findings = examine(home())
+    if json:
+        output.show_json([finding._asdict() for finding in findings])
+    else:
+        for finding in findings:
+            mark = {"ok": "✓", "warn": "!", "fail": "✗"}[finding.state]
+            output.say(f"{mark} {finding.check}: {finding.cause}{f' → {finding.remedy}' if finding.remedy else ''}")
+    if any(finding.state != "ok" for finding in findings):
+        raise typer.Exit(1)
+
+
+def examine(directory: str) -> list[Finding]:
+    """Run every check on a home."""
+    return [_safely(check, directory) for check in CHECKS]
+
+
+def _safely(check: Callable[[str], Finding], directory: str) -> Finding:
+    name = (check.__doc__ or check.__name__).rstrip(".")
+    try:
+        return check(directory)
+    except FilrougeError as error:
+        return Finding(name, "fail", error.message, error.remedy)
+    except OSError as error:
+        return Finding(name, "fail", f"{error.strerror}: {error.filename}", "Check the path and its permissions.")
+
+
+def _python(_: str) -> Finding:
+    """Python."""
+    return Finding("Python", "ok", f"{sys.version.split()[0]}, filrouge {__version__}")
+
+
+def _sqlite(_: str) -> Finding:
+    """SQLite."""
+    check_engine()
+    return Finding("SQLite", "ok", "new enough to be safe")
+
+
+def _home(directory: str) -> Finding:
+    """Home."""
+    if not os.path.isdir(directory):
+        return Finding("Home", "warn", f"{directory} does not exist yet", "Run `filrouge daemon start`.")
+    if not os.access(directory, os.W_OK):
+        return Finding("Home", "fail", f"{directory} is not writable", f"Run `chmod u+rwx {directory}`.")
+    mode = stat.S_IMODE(os.stat(directory).st_mode)
+    if mode & 0o077:
+        return Finding("Home", "warn", f"others can look into {directory}", f"Run `chmod 700 {directory}`.")
+    return Finding("Home", "ok", directory)
+
+
+def _space(directory: str) -> Finding:
+    """Disk space."""
+    there = directory
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    free = shutil.disk_usage(there).free
+    if free < _LEAST_FREE_BYTES:
+        return Finding("Disk space", "fail", f"{free >> 20} MB are free", "Free some space: capture stops without it.")
+    return Finding("Disk space", "ok", f"{free >> 30} GB free")
+
+
+def _database(directory: str) -> Finding:
+    """Database."""
+    path = inside(directory, DATABASE)
+    if not os.path.exists(path):
+        return Finding("Database", "warn", "there is none yet", "Run `filrouge daemon start`.")
+    database = Database(path, readonly=True)
+    try:
+        complaints = database.check()
+    finally:
+        database.close()
+    if complaints:
+        return Finding("Database", "fail", complaints[0], "Stop the daemon, keep a copy, restore a backup.")
+    return Finding("Database", "ok", f"sound, {os.path.getsize(path) >> 10} KB")
+
+
+def _daemon(directory: str) -> Finding:
+    """Daemon."""
+    try:
+        reply = client.request(directory, "GET", "/health", None, _DAEMON_SECONDS)
+    except DaemonUnavailable:
+        if client.is_absent(directory):
+            return Finding("Daemon", "warn", "it does not run", "It starts at the next hook, or: `filrouge daemon start`.")
+        return Finding(
+            "Daemon", "fail", f"it holds {socket_path(directory)} and does not answer", "End the process named in daemon.json."
+        )
+    if reply.version != __version__:
+        return Finding("Daemon", "warn", f"it is version {reply.version}", "Run `filrouge daemon stop`.")
+    return Finding("Daemon", "ok", f"answers, version {reply.version}")
+
+
+def _queue(directory: str) -> Finding:
+    """Queue."""
+    try:
+        queue: dict[str, Any] = client.request(directory, "GET", "/daemon/status", None, _DAEMON_SECONDS).body["queue"]
+    except (DaemonUnavailable, KeyError):
+        return Finding("Queue", "ok", "unknown while the daemon is away")
+    if queue["dead"]:
+        return Finding("Queue", "warn", f"{queue['dead']} jobs were set aside after eight tries", "See filrouge.log.")
+    return Finding("Queue", "ok", f"{queue['waiting']} waiting")
+
+
+def _spool(directory: str) -> Finding:
+    """Spool."""
+    path = inside(directory, SPOOL)
+    waiting = len(os.listdir(path)) if os.path.isdir(path) else 0
+    if waiting and client.is_absent(directory):
+        return Finding("Spool", "warn", f"{waiting} events wait for a daemon", "Run `filrouge daemon start`.")
+    return Finding("Spool", "ok", f"{waiting} events waiting")
+
+
+def _embedder(_: str) -> Finding:
+    """Embedding model."""
+    from filrouge.embed.registry import embedder
+
+    embedder("e5").query("ready?")
+    return Finding("Embedding model", "ok", "multilingual-e5-small, bundled")
+
+
+CHECKS: tuple[Callable[[str], Finding], ...] = (
+    _python,
+    _sqlite,
+    _home,
+    _space,
+    _database,
+    _daemon,
+    _queue,
+    _spool,
+    _embedder,
+)

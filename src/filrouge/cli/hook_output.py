@@ -1,0 +1,73 @@
+"""What a hook is told by its home, and what it prints.
+
+The daemon mirrors the settings that a hook needs into one small file, and keeps a brief beside it for
+each project: the rules and the last synthesis, for a session that starts before the daemon is up.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from filrouge import home
+from filrouge.hosts.reading import as_list, as_object
+
+#: The kinds of event that take a context, and the name the host knows them by.
+CONTEXT_EVENTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
+#: Both big hosts cut at 10,000: one counts characters, the other bytes.
+LARGEST_CONTEXT: Final = 9_500
+_LARGEST_FILE: Final = 1_000_000
+
+
+class HookSettings(NamedTuple):
+    """The settings that concern a hook."""
+
+    auto_capture: bool = True
+    auto_retrieve: bool = True
+    disabled_projects: tuple[str, ...] = ()
+    deadline: float = 0.2
+    """Seconds to wait for a context."""
+
+
+def settings_of(directory: str) -> HookSettings:
+    """The settings in that home; the default of each that is missing or of the wrong kind."""
+    try:
+        raw: dict[str, Any] = as_object(
+            json.loads(_content(home.inside(directory, home.HOOK_SETTINGS)) or "{}")
+        )
+    except (ValueError, RecursionError):
+        raw = {}
+    given = raw.get("deadline_ms")
+    known = isinstance(given, int | float) and not isinstance(given, bool) and given > 0
+    return HookSettings(
+        auto_capture=raw.get("auto_capture") is not False,
+        auto_retrieve=raw.get("auto_retrieve") is not False,
+        disabled_projects=tuple(n for n in as_list(raw.get("disabled_projects")) if isinstance(n, str)),
+        deadline=given / 1000 if given is not None and known else HookSettings().deadline,
+    )
+
+
+def brief(directory: str, names: tuple[str, ...]) -> str:
+    """The brief of the first of a project's names that has one, or empty."""
+    found = (_content(home.brief_path(directory, name)).strip() for name in names)
+    return next((text for text in found if text), "")
+
+
+def line(kind: str, context: str) -> bytes:
+    """The line that injects `context` at that event, or nothing to print."""
+    text = context.encode("utf-8", "replace")[: LARGEST_CONTEXT - 1].decode("utf-8", "ignore")
+    if not text.strip() or kind not in CONTEXT_EVENTS:
+        return b""
+    output = {
+        "hookSpecificOutput": {"hookEventName": CONTEXT_EVENTS[kind], "additionalContext": text},
+        "suppressOutput": True,
+    }
+    return json.dumps(output, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _content(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST_FILE).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""

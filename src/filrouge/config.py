@@ -1,0 +1,144 @@
+"""Settings: what can be changed, what holds now, and where each value comes from.
+
+Layers, each over the one before: default < the table `memory_settings` < the user's `config.toml` in the home
+< the project's `.filrouge.toml` < environment `FILROUGE_<KEY>` < command-line flag. The environment is read
+here and nowhere below. A repository may be hostile, so its file may only set what concerns recall and capture,
+never a provider, a key or an address.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from filrouge.errors import BadConfig
+
+Origin = Literal["default", "stored", "user file", "project file", "environment"]
+
+USER_FILE = "config.toml"
+PROJECT_FILE = ".filrouge.toml"
+
+#: Environment names with the prefix that are no settings: addresses, switches and guards.
+NOT_SETTINGS = frozenset({"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "PORT", "HOST_TESTS", "HOST_CACHE"})
+_PROJECT_MAY_NOT = frozenset({"llm_model", "embedding_model", "disabled_projects"})
+
+
+class Settings(BaseModel):
+    """Every setting with its default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    auto_retrieve_enabled: bool = Field(True, description="Put memories in front of prompts.")
+    auto_retrieve_max_results: int = Field(4, ge=1, le=10, description="At most this many memories a prompt.")
+    auto_retrieve_min_score: float = Field(0.5, ge=0.0, le=1.0, description="Least relevance of a memory.")
+    notes_enabled: bool = Field(True, description="Bring notes of the vault into prompts.")
+    notes_paths: tuple[str, ...] = Field((), description="Notes that are always brought.")
+    notes_tag: str = Field("filrouge", description="Notes with this tag are brought.")
+    budget: int = Field(2000, ge=200, le=6000, description="Characters of one injected block at the most.")
+    language: Literal["auto", "en", "fr", "es"] = Field("auto", description="Language of headings.")
+    mode: Literal["light", "normal", "heavy"] = Field("normal", description="How much work understanding may do.")
+    isolation: bool = Field(False, description="Each agent sees only its own memories.")
+    auto_capture: bool = Field(True, description="Capture what agents do.")
+    disabled_projects: tuple[str, ...] = Field((), description="Projects in which nothing is captured.")
+    project_name: str = Field("", description="Overrides the detected project.")
+    llm_model: str = Field("", description="Model that understands; empty = none.")
+    embedding_model: str = Field("e5", description="Embedder: e5 (bundled) or hashing (words only).")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effective:
+    """The settings that hold, and where each value comes from."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+
+    def to_json(self) -> dict[str, Any]:
+        """Every value, as the API answers it."""
+        return self.settings.model_dump(mode="json")
+
+
+def resolve(
+    stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str], cwd: str | None = None
+) -> Effective:
+    """Lay the layers over each other.
+
+    Raises:
+        BadConfig: naming the key and the layer that gave it.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = dict.fromkeys(Settings.model_fields, "default")
+    layers: list[tuple[Origin, Mapping[str, Any]]] = [
+        ("stored", {key: value for key, value in stored.items() if key in Settings.model_fields}),
+        ("user file", _toml(os.path.join(home, USER_FILE))),
+        ("project file", _project_file(cwd)),
+        ("environment", from_environment(environ)),
+    ]
+    for origin, layer in layers:
+        validated = check(layer, where=origin)
+        values |= validated
+        origins |= dict.fromkeys(validated, origin)
+    return Effective(settings=Settings.model_validate(values), origins=origins)
+
+
+def check(changes: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+    """Validate some settings; returns them in their own types.
+
+    Raises:
+        BadConfig: naming the first key that is unknown or whose value does not fit.
+    """
+    for key in changes:
+        if key not in Settings.model_fields:
+            near = difflib.get_close_matches(key, Settings.model_fields, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise BadConfig(f"There is no setting {key!r} ({where}).{hint}")
+    try:
+        model = Settings.model_validate(dict(changes))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else "?"
+        raise BadConfig(f"Setting {key!r} ({where}) does not fit: {first['msg']}.") from error
+    return {key: getattr(model, key) for key in changes}
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that the environment fixes. Lists are separated by commas."""
+    found: dict[str, Any] = {}
+    for name, value in environ.items():
+        if not name.startswith("FILROUGE_"):
+            continue
+        key = name.removeprefix("FILROUGE_")
+        if key in NOT_SETTINGS or key.lower() not in Settings.model_fields or not value.strip():
+            continue
+        is_list = isinstance(Settings.model_fields[key.lower()].default, tuple)
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        found[key.lower()] = parts if is_list else value.strip()
+    return found
+
+
+def _project_file(cwd: str | None) -> dict[str, Any]:
+    """The nearest `.filrouge.toml` at or above `cwd`, less what a repository may not set."""
+    directory = os.path.abspath(cwd) if cwd else ""
+    while directory:
+        found = os.path.join(directory, PROJECT_FILE)
+        if os.path.isfile(found):
+            raw = _toml(found)
+            return {key: raw[key] for key in raw if key in Settings.model_fields and key not in _PROJECT_MAY_NOT}
+        parent = os.path.dirname(directory)
+        directory = parent if parent != directory else ""
+    return {}
+
+
+def _toml(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise BadConfig(f"{path} cannot be read: {error}.", remedy=f"Mend or remove {path}.") from error

@@ -1,0 +1,1 @@
+"""The one process that owns a home's memory, and the way to reach it."""

@@ -1,0 +1,277 @@
+"""How every client reaches the daemon, and how it comes to life.
+
+HTTP/1.1 over the unix socket of a home, written on a bare socket: `http.client` costs a hook 19 ms. One
+deadline holds for the whole exchange, so that a daemon which drips bytes cannot hold a hook. A socket of
+another user is not spoken to. With `FILROUGE_URL` the daemon is elsewhere, and `daemon.remote` is loaded
+for that case only.
+
+A daemon is started by whoever misses it, detached from the agent's session. Several may start it at once:
+the lock in its home elects one and the others leave.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import socket
+import stat
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from filrouge._version import __version__
+from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
+from filrouge.errors import DaemonUnavailable
+from filrouge.home import make_private, socket_path
+
+URL: Final = "FILROUGE_URL"
+API_KEY: Final = "FILROUGE_API_KEY"
+STARTING: Final = "starting"
+LARGEST_ANSWER: Final = 64 * 1024 * 1024
+#: Seconds within which a second start would only lose the race against the first.
+START_PAUSE: Final = 2.0
+#: What an agent tells its own session's children: a daemon outlives that session and must not believe it.
+_SESSION_VARIABLES: Final = (
+    "CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_CHILD_NOTES_DIR",
+    "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR",
+    "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "FILROUGE_INTERNAL",
+)  # fmt: skip
+#: Run with -P, which keeps the agent's directory off the import path; in / it holds no directory busy.
+_LAUNCH: Final = (
+    "import os, runpy; os.chdir('/');"
+    " runpy.run_module('filrouge.server', run_name='__main__', alter_sys=True)"
+)
+
+
+def request(
+    directory: str, method: str, path: str, body: dict[str, Any] | None = None, timeout: float = 5.0
+) -> Reply:
+    """Ask the daemon of that home and wait for its answer, `timeout` seconds at most in all.
+
+    Raises:
+        DaemonUnavailable: nobody listens, the time is over, or what answers is not our daemon.
+    """
+    deadline = time.monotonic() + timeout
+    address = _own_socket(directory)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            _arm(wire, deadline)
+            wire.connect(address)
+            _arm(wire, deadline)
+            wire.sendall(_written(method, path, body))
+            return _parsed(_received(wire, deadline))
+    except (OSError, ValueError) as error:
+        raise DaemonUnavailable from error
+
+
+def send(
+    directory: str,
+    environ: Mapping[str, str],
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    timeout: float = 5.0,
+) -> Reply:
+    """Ask the daemon that the environment points to: `FILROUGE_URL`, else the home's own.
+
+    Raises:
+        DaemonUnavailable: as `request` does.
+    """
+    url = environ.get(URL, "").strip()
+    if not url:
+        return request(directory, method, path, body, timeout)
+    remote = importlib.import_module("filrouge.daemon.remote")
+    return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout)
+
+
+def is_elsewhere(environ: Mapping[str, str]) -> bool:
+    """True where the daemon is not this home's, so that none is to be started here."""
+    return bool(environ.get(URL, "").strip())
+
+
+def is_absent(directory: str) -> bool:
+    """True where nobody listens; a daemon that hangs is there."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            wire.settimeout(0.05)
+            wire.connect(socket_path(directory))
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def start(directory: str) -> None:
+    """Start a daemon for that home, detached; do nothing where one was started a moment ago.
+
+    Raises:
+        OSError: the home cannot be written, or no process can be made.
+    """
+    make_private(directory)
+    if not _claims_start(os.path.join(directory, STARTING)):
+        return
+    null = os.devnull
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server"],
+        _daemon_environment(directory),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, null, os.O_WRONLY, 0),
+            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()),
+        ],
+        setsid=True,
+    )
+
+
+def wait_ready(directory: str, deadline: float) -> bool:
+    """True once the daemon answers its health, False where it does not before `deadline` (monotonic)."""
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            return request(directory, "GET", "/health", timeout=left).status == 200
+        except DaemonUnavailable:
+            time.sleep(min(0.01, max(0.0, deadline - time.monotonic())))
+    return False
+
+
+def is_newer(mine: str, theirs: str) -> bool:
+    """True where `mine` is a later version; one that cannot be read is neither older nor newer."""
+    own, other = _numbers(mine), _numbers(theirs)
+    return bool(own and other) and own > other
+
+
+def succeed(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
+    """Where an older daemon answered, ask it to drain and leave, and start this version's; True if so.
+
+    A newer daemon serves an older client as it is.
+    """
+    if not is_newer(__version__, reply.version):
+        return False
+    with suppress(DaemonUnavailable):
+        request(directory, "POST", "/daemon/drain", {}, timeout)
+    start(directory)
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for part in version.strip().removeprefix("v").split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits[:9]))
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers) or ((0,) if version.strip()[:1] == "0" else ())
+
+
+def _own_socket(directory: str) -> str:
+    path = socket_path(directory)
+    try:
+        facts = os.lstat(path)
+    except (OSError, ValueError) as error:
+        raise DaemonUnavailable from error
+    if not stat.S_ISSOCK(facts.st_mode) or facts.st_uid != os.getuid():
+        raise DaemonUnavailable("The daemon's socket is not this user's socket.")
+    return path
+
+
+def _arm(wire: socket.socket, deadline: float) -> None:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    wire.settimeout(left)
+
+
+def _written(method: str, path: str, body: dict[str, Any] | None) -> bytes:
+    content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode("ascii")
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: filrouge\r\nConnection: close\r\n"
+        f"X-Filrouge-Version: {__version__}\r\nAccept: application/json\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode("ascii") + content
+
+
+def _received(wire: socket.socket, deadline: float) -> bytes:
+    """All bytes of the answer: up to the length it names, else to the end of the stream."""
+    raw = bytearray()
+    need = -1
+    while need < 0 or len(raw) < need:
+        _arm(wire, deadline)
+        piece = wire.recv(65536)
+        if not piece:
+            break
+        raw += piece
+        if len(raw) > LARGEST_ANSWER:
+            raise ValueError("the answer has no end")
+        if need < 0 and (end := raw.find(b"\r\n\r\n")) >= 0:
+            length = _headers(bytes(raw[:end])).get("content-length")
+            need = end + 4 + int(length) if length is not None else -1
+    if len(raw) < need:
+        raise ValueError("the answer breaks off")
+    return bytes(raw)
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    lines = head.decode("latin-1").split("\r\n")[1:]
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _parsed(raw: bytes) -> Reply:
+    head, blank, content = raw.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n", 1)[0].split()
+    if not blank or len(words) < 2 or not words[0].startswith(b"HTTP/1."):
+        raise ValueError("not an HTTP answer")
+    headers = _headers(head)
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        content = _unchunked(content)
+    return reply_of(int(words[1]), headers.get(VERSION_HEADER, ""), content)
+
+
+def _unchunked(content: bytes) -> bytes:
+    whole = bytearray()
+    while True:
+        size, found, content = content.partition(b"\r\n")
+        length = int(size.split(b";")[0], 16) if found else -1
+        if length < 0 or len(content) < length:
+            raise ValueError("the answer breaks off")
+        if length == 0:
+            return bytes(whole)
+        whole += content[:length]
+        content = content[length + 2 :]
+
+
+def _claims_start(marker: str) -> bool:
+    try:
+        if 0 <= time.time() - os.stat(marker).st_mtime < START_PAUSE:
+            return False
+    except FileNotFoundError:
+        pass
+    os.close(os.open(marker, os.O_WRONLY | os.O_CREAT, 0o600))
+    os.utime(marker)
+    return True
+
+
+def _daemon_environment(directory: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _SESSION_VARIABLES}
+    return {**kept, "FILROUGE_HOME": directory}
+
+
+def _inheritable() -> list[int]:
+    """Descriptors that an agent left open to us: a daemon that kept one would hold the agent's pipe open."""
+    found: list[int] = []
+    for name in os.listdir("/dev/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+        except (OSError, ValueError):
+            continue
+    return found

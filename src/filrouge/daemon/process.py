@@ -1,0 +1,97 @@
+"""The daemon as a process: one per home, found through its socket, gone without a trace.
+
+`flock` on a file in the home is the only truth about who runs: a lock dies with its process, a PID file does
+not. Whoever holds it may remove a stale socket. The socket is bound under a umask that admits this user
+alone; the runtime file names pid, version and address for people and tools, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from logging.handlers import RotatingFileHandler
+
+from filrouge._version import __version__
+from filrouge.errors import Busy, CannotWrite
+from filrouge.home import LOCK, LOG, RUNTIME, inside, make_private, socket_path
+
+_LOG_BYTES, _LOG_FILES = 2_000_000, 3
+_BACKLOG = 128
+
+
+@contextmanager
+def only_one(home: str) -> Iterator[None]:
+    """Hold the home's lock for as long as the block runs.
+
+    Raises:
+        Busy: another daemon holds it.
+        CannotWrite: the home cannot be created or written.
+    """
+    try:
+        make_private(home)
+        handle = os.open(inside(home, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Busy(f"A daemon is already running for {home}.") from error
+        yield
+    finally:
+        os.close(handle)
+
+
+def bound_socket(home: str) -> socket.socket:
+    """A listening unix socket that admits this user alone; a stale one is replaced. Only for the lock's holder."""
+    path = socket_path(home)
+    make_private(os.path.dirname(path))
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    listener.listen(_BACKLOG)
+    return listener
+
+
+@contextmanager
+def announced(home: str) -> Iterator[None]:
+    """Keep the runtime file while the block runs, and take it and the socket away afterwards."""
+    about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": None}
+    _write(inside(home, RUNTIME), about)
+    try:
+        yield
+    finally:
+        for path in (inside(home, RUNTIME), socket_path(home)):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def log_to_file(home: str) -> None:
+    """Write the log to the home, rotated. At info level it never holds what anybody said."""
+    before = os.umask(0o077)
+    try:
+        handler = RotatingFileHandler(
+            inside(home, LOG), maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
+        )
+    finally:
+        os.umask(before)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+def _write(path: str, about: Mapping[str, object]) -> None:
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(about, file)
+    os.replace(temporary, path)

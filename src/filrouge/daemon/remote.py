@@ -1,0 +1,87 @@
+"""The way to a daemon elsewhere: `FILROUGE_URL` with `FILROUGE_API_KEY`.
+
+Loaded by name, for that case alone, because its imports cost more than a whole hook. The key travels by
+https; plain http is for this machine and for private networks, such as a compose file's.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+import time
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from filrouge._version import __version__
+from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
+from filrouge.errors import DaemonUnavailable
+
+LARGEST_ANSWER = 64 * 1024 * 1024
+
+
+def request(
+    url: str, key: str, method: str, path: str, body: dict[str, Any] | None = None, timeout: float = 5.0
+) -> Reply:
+    """Ask the daemon at `url` and wait for its answer, `timeout` seconds at most in all.
+
+    Raises:
+        DaemonUnavailable: it cannot be reached in time, or the address would give the key away.
+    """
+    deadline = time.monotonic() + timeout
+    try:
+        place = urlsplit(url)
+        connection = _connection(place, timeout)
+        try:
+            content = None if body is None else json.dumps(body)
+            connection.request(method, place.path.rstrip("/") + path, content, _headers(key))
+            return _reply(connection, deadline)
+        finally:
+            connection.close()
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise DaemonUnavailable(f"The Filrouge daemon at {_shown(url)} does not answer.") from error
+
+
+def _connection(place: SplitResult, timeout: float) -> http.client.HTTPConnection:
+    host = place.hostname or ""
+    if place.scheme == "https" and host:
+        return http.client.HTTPSConnection(host, place.port, timeout=timeout)
+    if place.scheme == "http" and _is_near(host):
+        return http.client.HTTPConnection(host, place.port, timeout=timeout)
+    raise DaemonUnavailable(
+        f"The address {_shown(place.geturl())} is not safe for a key.",
+        remedy="Use https in FILROUGE_URL, or an address of this machine or a private network.",
+    )
+
+
+def _is_near(host: str) -> bool:
+    """True for this machine, private addresses, and names without a dot, which no public host has."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith((".localhost", ".internal")))
+    return address.is_private or address.is_loopback
+
+
+def _headers(key: str) -> dict[str, str]:
+    headers = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
+    return {**headers, "Authorization": f"Bearer {key}"} if key else headers
+
+
+def _reply(connection: http.client.HTTPConnection, deadline: float) -> Reply:
+    answer = connection.getresponse()
+    raw = bytearray()
+    while piece := answer.read1(65536):
+        raw += piece
+        left = deadline - time.monotonic()
+        if left <= 0 or len(raw) > LARGEST_ANSWER:
+            raise TimeoutError
+        if connection.sock is not None:
+            connection.sock.settimeout(left)
+    return reply_of(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw))
+
+
+def _shown(url: str) -> str:
+    """The address without a user or a key in it."""
+    place = urlsplit(url)
+    return f"{place.scheme}://{(place.netloc or '').rpartition('@')[2]}"

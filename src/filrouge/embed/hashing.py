@@ -1,0 +1,50 @@
+"""The stable hash embedder: the last resort where no model can run, and the fake for tests.
+
+Each token adds a signed unit to one of 384 dimensions chosen by a keyed hash (feature hashing, Weinberger et
+al. 2009). It knows words, not meaning, but the same text has the same vector on every machine and in every
+process, which Python's own `hash` does not give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from filrouge.ports import EmbeddingSpace, Vector, Vectors
+
+_DIMENSION = 384
+
+
+class StableHash:
+    """Feature hashing over words and their pairs of neighbours."""
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space of these vectors. Unrelated texts share no token, so their median cosine is 0."""
+        return EmbeddingSpace(
+            id="stable-hash/1/384/sum/none",
+            model="stable-hash",
+            revision="1",
+            dimension=_DIMENSION,
+            pooling="sum",
+            prefix="",
+            median=0.0,
+        )
+
+    def query(self, text: str) -> Vector:
+        """The vector of a text."""
+        words = text.casefold().split()
+        vector = np.zeros(_DIMENSION, dtype=np.float32)
+        for feature in [*words, *map(" ".join, zip(words, words[1:], strict=False))]:
+            number = int.from_bytes(blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+            vector[number % _DIMENSION] += 1.0 if number >> 63 else -1.0
+        length = float(np.linalg.norm(vector))
+        if length == 0.0:
+            vector[0] = length = 1.0
+        return vector / length
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of texts, in their order."""
+        return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, _DIMENSION), np.float32)

@@ -1,0 +1,28 @@
+"""Long texts are embedded in windows, so that nothing is cut silently.
+
+The model reads 512 tokens. A text is split at sentence ends into pieces that fit, and an item's score is
+that of its best window.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: About 300 tokens of English, French or code: well inside the model's 512.
+WINDOW_CHARACTERS = 1000
+_BREAK = re.compile(r"(?<=[.!?…])\s+|\n+")
+
+
+def windows(text: str, size: int = WINDOW_CHARACTERS) -> list[str]:
+    """Split a text into pieces of at most `size` characters, at sentence ends where there are any."""
+    pieces: list[str] = []
+    current = ""
+    for sentence in _BREAK.split(text.strip()):
+        for start in range(0, len(sentence), size):
+            part = sentence[start : start + size]
+            if current and len(current) + 1 + len(part) > size:
+                pieces.append(current)
+                current = part
+            else:
+                current = f"{current} {part}" if current else part
+    return [*pieces, current] if current or not pieces else pieces

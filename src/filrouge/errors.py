@@ -1,0 +1,123 @@
+"""Every error Filrouge raises on purpose.
+
+    FilrougeError
+    ├── BadInput              what was given cannot be used            exit 2   HTTP 400
+    │   └── BadConfig         a setting has no such name or value      exit 2   HTTP 400
+    ├── NotFound              no row has this id                       exit 1   HTTP 404
+    ├── DaemonUnavailable     nobody answers at the daemon's address   exit 3   HTTP 503
+    │   └── VersionMismatch   the daemon that answers is older         exit 3   HTTP 503
+    ├── Busy                  another process holds the lock           exit 5   HTTP 409
+    ├── StoreError            the database refused                     exit 6   HTTP 500
+    │   ├── Corrupt           its bytes are damaged                    exit 6   HTTP 500
+    │   ├── CannotWrite       disk full or read-only                   exit 7   HTTP 507
+    │   └── WrongEngine       SQLite or schema of the wrong age        exit 6   HTTP 500
+    └── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
+
+The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
+Foreign exceptions are translated once, where their library is imported, with the cause kept.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadConfig",
+    "BadInput",
+    "Busy",
+    "CannotWrite",
+    "Corrupt",
+    "DaemonUnavailable",
+    "EmbedderUnavailable",
+    "FilrougeError",
+    "NotFound",
+    "StoreError",
+    "VersionMismatch",
+    "WrongEngine",
+]
+
+
+class FilrougeError(Exception):
+    """Filrouge could not do that."""
+
+    exit_code: int = 1
+    http_status: int = 500
+    default_remedy: str = "Run `filrouge doctor` to see what is wrong."
+
+    def __init__(self, message: str | None = None, *, remedy: str | None = None) -> None:
+        self.message: str = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        self.remedy: str = self.default_remedy if remedy is None else remedy
+        super().__init__(self.message)
+
+
+class BadInput(FilrougeError):
+    """What was given cannot be used."""
+
+    exit_code = 2
+    http_status = 400
+    default_remedy = "See `filrouge --help`."
+
+
+class BadConfig(BadInput):
+    """A setting has no such name or value."""
+
+    default_remedy = "See `filrouge settings` for the names and values that exist."
+
+
+class NotFound(FilrougeError):
+    """Nothing has this id."""
+
+    http_status = 404
+    default_remedy = "List what exists with `filrouge facts --all`."
+
+
+class DaemonUnavailable(FilrougeError):
+    """The Filrouge daemon does not answer."""
+
+    exit_code = 3
+    http_status = 503
+    default_remedy = "Start it with `filrouge daemon start`; its log is filrouge.log in the home directory."
+
+
+class VersionMismatch(DaemonUnavailable):
+    """The daemon that answers is older than this program."""
+
+    default_remedy = "Run `filrouge daemon stop`, then `filrouge daemon start`."
+
+
+class Busy(FilrougeError):
+    """Another Filrouge process is at work here."""
+
+    exit_code = 5
+    http_status = 409
+    default_remedy = "See `filrouge daemon status`."
+
+
+class StoreError(FilrougeError):
+    """The memory database refused the operation."""
+
+    exit_code = 6
+
+
+class Corrupt(StoreError):
+    """The memory database is damaged."""
+
+    default_remedy = "Stop the daemon, keep a copy of filrouge.db, then restore a backup."
+
+
+class CannotWrite(StoreError):
+    """The data directory cannot be written: the disk is full or it is read-only."""
+
+    exit_code = 7
+    http_status = 507
+    default_remedy = "Free some space or make the directory writable; nothing already stored is lost."
+
+
+class WrongEngine(StoreError):
+    """This SQLite or this database schema cannot be used safely."""
+
+    default_remedy = "Upgrade with `pip install --upgrade filrouge apsw-sqlite3mc`."
+
+
+class EmbedderUnavailable(FilrougeError):
+    """The embedding model cannot be used, so recall is by words only."""
+
+    http_status = 503

@@ -1,0 +1,35 @@
+"""Claude Code, as its hooks speak (checked with 2.1.330).
+
+VS Code runs Claude Code's user hooks too, with some fields in camelCase, and is read the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from filrouge.hosts import command_hooks
+from filrouge.hosts.reading import field, text_field
+from filrouge.model.event import Event
+
+NAME: Final = "claude-code"
+
+
+def shaped(payload: Mapping[str, Any]) -> bool:
+    """True where only Claude Code would send such a payload."""
+    path = text_field(payload, "transcript_path").replace("\\", "/")
+    return "/projects/" in path or any(
+        field(payload, name) is not None for name in ("prompt_id", "effort", "tool_calls", "compact_summary")
+    )
+
+
+def around(environ: Mapping[str, str]) -> bool:
+    """True where the environment says that Claude Code is running."""
+    return any(name in environ for name in ("CLAUDECODE", "CLAUDE_PROJECT_DIR"))
+
+
+def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str) -> Event | None:
+    """The event that a Claude Code payload tells, or None where there is nothing to capture."""
+    return command_hooks.parse(
+        payload, host=NAME, prompt_id="prompt_id", environ=environ, at=at, event_id=event_id
+    )

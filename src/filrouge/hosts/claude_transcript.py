@@ -1,0 +1,108 @@
+"""Claude Code's transcript: one JSON record per line, and one record per content block of an answer.
+
+Prompts, answers, tool results and compaction summaries are kept. Everything the host wrote for itself is
+dropped: meta records, side chains, attachments (our own injected memory is one), local commands, failed
+turns. Answers carry no prompt id, so they take that of the user record before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from filrouge.hosts.reading import as_list, as_object, block_text, text_field, unwrapped, written_by_host
+from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
+from filrouge.model.transcript import TranscriptRecord
+from filrouge.model.turn import Role, SourceType, source_of_tool
+
+#: Values of `promptSource` that mean the host started the turn by itself.
+_UNTYPED = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
+_SUMMARY_OPENS = "Summary:\n"
+_SUMMARY_CLOSES = "\nIf you need specific details from before compaction"
+
+
+class _Answer(NamedTuple):
+    """The text blocks of one model message, gathered from its records."""
+
+    message: str
+    key: str
+    at: float
+    texts: list[str]
+
+
+def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
+    """The messages that these lines tell, in the order of the file."""
+    reader = _Reader()
+    for raw in objects(lines):
+        yield from reader.read(raw)
+    yield from reader.finish()
+
+
+class _Reader:
+    """Remembers the prompt being answered, the answer being gathered and the tools being called."""
+
+    def __init__(self) -> None:
+        self._prompt = ""
+        self._answer: _Answer | None = None
+        self._tools: dict[str, str] = {}
+
+    def read(self, raw: dict[str, Any]) -> Iterator[TranscriptRecord]:
+        kind = raw.get("type")
+        if kind not in ("user", "assistant") or raw.get("isSidechain") or raw.get("isMeta"):
+            return
+        message = as_object(raw.get("message"))
+        if kind == "assistant":
+            yield from self._assistant(raw, message)
+        else:
+            yield from self.finish()
+            yield from self._user(raw, message.get("content"))
+
+    def finish(self) -> Iterator[TranscriptRecord]:
+        """The answer gathered so far."""
+        answer, self._answer = self._answer, None
+        if answer and answer.texts:
+            yield self._record(answer.key, "assistant", "reply", "\n\n".join(answer.texts), answer.at)
+
+    def _assistant(self, raw: dict[str, Any], message: dict[str, Any]) -> Iterator[TranscriptRecord]:
+        if message.get("model") == "<synthetic>" or raw.get("isApiErrorMessage"):
+            return
+        key = text_field(raw, "uuid")
+        name = text_field(message, "id") or key
+        if self._answer is None or self._answer.message != name:
+            yield from self.finish()
+            self._answer = _Answer(name, key, epoch(raw.get("timestamp")), [])
+        for block in map(as_object, as_list(message.get("content"))):
+            if block.get("type") == "tool_use":
+                self._tools[text_field(block, "id")] = text_field(block, "name")
+            elif block.get("type") == "text" and text_field(block, "text").strip():
+                self._answer.texts.append(text_field(block, "text"))
+
+    def _user(self, raw: dict[str, Any], content: Any) -> Iterator[TranscriptRecord]:
+        key, at = text_field(raw, "uuid"), epoch(raw.get("timestamp"))
+        prompt = text_field(raw, "promptId")
+        self._prompt = f"prompt:{prompt}" if prompt else ""
+        if raw.get("isCompactSummary"):
+            yield self._record(key, "assistant", "summary", _summary(block_text(content)), at)
+            return
+        results = [block for block in map(as_object, as_list(content)) if block.get("type") == "tool_result"]
+        for block in results:
+            call, text = text_field(block, "tool_use_id"), without_reminders(block_text(block.get("content")))
+            source = source_of_tool(self._tools.pop(call, ""))
+            if text.strip():
+                place = key if len(results) == 1 else f"{key}:{call}"
+                yield self._record(place, "tool", source, text, at, call)
+        said = block_text(content)
+        typed = raw.get("promptSource") not in _UNTYPED and not raw.get("isVisibleInTranscriptOnly")
+        if typed and not results and not written_by_host(said) and without_reminders(said).strip():
+            yield self._record(key, "user", "prompt", without_reminders(said), at)
+
+    def _record(
+        self, key: str, role: Role, source: SourceType, text: str, at: float, call: str = ""
+    ) -> TranscriptRecord:
+        return TranscriptRecord(key, role, source, text, at, self._prompt, call)
+
+
+def _summary(text: str) -> str:
+    """The summary's own words, without the host's frame: the same words as in the PostCompact hook."""
+    body = text.partition(_SUMMARY_OPENS)[2] or text
+    return unwrapped(without_reminders(body.partition(_SUMMARY_CLOSES)[0]), "summary")

@@ -1,0 +1,42 @@
+"""OpenAI Codex, as its hooks speak (checked with 0.169.0).
+
+It has no event for a failed tool and gives no summary after a compaction; both are in its rollout file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from filrouge.hosts import command_hooks
+from filrouge.hosts.reading import field, text_field
+from filrouge.model.event import Event
+
+NAME: Final = "codex"
+
+
+def shaped(payload: Mapping[str, Any]) -> bool:
+    """True where only Codex would send such a payload."""
+    path = text_field(payload, "transcript_path").replace("\\", "/")
+    return (
+        os.path.basename(path).startswith("rollout-")
+        or field(payload, "turn_id") is not None
+        or (
+            text_field(payload, "hook_event_name") == "SessionStart"
+            and field(payload, "model") is not None
+            and field(payload, "permission_mode") is not None
+        )
+    )
+
+
+def around(environ: Mapping[str, str]) -> bool:
+    """True where the environment says that Codex is running."""
+    return "CODEX_HOME" in environ
+
+
+def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str) -> Event | None:
+    """The event that a Codex payload tells, or None where there is nothing to capture."""
+    return command_hooks.parse(
+        payload, host=NAME, prompt_id="turn_id", environ=environ, at=at, event_id=event_id
+    )

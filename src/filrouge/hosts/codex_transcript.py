@@ -1,0 +1,196 @@
+"""Codex's rollout file, of which there are several generations.
+
+The same message stands in a file up to three times: as a completed item (0.169 and later), as a user or
+agent event (older), and as the response item the model was given, among instructions and injected
+context. Only one of the three may be read. Which one is settled for the lines at hand: completed items
+where any are seen or the file is known to have them, else events, else response items with all that is
+not the user's left out. A record's key is its ordinal; files without ordinals get a key made of the
+second and the text, which is the same whichever of the three was read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from filrouge.hosts.reading import (
+    as_list,
+    as_object,
+    block_text,
+    short_hash,
+    text_field,
+    unwrapped,
+    written_by_host,
+)
+from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
+from filrouge.model.transcript import TranscriptRecord
+from filrouge.model.turn import Role, SourceType, source_of_tool
+
+_ITEMS, _EVENTS, _RESPONSES = "items", "events", "responses"
+_SHELL = frozenset({"exec", "exec_command", "shell", "local_shell", "write_stdin", "wait"})
+_INJECTED = ("# AGENTS.md instructions", "<INSTRUCTIONS>", "<summary>", "Another language model started")
+_OUTPUT_HEADS = ("Chunk ID:", "Exit code:", "Wall time", "Script completed", "Process exited")
+
+
+class _Told(NamedTuple):
+    """A record and the generation that told it; `tool` names the tool of a result."""
+
+    generation: str
+    record: TranscriptRecord
+    tool: str = ""
+
+
+def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
+    """The messages that these lines tell, in the order of the file."""
+    reader = _Reader()
+    told = [item for raw in objects(lines) for item in reader.read(raw)]
+    generation = reader.generation({item.generation for item in told})
+    items = {item.record.call_id for item in told if item.generation == _ITEMS and item.record.call_id}
+    for item in told:
+        if _chosen(item, generation, items):
+            yield item.record
+
+
+def _chosen(item: _Told, generation: str, calls_told_as_items: set[str]) -> bool:
+    """A result told as a response item counts unless a completed item tells it (all shell commands)."""
+    if not item.generation:
+        return True
+    if item.record.role == "tool" and item.generation == _RESPONSES:
+        told = item.record.call_id in calls_told_as_items
+        return not told and not (generation == _ITEMS and item.tool in _SHELL)
+    return item.generation == generation
+
+
+class _Reader:
+    """Remembers the turn that records belong to, the tools being called, and signs of the generation."""
+
+    def __init__(self) -> None:
+        self._turn = ""
+        self._tools: dict[str, str] = {}
+        self._from_start = False
+        self._paginated = False
+        self._ordinals = False
+
+    def generation(self, seen: set[str]) -> str:
+        if _ITEMS in seen or self._paginated or (self._ordinals and not self._from_start):
+            return _ITEMS
+        return _EVENTS if _EVENTS in seen else _RESPONSES
+
+    def read(self, raw: dict[str, Any]) -> Iterator[_Told]:
+        payload = as_object(raw.get("payload"))
+        self._ordinals = self._ordinals or raw.get("ordinal") is not None
+        self._turn = _turn_of(payload) or self._turn
+        match raw.get("type"):
+            case "session_meta":
+                self._from_start = True
+                self._paginated = payload.get("history_mode") == "paginated"
+            case "event_msg":
+                yield from self._event(raw, payload)
+            case "response_item":
+                yield from self._response(raw, payload)
+            case "compacted":
+                text = _summary(text_field(payload, "message"))
+                if text:
+                    yield _Told("", self._record(raw, "assistant", "summary", text))
+            case _:
+                pass
+
+    def _event(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Told]:
+        match payload.get("type"):
+            case "item_completed":
+                yield from self._item(raw, as_object(payload.get("item")))
+            case "user_message":
+                yield from self._message(_EVENTS, raw, "user", text_field(payload, "message"))
+            case "agent_message":
+                yield from self._message(_EVENTS, raw, "assistant", text_field(payload, "message"))
+            case _:
+                pass
+
+    def _item(self, raw: dict[str, Any], item: dict[str, Any]) -> Iterator[_Told]:
+        match item.get("type"):
+            case "UserMessage":
+                yield from self._message(_ITEMS, raw, "user", block_text(item.get("content")))
+            case "AgentMessage":
+                yield from self._message(_ITEMS, raw, "assistant", block_text(item.get("content")))
+            case "CommandExecution":
+                yield from self._result(
+                    _ITEMS, raw, text_field(item, "id"), text_field(item, "aggregated_output"), "exec"
+                )
+            case "McpToolCall":
+                text = block_text(as_object(item.get("result")).get("content"))
+                yield from self._result(_ITEMS, raw, text_field(item, "id"), text, text_field(item, "tool"))
+            case _:
+                pass
+
+    def _response(self, raw: dict[str, Any], payload: dict[str, Any]) -> Iterator[_Told]:
+        match payload.get("type"):
+            case "message":
+                role, text = payload.get("role"), _own_words(payload)
+                if role == "user" or role == "assistant":
+                    yield from self._message(_RESPONSES, raw, role, text)
+            case "function_call" | "custom_tool_call" | "local_shell_call":
+                self._tools[text_field(payload, "call_id")] = text_field(payload, "name") or "shell"
+            case "function_call_output" | "custom_tool_call_output":
+                call = text_field(payload, "call_id")
+                tool = self._tools.pop(call, "exec")
+                yield from self._result(_RESPONSES, raw, call, _output(payload.get("output")), tool)
+            case _:
+                pass
+
+    def _message(self, generation: str, raw: dict[str, Any], role: Role, text: str) -> Iterator[_Told]:
+        if role == "user" and (written_by_host(text) or text.lstrip().startswith(_INJECTED)):
+            return
+        words = without_reminders(text)
+        if words.strip():
+            source: SourceType = "prompt" if role == "user" else "reply"
+            yield _Told(generation, self._record(raw, role, source, words))
+
+    def _result(
+        self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str
+    ) -> Iterator[_Told]:
+        if text.strip():
+            record = self._record(raw, "tool", source_of_tool(tool), text, call)
+            yield _Told(generation, record, tool)
+
+    def _record(
+        self, raw: dict[str, Any], role: Role, source: SourceType, text: str, call: str = ""
+    ) -> TranscriptRecord:
+        ordinal, stamp = raw.get("ordinal"), text_field(raw, "timestamp")
+        key = str(ordinal) if isinstance(ordinal, int) else f"{role}:{stamp[:19]}:{short_hash(text)}"
+        prompt = f"prompt:{self._turn}" if self._turn else ""
+        return TranscriptRecord(key, role, source, text, epoch(stamp), prompt, call)
+
+
+def _turn_of(payload: dict[str, Any]) -> str:
+    marks = as_object(payload.get("internal_chat_message_metadata_passthrough"))
+    return text_field(payload, "turn_id") or text_field(marks, "turn_id")
+
+
+def _own_words(payload: dict[str, Any]) -> str:
+    """The message's text; of a user's message with marked parts, only those that the user wrote."""
+    content = payload.get("content")
+    marks = as_object(payload.get("internal_chat_message_metadata_passthrough"))
+    kinds, parts = as_list(marks.get("content_item_kinds")), as_list(content)
+    if payload.get("role") == "user" and kinds and len(kinds) == len(parts):
+        return block_text([part for part, kind in zip(parts, kinds, strict=True) if kind == "user.text"])
+    return block_text(content)
+
+
+def _output(value: Any) -> str:
+    """A tool's output without the shell's report around it."""
+    text = block_text(value)
+    if text.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            text = text_field(as_object(json.loads(text)), "output") or text
+    if text.startswith(_OUTPUT_HEADS) and "Output:\n" in text:
+        text = text.partition("Output:\n")[2]
+    return without_reminders(text)
+
+
+def _summary(text: str) -> str:
+    """The summary's own words, without the sentence with which the host hands it on."""
+    start = text.find("<summary>")
+    body = text[start:] if start >= 0 else text.partition("own analysis:\n")[2] or text
+    return unwrapped(body, "summary")

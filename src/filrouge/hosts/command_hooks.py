@@ -1,0 +1,181 @@
+"""The hook protocol that Claude Code began and Codex took up: one JSON object on stdin per event.
+
+A host differs from another by its name and by the field that numbers a user's prompt; all else is read
+here, once. An event's key is made of the host's own ids, so that the same happening told twice (by two
+hooks, from the spool, or by the transcript) is recognised. Anything that no user, agent or tool said
+gives no event: unknown events, tools about to run, internal helpers, and prompts that the host wrote
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from filrouge.hosts import project
+from filrouge.hosts.reading import (
+    as_list,
+    as_object,
+    field,
+    short_hash,
+    text_field,
+    unwrapped,
+    written_by_host,
+)
+from filrouge.model.event import Event, EventKind
+
+#: Values of UserPromptSubmit.source that mean a person (or the program that stands for one) wrote it.
+TYPED = ("", "user", "sdk")
+
+
+class Content(NamedTuple):
+    """What one payload tells, before it is given a place and a time."""
+
+    kind: EventKind
+    key: str
+    data: dict[str, Any]
+
+
+def parse(
+    payload: dict[str, Any],
+    *,
+    host: str,
+    prompt_id: str,
+    environ: Mapping[str, str],
+    at: float,
+    event_id: str,
+) -> Event | None:
+    """The event that `payload` tells, or None where there is nothing to capture.
+
+    Args:
+        payload: what the host wrote on the hook's stdin.
+        host: the host's name.
+        prompt_id: the field that numbers the user's prompts.
+        environ: the hook's environment.
+        at: seconds since 1970.
+        event_id: a fresh id for the event.
+    """
+    reader = _READERS.get(text_field(payload, "hook_event_name"))
+    content = reader(payload, text_field(payload, prompt_id)) if reader else None
+    if content is None:
+        return None
+    cwd = text_field(payload, "cwd")
+    return Event(
+        id=event_id,
+        host=host,
+        kind=content.kind,
+        session=text_field(payload, "session_id"),
+        at=at,
+        key=content.key,
+        cwd=cwd,
+        project=project.names(cwd, environ),
+        transcript=text_field(payload, "transcript_path"),
+        agent=text_field(payload, "agent_id"),
+        data=content.data,
+    )
+
+
+def _session_start(payload: dict[str, Any], _: str) -> Content:
+    return Content("session_start", "", {"source": text_field(payload, "source") or "startup"})
+
+
+def _prompt(payload: dict[str, Any], prompt: str) -> Content | None:
+    """A prompt given to a helper agent is its parent's, and some sources are timers: neither is the user."""
+    text, source = text_field(payload, "prompt"), text_field(payload, "source")
+    if not text.strip() or source not in TYPED or written_by_host(text) or text_field(payload, "agent_id"):
+        return None
+    data = {"text": text, "source": source} if source else {"text": text}
+    return Content("prompt", _numbered("prompt", prompt), data)
+
+
+def _reply(payload: dict[str, Any], prompt: str) -> Content | None:
+    """After a hook made the agent go on, a second Stop ends the same prompt with other words."""
+    text = text_field(payload, "last_assistant_message")
+    if not text.strip():
+        return None
+    key = _numbered("reply", prompt)
+    if key and field(payload, "stop_hook_active"):
+        key = f"{key}:{short_hash(text)}"
+    return Content("reply", key, {"text": text})
+
+
+def _tool(payload: dict[str, Any], _: str) -> Content | None:
+    return _tools("tool", [_call(payload, output=field(payload, "tool_response"), failed=False)])
+
+
+def _failed_tool(payload: dict[str, Any], _: str) -> Content | None:
+    return _tools("tool", [_call(payload, output=field(payload, "error"), failed=True)])
+
+
+def _batch(payload: dict[str, Any], _: str) -> Content | None:
+    calls = [as_object(call) for call in as_list(field(payload, "tool_calls"))]
+    return _tools(
+        "batch",
+        [
+            _call(call, output=field(call, "tool_response"), failed=field(call, "is_error") is True)
+            for call in calls
+        ],
+    )
+
+
+def _tools(prefix: str, calls: list[dict[str, Any]]) -> Content | None:
+    known = [call for call in calls if call["name"] or call["id"]]
+    ids = [call["id"] for call in known]
+    if not known:
+        return None
+    return Content("tools", f"{prefix}:{','.join(ids)}" if all(ids) else "", {"calls": known})
+
+
+def _call(payload: dict[str, Any], *, output: Any, failed: bool) -> dict[str, Any]:
+    return {
+        "name": text_field(payload, "tool_name"),
+        "id": text_field(payload, "tool_use_id"),
+        "input": field(payload, "tool_input"),
+        "output": output,
+        "failed": failed,
+    }
+
+
+def _subagent(payload: dict[str, Any], _: str) -> Content | None:
+    """The host's own helpers (compaction is one) have no type; a helper may answer more than once."""
+    text, kind = text_field(payload, "last_assistant_message"), text_field(payload, "agent_type")
+    if not kind or not text.strip():
+        return None
+    agent = text_field(payload, "agent_id")
+    key = f"subagent:{agent}:{short_hash(text)}" if agent else ""
+    return Content("subagent", key, {"text": text, "agent_type": kind})
+
+
+def _pre_compact(payload: dict[str, Any], _: str) -> Content:
+    return Content("pre_compact", "", {"trigger": text_field(payload, "trigger")})
+
+
+def _post_compact(payload: dict[str, Any], prompt: str) -> Content | None:
+    """Only Claude Code gives the summary's words; Codex writes them in its transcript alone."""
+    text = unwrapped(text_field(payload, "compact_summary"), "summary")
+    if not text:
+        return None
+    key = f"{_numbered('summary', prompt)}:{short_hash(text)}" if prompt else ""
+    return Content("summary", key, {"text": text, "trigger": text_field(payload, "trigger")})
+
+
+def _session_end(payload: dict[str, Any], _: str) -> Content:
+    return Content("session_end", "", {"reason": text_field(payload, "reason")})
+
+
+def _numbered(prefix: str, number: str) -> str:
+    return f"{prefix}:{number}" if number else ""
+
+
+_READERS: dict[str, Callable[[dict[str, Any], str], Content | None]] = {
+    "SessionStart": _session_start,
+    "UserPromptSubmit": _prompt,
+    "PostToolUse": _tool,
+    "PostToolUseFailure": _failed_tool,
+    "PostToolBatch": _batch,
+    "Stop": _reply,
+    "SubagentStop": _subagent,
+    "PreCompact": _pre_compact,
+    "PostCompact": _post_compact,
+    "SessionEnd": _session_end,
+}

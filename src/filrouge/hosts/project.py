@@ -1,0 +1,183 @@
+"""By which names the project around a directory may be known.
+
+Read from git's own files, because a subprocess would cost a hook more than its whole budget. Strongest
+first:
+
+    name:    the `project` key of a `.filrouge.toml` in the directory or above it
+    origin:  the address of the remote `origin`, the same for ssh and https and without credentials
+    root:    the id of the first commit, where the repository was born here
+    clone:   the birth of this clone, otherwise
+    path:    the main work tree, so that linked work trees share it; outside git, the directory itself
+
+The birth is the first line of git's reflog. Git drops old lines of it after some months, so a line counts
+only if it tells of a birth: its former commit is all zeros. Nothing here raises; what cannot be read is
+left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from filrouge.home import stable_hash
+
+OVERRIDE = ".filrouge.toml"
+LONGEST_FILE = 262_144
+DEFAULT_PORTS = {"ssh": "22", "https": "443", "http": "80", "git": "9418"}
+
+
+class Repository(NamedTuple):
+    """Where a repository keeps its things."""
+
+    common: str
+    """The git directory that all its work trees share."""
+    tree: str
+    """Its main work tree, or the git directory itself where it is bare."""
+
+
+def names(cwd: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Every name of the project that `cwd` lies in, strongest first; none for a path that is not absolute."""
+    if not os.path.isabs(cwd):
+        return ()
+    try:
+        return tuple(_names(cwd, environ))
+    except (OSError, ValueError):  # a NUL or a lone surrogate, which no file system can hold
+        return ()
+
+
+def _names(cwd: str, environ: Mapping[str, str]) -> list[str]:
+    override, repository = _override(cwd), find_repository(cwd)
+    found = [f"name:{override}"] if override else []
+    if repository is None:
+        return [*found, f"path:{os.path.realpath(_project_dir(cwd, environ))}"]
+    origin, birth = _origin(repository), _birth(repository)
+    found += [f"origin:{origin}"] if origin else []
+    found += [birth] if birth else []
+    return [*found, f"path:{os.path.realpath(repository.tree)}"]
+
+
+def find_repository(directory: str) -> Repository | None:
+    """The repository whose work tree holds `directory`, or None."""
+    for place in _upwards(directory):
+        marker = os.path.join(place, ".git")
+        if os.path.isdir(marker):
+            if os.path.exists(os.path.join(marker, "HEAD")):
+                return Repository(common=marker, tree=place)
+        elif os.path.isfile(marker):
+            return _linked(place, _read(marker))
+    return None
+
+
+def normalise(url: str, base: str = "/") -> str:
+    """One spelling for every address of the same repository: `host/path`, or an absolute path.
+
+    >>> normalise("git@Forge.example:Ana/shop.git") == normalise("https://ana:key@forge.example/Ana/shop/")
+    True
+    """
+    url = re.split(r"[?#\s]", url.strip(), maxsplit=1)[0]
+    full = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/*(.*)", url)
+    short = re.match(r"(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.*)", url)
+    if full and full[1].lower() != "file":
+        scheme = full[1].lower().removeprefix("git+")
+        host = full[2].rpartition("@")[2].lower().removesuffix(":" + DEFAULT_PORTS.get(scheme, ""))
+        return _joined(host, full[3])
+    if short and not full:
+        return _joined(short[1].lower(), short[2])
+    local = "/" + full[3] if full else url
+    return _joined("", os.path.normpath(os.path.join(base, local))) if local else ""
+
+
+def _joined(host: str, path: str) -> str:
+    path = re.sub(r"/{2,}", "/", path).rstrip("/").removesuffix(".git").rstrip("/")
+    return f"{host}/{path.lstrip('/')}" if path else host
+
+
+def _linked(place: str, pointer: str) -> Repository | None:
+    """A `.git` file points to the directory of a linked work tree, or of a submodule."""
+    found = re.match(r"gitdir:[ \t]*([^\r\n]+)", pointer)
+    if found is None:
+        return None
+    gitdir = os.path.normpath(os.path.join(place, found[1].strip()))
+    shared = _read(os.path.join(gitdir, "commondir")).strip()
+    if not shared:
+        return Repository(common=gitdir, tree=place)
+    common = os.path.normpath(os.path.join(gitdir, shared))
+    return Repository(
+        common=common, tree=os.path.dirname(common) if os.path.basename(common) == ".git" else common
+    )
+
+
+def _origin(repository: Repository) -> str:
+    section = ""
+    for line in _read(os.path.join(repository.common, "config")).splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            section = line
+        elif section.startswith('[remote "origin"]') and re.match(r"url\s*=", line, re.IGNORECASE):
+            return normalise(line.partition("=")[2].strip().strip('"'), repository.tree)
+    return ""
+
+
+def _birth(repository: Repository) -> str:
+    line = _read(os.path.join(repository.common, "logs", "HEAD")).partition("\n")[0]
+    found = re.match(r"0{40,64} ([0-9a-f]{40,64}) [^\t]*\t(.*)", line)
+    if found is None:
+        return ""
+    return f"root:{found[1]}" if found[2].startswith("commit (initial)") else f"clone:{stable_hash(line)}"
+
+
+def _override(directory: str) -> str:
+    """The project's name that its people chose; a file of another user (in /tmp, say) does not count."""
+    for place in _upwards(directory):
+        path = os.path.join(place, OVERRIDE)
+        if os.path.isfile(path) and _trusted(path, directory):
+            chosen = _project_key(_read(path))
+            if chosen:
+                return chosen
+    return ""
+
+
+def _project_key(text: str) -> str:
+    top, _, _ = text.removeprefix("\ufeff").partition("\n[")
+    found = re.search(r"""(?m)^[ \t]*project[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')""", top)
+    return ((found[1] or found[2] or "") if found else "").strip()
+
+
+def _trusted(path: str, directory: str) -> bool:
+    try:
+        return os.stat(path).st_uid in (os.getuid(), 0, os.stat(directory).st_uid)
+    except OSError:
+        return False
+
+
+def _project_dir(cwd: str, environ: Mapping[str, str]) -> str:
+    """Outside git, the directory that Claude Code was started in, if `cwd` is inside it."""
+    given = environ.get("CLAUDE_PROJECT_DIR", "")
+    if not os.path.isabs(given):
+        return cwd
+    inside = os.path.realpath(cwd) + os.sep
+    return given if inside.startswith(os.path.realpath(given).rstrip(os.sep) + os.sep) else cwd
+
+
+def _upwards(directory: str) -> Iterator[str]:
+    place = os.path.normpath(directory)
+    while True:
+        yield place
+        parent = os.path.dirname(place)
+        if parent == place:
+            return
+        place = parent
+
+
+def _read(path: str) -> str:
+    """The beginning of a regular file, or nothing: a pipe put in its place must not hold the hook."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return ""
+        with open(path, "rb") as file:
+            return file.read(LONGEST_FILE).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,27 @@
+"""The messages in a host's transcript file, for the daemon.
+
+A reader takes whole lines, in order, from any place of the file, and yields records whose keys are the
+same at every reading; it keeps nothing between two calls. A line that is no JSON object is passed over,
+and so is every record that a person, an agent or a tool did not cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from filrouge.hosts import claude_code, claude_transcript, codex, codex_transcript
+from filrouge.model.transcript import TranscriptRecord
+
+Reader = Callable[[Iterable[bytes]], Iterator[TranscriptRecord]]
+
+READERS: Final[dict[str, Reader]] = {
+    claude_code.NAME: claude_transcript.records,
+    codex.NAME: codex_transcript.records,
+}
+
+
+def records(host: str, lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
+    """The messages that `lines` of a transcript of `host` tell; none for a host without transcripts."""
+    reader = READERS.get(host)
+    return reader(lines) if reader else iter(())

@@ -1,0 +1,116 @@
+"""What goes in front of a model: at the start of a session, and before a prompt.
+
+At the start: the standing rules, then what is known of the user and the project. Before a prompt: only what
+passes the relevance threshold; rules as well pass it or stay out, and alone they never break the silence.
+Nothing relevant means no text at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from filrouge.inject.budget import fit
+from filrouge.inject.render import Line, fresh_nonce, render
+from filrouge.model.memory import Memory
+from filrouge.model.recall import Hit, Ranking, RecallItem
+from filrouge.model.when import Language, ago
+
+MOST_AT_START = 8
+SHORTEST_PROMPT = 20
+
+#: What a session wants to know first, of the kinds that are no rules.
+_START_ORDER = ("preference", "constraint", "decision", "fact", "intent")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A rendered block with what went into it and what did not."""
+
+    text: str
+    nonce: str
+    items: tuple[RecallItem, ...]
+
+    @property
+    def injected(self) -> int:
+        """How many items are in the block."""
+        return sum(item.injected for item in self.items)
+
+    @property
+    def tokens(self) -> int:
+        """ceil(characters / 4), the usual estimate."""
+        return -(-len(self.text) // 4)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manner:
+    """How to render: the settings that shape a block."""
+
+    language: Language
+    budget: int
+    now: datetime
+
+
+def at_start(rules: Sequence[Memory], known: Sequence[Memory], manner: Manner) -> Block:
+    """The block of a session's start."""
+    order = {kind: place for place, kind in enumerate(_START_ORDER)}
+    chosen = sorted((m for m in known if m.kind in order), key=lambda m: (order[m.kind], m.scope_name != "user"))
+    entries = [(m, _line(m, "rules", manner), None) for m in rules]
+    entries += [(m, _line(m, "facts", manner), None) for m in chosen[:MOST_AT_START]]
+    return _block(entries, [], manner)
+
+
+def before_prompt(ranking: Ranking, manner: Manner, *, min_relevance: float, most: int) -> Block:
+    """The block before a prompt, or an empty one."""
+    relevant = [hit for hit in ranking.hits if hit.relevance >= min_relevance and isinstance(hit.item, Memory)]
+    relevant.sort(key=lambda hit: (-round(hit.relevance, 6), -hit.score))
+    rules = [hit for hit in relevant if _kind(hit) == "rule"]
+    memories = [hit for hit in relevant if _kind(hit) != "rule"][:most]
+    shown = [*rules[:most], *memories]
+    left = [(hit, "below the threshold" if hit.relevance < min_relevance else "beyond the limit")
+            for hit in ranking.hits if hit not in shown]
+    entries = [(_memory(h), _line(_memory(h), "rules" if h in rules else "memories", manner), h) for h in shown]
+    return _block(entries, left, manner)
+
+
+def _block(
+    entries: Sequence[tuple[Memory, Line, Hit | None]], left: Sequence[tuple[Hit, str]], manner: Manner
+) -> Block:
+    taken, _ = fit([line for _, line, _ in entries], manner.budget, manner.language)
+    inside = {id(line) for line in taken}
+    nonce = fresh_nonce()
+    items = [
+        RecallItem(
+            id=memory.id,
+            kind=memory.kind,
+            injected=id(line) in inside,
+            reason="injected" if id(line) in inside else "over the budget",
+            scores=hit.explain() if hit else {},
+        )
+        for memory, line, hit in entries
+    ]
+    items += [
+        RecallItem(id=hit.id, kind=_kind(hit), injected=False, reason=why, scores=hit.explain()) for hit, why in left
+    ]
+    return Block(text=render(taken, manner.language, nonce), nonce=nonce if taken else "", items=tuple(items))
+
+
+def _line(memory: Memory, section: str, manner: Manner) -> Line:
+    return Line(
+        section=section,
+        age=ago(memory.last_mention or memory.created_at, manner.now, manner.language),
+        source=memory.scope.channel,
+        text=memory.text or f"{memory.key}: {memory.value}",
+        verified=memory.trust >= 2,
+    )
+
+
+def _memory(hit: Hit) -> Memory:
+    if not isinstance(hit.item, Memory):
+        raise TypeError("only memories are injected")
+    return hit.item
+
+
+def _kind(hit: Hit) -> str:
+    return hit.item.kind if isinstance(hit.item, Memory) else "turn"

@@ -1,0 +1,107 @@
+"""A recall: one retrieval made for a prompt, and everything that can be asked about it afterwards.
+
+Scores are typed by name, because a fused score, a BM25 and a cosine are not comparable: `score` ranks within
+one query, `relevance` in [0, 1] is what thresholds cut. A `Ranking` explains its hits and cuts itself again
+without searching.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from filrouge.model.memory import Memory
+from filrouge.model.turn import Turn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """One candidate with its scores.
+
+    Attributes:
+        bm25_score, vector_score: normalised within the query to [0, 1].
+        score: the convex fusion of both.
+        similarity: calibrated cosine, None where the item has no vector.
+        coverage: the share of the query's meaningful words, weighted by rarity, that the item has.
+        relevance: what thresholds cut, in [0, 1].
+    """
+
+    item: Memory | Turn
+    bm25_score: float
+    vector_score: float
+    score: float
+    similarity: float | None
+    coverage: float
+    relevance: float
+
+    @property
+    def id(self) -> str:
+        """The item's id."""
+        return self.item.id
+
+    @property
+    def text(self) -> str:
+        """The item's text."""
+        return self.item.text
+
+    def explain(self) -> dict[str, float | None]:
+        """Each part of the score."""
+        return {
+            "bm25_score": round(self.bm25_score, 4),
+            "vector_score": round(self.vector_score, 4),
+            "score": round(self.score, 4),
+            "similarity": None if self.similarity is None else round(self.similarity, 4),
+            "coverage": round(self.coverage, 4),
+            "relevance": round(self.relevance, 4),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranking:
+    """Hits, best first, with what went wrong on the way."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    notices: tuple[str, ...] = ()
+
+    def recut(self, min_relevance: float) -> Ranking:
+        """The hits at or above a relevance, without searching again."""
+        return replace(self, hits=tuple(hit for hit in self.hits if hit.relevance >= min_relevance))
+
+    def top(self, limit: int) -> Ranking:
+        """The first hits."""
+        return replace(self, hits=self.hits[:limit])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecallItem:
+    """One candidate as the log keeps it: no text, so that forgetting need not rewrite the log."""
+
+    id: str
+    kind: str
+    injected: bool
+    reason: str
+    scores: dict[str, float | None]
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that is stored."""
+        return {"id": self.id, "kind": self.kind, "injected": self.injected, "reason": self.reason, **self.scores}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recall:
+    """One row of the recall log."""
+
+    id: str
+    at: datetime
+    channel: str
+    session: str
+    project: str | None
+    preview: str
+    memories_injected: int
+    tokens_added: int
+    items: tuple[RecallItem, ...]
+    notices: tuple[str, ...]
+    nonce: str
+    latency_ms: float

@@ -1,0 +1,57 @@
+"""A turn: one message of a conversation, verbatim, as read from an event or a transcript.
+
+Turns are the raw truth. Facts are derived from them and cite them by id and character span, so a turn's
+text never changes after it is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from filrouge.model.scope import Scope
+
+Role = Literal["user", "assistant", "tool"]
+SourceType = Literal["prompt", "reply", "file_read", "file_write", "task", "fetch", "command", "summary"]
+
+#: Trust follows origin and never rises by being merged: the user's own hand, the user's prompt,
+#: the agent's words, and everything that came through a tool or from elsewhere.
+TRUST_TYPED, TRUST_PROMPT, TRUST_AGENT, TRUST_TOOL = 3, 2, 1, 0
+
+_FILE_READS = frozenset({"Read", "NotebookRead", "view"})
+_FILE_WRITES = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch"})
+_COMMANDS = frozenset({"Bash", "shell", "exec", "exec_command", "local_shell"})
+_TASKS = frozenset({"Task", "Agent"})
+_FETCHES = frozenset({"WebFetch", "WebSearch"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One message. `key` makes it unique within its session, however often it is read."""
+
+    id: str
+    key: str
+    scope: Scope
+    host: str
+    role: Role
+    source: SourceType
+    text: str
+    at: datetime
+    trust: int
+    event_id: str = ""
+    skipped: str = ""
+    """Why extraction passes this turn over, or empty."""
+
+
+def source_of_tool(tool: str) -> SourceType:
+    """The source type of a tool's result; a tool nobody knows counts as a command."""
+    if tool in _FILE_READS:
+        return "file_read"
+    if tool in _FILE_WRITES:
+        return "file_write"
+    if tool in _TASKS:
+        return "task"
+    if tool in _FETCHES:
+        return "fetch"
+    return "command"

@@ -1,0 +1,48 @@
+"""Relative time as people say it, in English, French and Spanish.
+
+Just now; minutes; hours (under a day); days (under a week); weeks (under 30 days, plural from 14 days); then
+a long date with the year.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+Language = Literal["en", "fr", "es"]
+
+_UNITS = {
+    "en": {"minute": "minute", "hour": "hour", "day": "day", "week": "week"},
+    "fr": {"minute": "minute", "hour": "heure", "day": "jour", "week": "semaine"},
+    "es": {"minute": "minuto", "hour": "hora", "day": "día", "week": "semana"},
+}
+_NOW = {"en": "just now", "fr": "à l'instant", "es": "ahora mismo"}
+_PHRASE = {"en": "{n} {unit} ago", "fr": "il y a {n} {unit}", "es": "hace {n} {unit}"}
+_DATE = {"en": "{month} {day}, {year}", "fr": "{day} {month} {year}", "es": "{day} de {month} de {year}"}
+_MONTHS = {
+    "en": "January February March April May June July August September October November December".split(),
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split(),
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split(),
+}
+
+
+def ago(at: datetime, now: datetime, language: Language) -> str:
+    """How long ago `at` was; a moment in the future counts as now."""
+    seconds = (now - at).total_seconds()
+    for limit, size, unit in ((60, 0, ""), (3600, 60, "minute"), (86400, 3600, "hour"), (604800, 86400, "day")):
+        if seconds < limit:
+            return _NOW[language] if not size else _counted(int(seconds // size), unit, language)
+    if seconds < 30 * 86400:
+        return _counted(int(seconds // 604800), "week", language)
+    return long_date(at, language)
+
+
+def long_date(at: datetime, language: Language) -> str:
+    """`28 février 2026`."""
+    day = "1er" if language == "fr" and at.day == 1 else str(at.day)
+    return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
+
+
+def _counted(n: int, unit: str, language: Language) -> str:
+    word = _UNITS[language][unit] + ("s" if n > 1 else "")
+    return _PHRASE[language].format(n=n, unit=word)

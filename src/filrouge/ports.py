@@ -1,0 +1,144 @@
+"""The seams of Filrouge: what the inside asks of the outside, and what it deliberately does not know.
+
+Ports are synchronous; `app` decides which thread runs them. Each says who implements it and where its
+public fake stands. The store's seam is lower than a class per table: repositories speak named queries over
+one `Tx`, so a second database brings its own SQL and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+"""One unit vector, shape (dimension,)."""
+Vectors = NDArray[np.float32]
+"""Unit vectors, shape (n, dimension)."""
+
+
+class Tx(Protocol):
+    """Named queries inside one transaction.
+
+    Knows nothing of tables or of who else is writing. `store.sqlite.Tx` implements it; a database in memory
+    (`testing.memory_database`) is the fake.
+    """
+
+    def all(self, name: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+        """Every row of the named query."""
+        ...
+
+    def one(self, name: str, parameters: Mapping[str, object] | None = None) -> dict[str, Any] | None:
+        """The first row, or None."""
+        ...
+
+    def run(self, name: str, parameters: Mapping[str, object] | None = None) -> int:
+        """Run a named statement; the number of rows it changed."""
+        ...
+
+    def many(self, name: str, rows: Iterable[Mapping[str, object]]) -> None:
+        """Run a named statement once per row."""
+        ...
+
+
+class Analyser(Protocol):
+    """Turns text into the tokens that every full-text backend indexes.
+
+    Knows nothing of any backend's syntax. `index.analyser.TextAnalyser` implements it.
+    """
+
+    version: int
+    """Grows with every change that makes stored token strings stale."""
+
+    def tokens(self, text: str) -> str:
+        """The token string to index: lower-case words of letters and digits, separated by spaces."""
+        ...
+
+    def terms(self, text: str) -> tuple[tuple[str, ...], ...]:
+        """The words of a query that carry meaning, each as the forms it may be indexed under."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingSpace:
+    """Which vectors may be compared with which.
+
+    Attributes:
+        id: names model, revision, dimension, pooling and prefix; vectors of two ids are never compared.
+        median: cosine of the median unrelated pair, the zero of the calibrated scale.
+    """
+
+    id: str
+    model: str
+    revision: str
+    dimension: int
+    pooling: str
+    prefix: str
+    median: float
+
+    def calibrated(self, cosine: float) -> float:
+        """`max(0, (cos - m0) / (1 - m0))`: 0 = unrelated, 1 = same text, the same in every space."""
+        return max(0.0, (cosine - self.median) / (1.0 - self.median))
+
+
+class Embedder(Protocol):
+    """Turns text into unit vectors.
+
+    Does not know what the text is or where the vectors go. Safe to call from two threads, one asking for
+    queries and one for passages. Implemented in `embed`, registered under the entry point group
+    `filrouge.embedders`; `embed.hashing.StableHash` serves as the fake, since it needs no model.
+
+    Raises `EmbedderUnavailable` where the model cannot be used.
+    """
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space of every vector this embedder makes."""
+        ...
+
+    def query(self, text: str) -> Vector:
+        """The vector of a question."""
+        ...
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of texts to be found, in their order."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nearest:
+    """One answer of a vector index: an owner and its cosine, the best over the owner's windows."""
+
+    owner_id: str
+    cosine: float
+
+
+class VectorIndex(Protocol):
+    """Finds the nearest vectors, restricted to groups (a project, or the user).
+
+    Derived and disposable: whoever owns one can rebuild it from the store's rows.
+    `index.vectors.ExactIndex` implements it.
+    """
+
+    def put(self, owner_id: str, group: str, vectors: Vectors) -> None:
+        """Add an owner's windows, replacing those it had."""
+        ...
+
+    def remove(self, owner_id: str) -> None:
+        """Forget an owner; unknown ids are fine."""
+        ...
+
+    def nearest(self, query: Vector, limit: int, groups: frozenset[str] | None) -> list[Nearest]:
+        """The nearest owners of these groups (None: of all), best first."""
+        ...
+
+    def __len__(self) -> int:
+        """How many owners are indexed."""
+        ...
+
+
+Redactor = Callable[[str], str]
+"""Takes the secrets out of a text. Idempotent."""

@@ -1,0 +1,63 @@
+"""The HTTP surface: FastAPI over the verbs of `app`. No route thinks; each asks one verb and gives its answer.
+
+In this version it listens on the unix socket only, whose mode and directory admit this user alone. Every
+answer names the version that gave it, so that client and daemon can settle which of them is newer. Errors are
+problem documents (RFC 9457) with the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from filrouge._version import __version__
+from filrouge.app.wiring import Running
+from filrouge.errors import BadInput, FilrougeError
+from filrouge.server.routes import daemon, hooks, memory
+
+VERSION_HEADER = "X-Filrouge-Version"
+
+
+def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
+    """The application over a running Filrouge; `leave` asks its process to end."""
+    app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None)
+    app.state.running = running
+    app.state.leave = leave
+    for routes in (hooks, memory, daemon):
+        app.include_router(routes.router)
+    app.middleware("http")(_sign)
+    app.add_exception_handler(FilrougeError, _problem)
+    app.add_exception_handler(RequestValidationError, _unreadable)
+    return app
+
+
+async def _sign(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await go_on(request)
+    response.headers[VERSION_HEADER] = __version__
+    return response
+
+
+async def _problem(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, FilrougeError):
+        raise error
+    body = {
+        "type": f"urn:filrouge:error:{type(error).__name__}",
+        "title": (type(error).__doc__ or "").strip().splitlines()[0],
+        "status": error.http_status,
+        "detail": error.message,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+    }
+    return JSONResponse(body, status_code=error.http_status, media_type="application/problem+json")
+
+
+async def _unreadable(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return await _problem(request, BadInput(f"{where}: {first['msg']}.", remedy="See the API reference."))
+

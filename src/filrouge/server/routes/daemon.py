@@ -1,0 +1,36 @@
+"""The daemon about itself: is it well, who is it, and please leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, BackgroundTasks, Request
+
+from filrouge._version import __version__
+from filrouge.app import report
+from filrouge.home import socket_path
+from filrouge.server.access import parts_of, reading
+
+router = APIRouter(tags=["daemon"])
+
+
+@router.get("/health")
+async def health() -> dict[str, str]:
+    """Alive, and which version."""
+    return {"status": "healthy", "version": __version__}
+
+
+@router.get("/daemon/status")
+async def status(request: Request) -> dict[str, Any]:
+    """Where it listens, and the state of the whole in counts."""
+    parts = parts_of(request)
+    whole = await reading(request, lambda tx: report.status(parts, tx))
+    return {"url": None, "socket": socket_path(parts.home), **whole}
+
+
+@router.post("/daemon/stop")
+@router.post("/daemon/drain")
+async def leave(request: Request, tasks: BackgroundTasks) -> dict[str, str]:
+    """Take nothing new in, finish what is begun, and end."""
+    tasks.add_task(request.app.state.leave)
+    return {"status": "stopping", "version": __version__}

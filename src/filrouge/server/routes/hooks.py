@@ -1,0 +1,43 @@
+"""What hooks call: hand events over, and get the block for the model in the same round trip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from filrouge.app.asking import context
+from filrouge.app.observe import observe
+from filrouge.errors import BadInput
+from filrouge.model.event import Event, event_from_json
+from filrouge.server.access import elsewhere, parts_of, settled
+
+router = APIRouter(tags=["hooks"])
+_WITH_CONTEXT = ("session_start", "prompt")
+
+
+class Delivery(BaseModel):
+    """Events from a hook or a spool."""
+
+    events: list[dict[str, Any]] = Field(min_length=1, max_length=1000)
+    context: bool = False
+
+
+@router.post("/hooks/events")
+async def deliver(delivery: Delivery, request: Request) -> dict[str, Any]:
+    """Store events; answered once they are on disk. With `context`, also what belongs before the model now."""
+    parts = parts_of(request)
+    events = [_event(raw) for raw in delivery.events]
+    receipt = await settled(await elsewhere(lambda: observe(parts, events)))
+    text = ""
+    if delivery.context and events[-1].kind in _WITH_CONTEXT:
+        text = await elsewhere(lambda: context(parts, events[-1], receipt.projects[-1]))
+    return {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
+
+
+def _event(raw: dict[str, Any]) -> Event:
+    try:
+        return event_from_json(raw)
+    except ValueError as error:
+        raise BadInput(f"An event cannot be read: {error}.") from error

@@ -1,0 +1,231 @@
+"""Memories over HTTP: list, tell, search, recall, settings, and the log of recalls."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from filrouge.app import report
+from filrouge.app.asking import Question, context, recall, search_turns
+from filrouge.app.mirror import write_hook_settings
+from filrouge.app.remember import put_fact, remember, remember_many
+from filrouge.clock import new_id
+from filrouge.config import check
+from filrouge.errors import BadConfig, BadInput
+from filrouge.model.event import Event
+from filrouge.model.scope import ScopeName
+from filrouge.ports import Tx
+from filrouge.server.access import elsewhere, parts_of, reading, settled
+from filrouge.store.memories import Action
+from filrouge.store.recalls import Recalls
+from filrouge.store.settings import StoredSettings
+
+router = APIRouter(tags=["memory"])
+Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
+Limit = Annotated[int, Query(ge=1, le=200)]
+
+
+class FactBody(BaseModel):
+    """A core fact, or several plain statements."""
+
+    key: str = ""
+    value: str = ""
+    items: list[dict[str, str]] = Field(default_factory=list[dict[str, str]], max_length=10_000)
+    project: list[str] = Field(default_factory=list[str])
+    scope: ScopeName = "user"
+
+
+class StatementBody(BaseModel):
+    """A statement in the user's own words."""
+
+    text: str
+    project: list[str] = Field(default_factory=list[str])
+    scope: ScopeName | None = None
+    channel: str = "api"
+
+
+class SearchBody(BaseModel):
+    """A question to memory."""
+
+    query: str
+    k: int = Field(5, ge=1, le=200)
+    hybrid: bool = True
+    threshold: float = Field(0.0, ge=0.0, le=1.0)
+    project: list[str] = Field(default_factory=list[str])
+
+
+class ContextBody(BaseModel):
+    """A prompt that is about to be sent to a model."""
+
+    prompt: str
+    channel: str = "api"
+    session_id: str = ""
+    project: list[str] = Field(default_factory=list[str])
+
+
+@router.get("/api/memory/facts")
+async def facts(request: Request, project: Names = None, history: bool = False) -> list[dict[str, Any]]:
+    """The current memories that are no rules, newest first; all projects unless one is named."""
+    parts = parts_of(request)
+    return await reading(
+        request,
+        lambda tx: report.facts(
+            parts, tx, project=report.project_id(tx, project or []), everywhere=not project, history=history
+        ),
+    )
+
+
+@router.post("/api/memory/facts")
+async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
+    """Set a core fact, or add several statements as they are."""
+    parts = parts_of(request)
+    if body.items:
+        texts = [item.get("text") or item.get("value", "") for item in body.items]
+        if not all(text.strip() for text in texts):
+            raise BadInput("Every item needs a text.")
+        await elsewhere(lambda: remember_many(parts, texts, names=body.project, scope=body.scope))
+    else:
+        await elsewhere(lambda: put_fact(parts, body.key, body.value, names=body.project, scope=body.scope))
+    return {"success": True}
+
+
+@router.get("/api/memory/rules")
+async def rules(request: Request, project: Names = None, history: bool = False) -> list[dict[str, Any]]:
+    """The standing rules, newest first; all projects unless one is named."""
+    parts = parts_of(request)
+    return await reading(
+        request,
+        lambda tx: report.rules(
+            parts, tx, project=report.project_id(tx, project or []), everywhere=not project, history=history
+        ),
+    )
+
+
+@router.get("/api/memory/memories/{memory_id}")
+async def one_memory(memory_id: str, request: Request) -> dict[str, Any]:
+    """One memory with the words it rests on and every decision that touched it."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: report.history(parts, tx, memory_id))
+
+
+@router.post("/api/memory/memories", status_code=201)
+async def add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
+    """Remember what the user says; answers what each statement came to."""
+    parts = parts_of(request)
+    actions = await elsewhere(
+        lambda: remember(parts, body.text, names=body.project, scope=body.scope, host=body.channel)
+    )
+    return {"actions": [_action(action) for action in actions]}
+
+
+@router.get("/api/memory/search")
+async def search(
+    request: Request,
+    q: str,
+    mode: Literal["text", "semantic", "hybrid"] = "text",
+    limit: Limit = 10,
+    project: Names = None,
+) -> list[dict[str, Any]]:
+    """Search verbatim turns, then memories; text mode ranks by full text alone."""
+    parts = parts_of(request)
+
+    def find(tx: Tx) -> list[dict[str, Any]]:
+        place = report.project_id(tx, project or [])
+        question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit)
+        rankings = [search_turns(parts, tx, question), recall(parts, tx, question)]
+        return report.hits(tx, rankings if mode == "text" else rankings[::-1], limit)
+
+    return await reading(request, find)
+
+
+@router.post("/search")
+async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
+    """Recall memories for a question, best first; `threshold` cuts relevance."""
+    parts = parts_of(request)
+
+    def find(tx: Tx) -> dict[str, Any]:
+        place = report.project_id(tx, body.project)
+        mode = "hybrid" if body.hybrid else "semantic"
+        question = Question(text=body.query, project=place, everywhere=not body.project, mode=mode, limit=body.k)
+        ranking = recall(parts, tx, question)
+        found = report.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
+        results = [
+            hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found
+        ]
+        return {"results": results, "notices": list(ranking.notices)}
+
+    return await reading(request, find)
+
+
+@router.post("/memory/context")
+async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
+    """The block that would be put in front of this prompt."""
+    parts = parts_of(request)
+    now = parts.clock.now()
+    event = Event(
+        id=new_id(now),
+        host=body.channel,
+        kind="prompt",
+        session=body.session_id,
+        at=now.timestamp(),
+        key="",
+        cwd="",
+        project=tuple(body.project),
+        transcript="",
+        agent="",
+        data={"text": body.prompt},
+    )
+    place = await reading(request, lambda tx: report.project_id(tx, body.project) or "")
+    return {"context": await elsewhere(lambda: context(parts, event, place))}
+
+
+@router.get("/api/memory/settings")
+async def settings(request: Request) -> dict[str, Any]:
+    """Every setting with the value that holds."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: parts.effective(tx).to_json())
+
+
+@router.get("/api/memory/settings/origins")
+async def origins(request: Request) -> dict[str, str]:
+    """Where each setting's value comes from."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: dict(parts.effective(tx).origins))
+
+
+@router.patch("/api/memory/settings")
+async def change_settings(changes: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Change some settings; the others stay. What a file or the environment fixes cannot be changed here."""
+    parts = parts_of(request)
+    valid = check(changes, where="request")
+    fixed = await reading(request, lambda tx: parts.effective(tx).origins)
+    for key in valid:
+        if fixed[key] in ("user file", "environment"):
+            raise BadConfig(f"Setting {key!r} is fixed by the {fixed[key]}.", remedy="Change it there.")
+    await settled(parts.writer.submit(lambda tx: StoredSettings(tx).put(valid, parts.clock.now())))
+    await elsewhere(lambda: write_hook_settings(parts))
+    return await settings(request)
+
+
+@router.get("/api/memory/stats")
+async def stats(request: Request) -> dict[str, Any]:
+    """Counts of facts, messages and vectors."""
+    return await reading(request, report.stats)
+
+
+@router.get("/api/memory/retrievals")
+async def retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
+    """The newest recalls with what was injected for them."""
+    return await reading(request, lambda tx: Recalls(tx).last(limit))
+
+
+def _action(action: Action) -> dict[str, Any]:
+    return {
+        "action": action.name,
+        "id": action.memory_id,
+        "superseded": list(action.closed),
+        "reason": action.reason,
+    }
+

@@ -1,0 +1,107 @@
+"""Events and projects: what was handed over, once, under the project it belongs to.
+
+An event is stored as received, after redaction. Its key makes it unique in its session, so a hook that
+sends twice, or a spool that is read twice, changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime
+from typing import Any
+
+from filrouge.clock import from_epoch, to_text
+from filrouge.model.event import Event, event_from_json
+from filrouge.model.scope import choose_project
+from filrouge.ports import Tx
+from filrouge.store import seals
+
+
+def event_key(event: Event) -> str:
+    """The host's own id for the event, else a hash that the same delivery always has."""
+    if event.key:
+        return event.key
+    body = json.dumps([event.kind, event.agent, event.data], sort_keys=True, ensure_ascii=True, default=str)
+    return f"{event.kind}:{event.id}:{hashlib.sha256(body.encode()).hexdigest()[:16]}"
+
+
+class Events:
+    """The events of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def add(self, event: Event, *, received_at: datetime) -> str | None:
+        """Store an event; returns its project's id (or ''), or None if it was stored before."""
+        project = Projects(self._tx).resolve(event.project, at=received_at) or ""
+        payload = event.to_json()
+        sealed = seals.seal(payload)
+        added = self._tx.run(
+            "events.add",
+            {
+                "id": event.id,
+                "key": event_key(event),
+                "host": event.host,
+                "session_id": event.session,
+                "kind": event.kind,
+                "project_id": project or None,
+                "at": to_text(from_epoch(event.at)),
+                "received_at": to_text(received_at),
+                "payload": json.dumps(payload, ensure_ascii=True),
+                "row_key": sealed.key,
+                "row_hash": sealed.hash,
+            },
+        )
+        return project if added else None
+
+    def get(self, event_id: str) -> tuple[Event, str] | None:
+        """An event and its project's id (or '')."""
+        row = self._tx.one("events.get", {"id": event_id})
+        return (event_from_json(json.loads(row["payload"])), row["project_id"] or "") if row else None
+
+    def settle(self, event_id: str, state: str, reason: str = "") -> None:
+        """Say how the event ended: done, skipped (with the reason) or dead."""
+        self._tx.run("events.settle", {"id": event_id, "state": state, "reason": reason})
+
+    def ledger(self) -> dict[str, int]:
+        """received = queued + done + skipped + dead + forgotten, by state."""
+        counts = {row["state"]: int(row["n"]) for row in self._tx.all("events.ledger")}
+        return {state: counts.get(state, 0) for state in ("queued", "done", "skipped", "dead", "forgotten")}
+
+
+class Projects:
+    """Which project a list of names stands for."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def resolve(self, names: tuple[str, ...], *, at: datetime) -> str | None:
+        """The project's id; a project or a name seen for the first time is remembered."""
+        if not names:
+            return None
+        choice = choose_project(names, self._known(names))
+        if choice is None:
+            return None
+        self._tx.run("projects.add", {"id": choice.id, "name": choice.name, "created_at": to_text(at)})
+        for alias in choice.new_aliases:
+            self._tx.run("projects.alias", {"alias": alias, "project_id": choice.id})
+        return choice.id
+
+    def find(self, names: tuple[str, ...]) -> str | None:
+        """The project's id if it is known; nothing is written."""
+        choice = choose_project(names, self._known(names))
+        return choice.id if choice and any(r["id"] == choice.id for r in self.all()) else None
+
+    def all(self) -> list[dict[str, Any]]:
+        """Every project with its short name."""
+        return self._tx.all("projects.all")
+
+    def aliases(self, project_id: str) -> list[str]:
+        """Every name the project is known by."""
+        return [row["alias"] for row in self._tx.all("projects.aliases", {"project_id": project_id})]
+
+    def _known(self, names: tuple[str, ...]) -> dict[str, str]:
+        """The owners of these names, with every other name of those owners."""
+        rows = self._tx.all("projects.known", {"names": json.dumps(names)})
+        return {row["alias"]: row["project_id"] for row in rows}

@@ -1,0 +1,335 @@
+"""Memories: what is believed, what was believed, and the words that prove it.
+
+Nothing is overwritten. Applying a decision writes the memory, its evidence and a journal entry in the
+caller's one transaction; an update closes the old memory's validity and links both. Ids in a decision are
+checked here again, because the decider may be a model, and models invent ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from filrouge.clock import from_text, new_id, to_text
+from filrouge.errors import BadInput, NotFound
+from filrouge.model.decision import Add, Conflict, Decision, Delete, Noop, Update
+from filrouge.model.memory import Evidence, Memory, Span, Statement
+from filrouge.model.scope import Scope
+from filrouge.ports import Analyser, Tx
+from filrouge.store import seals
+from filrouge.store.journal import Journal
+
+ActionName = Literal["add", "update", "delete", "noop", "conflict", "error"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Action:
+    """What a decision came to: the memory it made or touched, and those it closed."""
+
+    name: ActionName
+    memory_id: str
+    closed: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where a statement comes from, for the memory's provenance."""
+
+    scope: Scope
+    trust: int
+    at: datetime
+    turn_id: str = ""
+    made_by: str = "heuristic"
+    actor: str = "understand"
+
+
+class Memories:
+    """The memories of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._analyser = analyser
+        self._journal = Journal(tx)
+
+    def get(self, memory_id: str) -> Memory:
+        """One memory with its evidence.
+
+        Raises:
+            NotFound: naming the id.
+        """
+        row = self._tx.one("memories.get", {"id": memory_id})
+        if row is None:
+            raise NotFound(f"There is no memory {memory_id!r}.")
+        return self._whole(row)
+
+    def within(
+        self, *, project: str | None, user: str, everywhere: bool = False, all_states: bool = False
+    ) -> list[Memory]:
+        """The memories of a project and of its user, newest first; `everywhere` lifts the project."""
+        rows = self._tx.all(
+            "memories.within",
+            {"project_id": project, "user_id": user, "everywhere": everywhere, "all_states": all_states},
+        )
+        return [self._whole(row) for row in rows]
+
+    def rules(self, *, project: str | None, user: str, limit: int = 20) -> list[Memory]:
+        """The standing rules that hold in a project, newest first."""
+        rows = self._tx.all("memories.rules", {"project_id": project, "user_id": user, "limit": limit})
+        return [self._whole(row) for row in rows]
+
+    def matching(
+        self, match: str, *, project: str | None, user: str, everywhere: bool = False, limit: int = 50
+    ) -> list[tuple[Memory, float]]:
+        """Live memories that match an FTS5 expression, with BM25 (higher is better), best first."""
+        rows = self._tx.all(
+            "memories.matching",
+            {"match": match, "project_id": project, "user_id": user, "everywhere": everywhere, "limit": limit},
+        )
+        return [(self._whole(row), float(row["bm25"])) for row in rows]
+
+    def some(self, ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories with these ids, whatever their state."""
+        rows = self._tx.all("memories.some", {"ids": json.dumps(list(ids))})
+        return {row["id"]: self._whole(row) for row in rows}
+
+    def add(self, statement: Statement, origin: Origin, reason: str) -> Action:
+        """Store a statement without comparing it with anything."""
+        return self._add(statement, origin, reason)
+
+    def put_core_fact(self, statement: Statement, origin: Origin) -> Action:
+        """Store a core fact; the live one with the same scope and key is superseded."""
+        row = self._tx.one("memories.core_fact", _place(statement, origin))
+        old = self._closable([row["id"]]) if row else []
+        return self._update(statement, old, origin, "set by hand") if old else self._add(statement, origin, "set by hand")
+
+    def apply(self, decision: Decision, origin: Origin) -> Action:
+        """Carry a decision out, in the caller's transaction."""
+        match decision:
+            case Add(statement=statement, reason=reason):
+                return self._add(statement, origin, reason)
+            case Update(statement=statement, old_ids=old_ids, reason=reason):
+                return self._update(statement, self._closable(old_ids), origin, reason)
+            case Delete(old_ids=old_ids, reason=reason):
+                return self._close(self._closable(old_ids), origin, reason)
+            case Noop(existing_id=existing_id, reason=reason):
+                return self._mention(existing_id, decision.statement, origin, reason)
+            case Conflict(existing_id=existing_id, reason=reason):
+                self._record(origin, "conflict", existing_id, {"text": decision.statement.text, "reason": reason})
+                return Action(name="conflict", memory_id=existing_id, reason=reason)
+
+    def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
+        """Keep a statement that its evidence does not support out of memory, visibly."""
+        memory = self._insert(statement, origin, state="quarantined")
+        self._record(origin, "quarantine", memory.id, {"text": statement.text, "reason": reason})
+        return Action(name="error", memory_id=memory.id, reason=reason)
+
+    def bin(self, memory_id: str, origin: Origin, reason: str) -> Action:
+        """Close one memory by the user's hand; it stays restorable."""
+        memory = self.get(memory_id)
+        if memory.state != "live":
+            raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy="See `filrouge facts --all`.")
+        return self._close([memory], origin, reason)
+
+    def _add(self, statement: Statement, origin: Origin, reason: str) -> Action:
+        memory = self._insert(statement, origin)
+        self._record(origin, "add", memory.id, {"text": memory.text, "reason": reason, "turn": origin.turn_id})
+        return Action(name="add", memory_id=memory.id, reason=reason)
+
+    def _update(self, statement: Statement, old: list[Memory], origin: Origin, reason: str) -> Action:
+        if not old:
+            return self._add(statement, origin, f"{reason}; what it replaces is no longer there")
+        self._end(old, "superseded", origin)
+        memory = self._insert(statement, origin, supersedes=old[0])
+        for one in old:
+            self._tx.run("memories.link", {"id": one.id, "superseded_by": memory.id})
+        payload = {
+            "text": memory.text,
+            "previous_text": old[0].text,
+            "closed": [one.id for one in old],
+            "reason": reason,
+            "turn": origin.turn_id,
+        }
+        self._record(origin, "update", memory.id, payload)
+        return Action(name="update", memory_id=memory.id, closed=tuple(one.id for one in old), reason=reason)
+
+    def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
+        self._end(old, "binned", origin)
+        for one in old:
+            self._record(origin, "delete", one.id, {"text": one.text, "reason": reason, "turn": origin.turn_id})
+        closed = tuple(one.id for one in old)
+        return Action(name="delete", memory_id=closed[0] if closed else "", closed=closed, reason=reason)
+
+    def _mention(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> Action:
+        self._tx.run("memories.mention", {"id": memory_id, "at": to_text(origin.at)})
+        self._cite(memory_id, statement, origin)
+        self._record(origin, "noop", memory_id, {"text": statement.text, "reason": reason, "turn": origin.turn_id})
+        return Action(name="noop", memory_id=memory_id, reason=reason)
+
+    def _closable(self, ids: Sequence[str]) -> list[Memory]:
+        found = self.some(ids)
+        return [found[i] for i in dict.fromkeys(ids) if i in found and _may_close(found[i])]
+
+    def _end(self, old: Sequence[Memory], state: str, origin: Origin) -> None:
+        for one in old:
+            self._tx.run("memories.end", {"id": one.id, "state": state, "valid_to": to_text(origin.at)})
+
+    def _insert(
+        self, statement: Statement, origin: Origin, *, state: str = "live", supersedes: Memory | None = None
+    ) -> Memory:
+        memory = _memory(self._with_free_key(statement, origin), origin)
+        scope = memory.scope
+        sealed = seals.seal(_content(memory))
+        self._tx.run(
+            "memories.add",
+            {
+                "id": memory.id,
+                "user_id": scope.user,
+                "scope": memory.scope_name,
+                "project_id": scope.project if memory.scope_name == "project" else None,
+                "agent": scope.agent,
+                "channel": scope.channel,
+                "session_id": scope.session,
+                "kind": memory.kind,
+                "text": memory.text,
+                "tokens": self._analyser.tokens(f"{memory.text} {memory.subject}"),
+                "analyser": self._analyser.version,
+                "subject": memory.subject,
+                "key": memory.key,
+                "value": memory.value,
+                "confidence": memory.confidence,
+                "sentiment": memory.sentiment,
+                "timeframe": memory.timeframe,
+                "trust": memory.trust,
+                "state": state,
+                "at": to_text(origin.at),
+                "supersedes": supersedes.id if supersedes else None,
+                "previous_text": supersedes.text if supersedes else None,
+                "made_by": memory.made_by,
+                "row_key": sealed.key,
+                "row_hash": sealed.hash,
+            },
+        )
+        self._cite(memory.id, statement, origin)
+        return memory
+
+    def _with_free_key(self, statement: Statement, origin: Origin) -> Statement:
+        """A core fact's key is unique: where a live memory still holds it, the new one goes without."""
+        if statement.key is None:
+            return statement
+        taken = self._tx.one("memories.core_fact", _place(statement, origin))
+        return replace(statement, key=None) if taken else statement
+
+    def _cite(self, memory_id: str, statement: Statement, origin: Origin) -> None:
+        if origin.turn_id:
+            span = statement.span
+            row = {"memory_id": memory_id, "turn_id": origin.turn_id, "start": span.start, "stop": span.end}
+            self._tx.run("evidence.add", row)
+
+    def _record(self, origin: Origin, action: str, memory_id: str, payload: dict[str, object]) -> None:
+        self._journal.append(
+            at=origin.at, actor=origin.actor, action=action, subject_id=memory_id, payload=payload
+        )
+
+    def _whole(self, row: dict[str, Any]) -> Memory:
+        cited = self._tx.all("evidence.of", {"memory_id": row["id"]})
+        return replace(
+            memory_from_row(row),
+            evidence=tuple(
+                Evidence(turn_id=c["turn_id"], span=Span(start=c["start"], end=c["stop"])) for c in cited
+            ),
+        )
+
+
+def memory_from_row(row: dict[str, Any]) -> Memory:
+    """The value a row stands for, without its evidence."""
+    return Memory(
+        id=row["id"],
+        scope=Scope(
+            user=row["user_id"],
+            project=row["project_id"],
+            agent=row["agent"],
+            channel=row["channel"],
+            session=row["session_id"],
+        ),
+        scope_name=row["scope"],
+        kind=row["kind"],
+        text=row["text"],
+        trust=row["trust"],
+        created_at=from_text(row["created_at"]),
+        valid_from=from_text(row["valid_from"]),
+        valid_to=from_text(row["valid_to"]) if row["valid_to"] else None,
+        state=row["state"],
+        subject=row["subject"],
+        key=row["key"],
+        value=row["value"],
+        confidence=row["confidence"],
+        sentiment=row["sentiment"],
+        timeframe=row["timeframe"],
+        supersedes=row["supersedes"],
+        superseded_by=row["superseded_by"],
+        previous_text=row["previous_text"],
+        pinned=bool(row["pinned"]),
+        strength=row["strength"],
+        mention_count=row["mention_count"],
+        last_mention=from_text(row["last_mention"]),
+        made_by=row["made_by"],
+        prompt_version=row["prompt_version"],
+    )
+
+
+def intact(row: dict[str, Any]) -> bool:
+    """True if the row's seal holds."""
+    return seals.holds(row["row_key"], row["row_hash"], _content(memory_from_row(row)))
+
+
+def _memory(statement: Statement, origin: Origin) -> Memory:
+    return Memory(
+        id=new_id(origin.at),
+        scope=origin.scope if statement.scope == "project" else replace(origin.scope, project=None),
+        scope_name=statement.scope,
+        kind=statement.kind,
+        text=statement.text,
+        trust=origin.trust,
+        created_at=origin.at,
+        valid_from=origin.at,
+        subject=statement.subject,
+        key=statement.key,
+        value=statement.value,
+        confidence=statement.confidence,
+        sentiment=statement.sentiment,
+        timeframe=statement.timeframe,
+        made_by=origin.made_by,
+    )
+
+
+def _content(memory: Memory) -> dict[str, object]:
+    """What never changes in a memory's life."""
+    return {
+        "id": memory.id,
+        "kind": memory.kind,
+        "text": memory.text,
+        "key": memory.key,
+        "value": memory.value,
+        "scope": memory.scope_name,
+        "project": memory.scope.project,
+        "trust": memory.trust,
+        "created_at": to_text(memory.created_at),
+    }
+
+
+def _place(statement: Statement, origin: Origin) -> dict[str, object]:
+    """What makes a core fact unique."""
+    return {
+        "scope": statement.scope,
+        "project_id": origin.scope.project if statement.scope == "project" else None,
+        "user_id": origin.scope.user,
+        "key": statement.key,
+    }
+
+
+def _may_close(memory: Memory) -> bool:
+    return memory.state == "live" and not memory.pinned

@@ -1,0 +1,221 @@
+-- Every question that Filrouge asks of SQLite. Python asks by name.
+
+-- name: projects.known
+-- Every name of every project that one of these names belongs to.
+SELECT alias, project_id FROM project_aliases
+WHERE project_id IN (SELECT project_id FROM project_aliases WHERE alias IN (SELECT value FROM json_each(:names)))
+-- name: projects.add
+INSERT INTO projects (id, name, created_at) VALUES (:id, :name, :created_at) ON CONFLICT (id) DO NOTHING
+-- name: projects.alias
+-- A path that another project left may change hands.
+INSERT INTO project_aliases (alias, project_id) VALUES (:alias, :project_id)
+ON CONFLICT (alias) DO UPDATE SET project_id = excluded.project_id
+-- name: projects.all
+SELECT id, name, created_at FROM projects ORDER BY created_at
+-- name: projects.aliases
+SELECT alias FROM project_aliases WHERE project_id = :project_id ORDER BY alias
+
+-- name: events.add
+INSERT INTO events (id, key, host, session_id, kind, project_id, at, received_at, payload, row_key, row_hash)
+VALUES (:id, :key, :host, :session_id, :kind, :project_id, :at, :received_at, :payload, :row_key, :row_hash)
+ON CONFLICT DO NOTHING
+-- name: events.get
+SELECT payload, project_id FROM events WHERE id = :id
+-- name: events.settle
+UPDATE events SET state = :state, reason = :reason WHERE id = :id
+-- name: events.ledger
+SELECT state, count(*) AS n FROM events GROUP BY state
+-- name: events.last
+SELECT max(received_at) AS at FROM events
+
+-- name: turns.add
+INSERT INTO turns (id, key, transcript_key, event_id, host, session_id, user_id, project_id, agent, channel, role,
+                   source, text, tokens, text_hash, analyser, trust, at, skipped, row_key, row_hash)
+VALUES (:id, :key, :transcript_key, :event_id, :host, :session_id, :user_id, :project_id, :agent, :channel, :role,
+        :source, :text, :tokens, :text_hash, :analyser, :trust, :at, :skipped, :row_key, :row_hash)
+ON CONFLICT DO NOTHING
+-- name: turns.claim_from_transcript
+-- The hook reports what a transcript already gave: the row takes the hook's key.
+UPDATE turns SET key = :key
+WHERE seq = (SELECT min(seq) FROM turns
+             WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = :role
+               AND text_hash = :text_hash AND key = transcript_key)
+  AND NOT EXISTS (SELECT 1 FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND key = :key)
+-- name: turns.claim_from_hook
+-- The transcript holds what a hook already reported: the row learns the record's id.
+UPDATE turns SET transcript_key = :key
+WHERE seq = (SELECT min(seq) FROM turns
+             WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = :role
+               AND text_hash = :text_hash AND transcript_key IS NULL)
+-- name: turns.by_transcript_key
+SELECT id FROM turns WHERE tenant = 'local' AND host = :host AND transcript_key = :key
+-- name: turns.same_prompt
+-- The same words in the same project through another host within a few seconds.
+SELECT id FROM turns
+WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash AND role = 'user'
+  AND at BETWEEN :since AND :until AND host <> :host
+-- name: turns.get
+SELECT * FROM turns WHERE id = :id
+-- name: turns.skip
+UPDATE turns SET skipped = :reason WHERE id = :id
+-- name: turns.last_user_texts
+SELECT text FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'user'
+ORDER BY seq DESC LIMIT :limit
+-- name: turns.recent
+SELECT id, channel, session_id, role, text, at FROM turns
+WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR session_id = :session_id)
+ORDER BY seq DESC LIMIT :limit
+-- name: turns.matching
+-- Verbatim turns by full-text rank; bm25() is negative, better is lower.
+SELECT turns.*, -bm25(messages_fts) AS bm25 FROM messages_fts
+JOIN turns ON turns.seq = messages_fts.rowid
+WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
+ORDER BY bm25(messages_fts) LIMIT :limit
+-- name: turns.everything
+SELECT * FROM turns ORDER BY seq
+-- name: turns.count
+SELECT count(*) AS n FROM turns
+
+-- name: transcripts.get
+SELECT byte_offset, skipped_long FROM transcripts WHERE path = :path
+-- name: transcripts.put
+INSERT INTO transcripts (path, host, session_id, byte_offset, skipped_long, read_at)
+VALUES (:path, :host, :session_id, :byte_offset, :skipped_long, :read_at)
+ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
+  skipped_long = skipped_long + excluded.skipped_long, read_at = excluded.read_at
+
+-- name: memories.add
+INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, tokens, analyser, subject,
+                      key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
+                      previous_text, first_mention, last_mention, made_by, row_key, row_hash)
+VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :tokens, :analyser, :subject,
+        :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
+        :previous_text, :at, :at, :made_by, :row_key, :row_hash)
+-- name: memories.get
+SELECT * FROM memories WHERE id = :id
+-- name: memories.some
+SELECT * FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: memories.within
+SELECT * FROM memories
+WHERE tenant = 'local' AND (:all_states OR state = 'live')
+  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+ORDER BY seq DESC
+-- name: memories.rules
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2
+  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+ORDER BY pinned DESC, seq DESC LIMIT :limit
+-- name: memories.matching
+SELECT memories.*, -bm25(memories_fts) AS bm25 FROM memories_fts
+JOIN memories ON memories.seq = memories_fts.rowid
+WHERE memories_fts MATCH :match AND state = 'live'
+  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+ORDER BY bm25(memories_fts) LIMIT :limit
+-- name: memories.frequency
+-- In how many live memories of the scope an FTS5 expression occurs.
+SELECT count(*) AS n FROM memories_fts
+JOIN memories ON memories.seq = memories_fts.rowid
+WHERE memories_fts MATCH :match AND state = 'live'
+  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+-- name: memories.core_fact
+SELECT id FROM memories
+WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
+  AND key = :key
+-- name: memories.end
+UPDATE memories SET state = :state, valid_to = :valid_to WHERE id = :id AND state = 'live'
+-- name: memories.link
+UPDATE memories SET superseded_by = :superseded_by WHERE id = :id
+-- name: memories.mention
+UPDATE memories SET mention_count = mention_count + 1, last_mention = max(last_mention, :at) WHERE id = :id
+-- name: memories.count
+SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories GROUP BY state, kind = 'rule'
+-- name: memories.size
+-- How many live memories a scope sees.
+SELECT count(*) AS n FROM memories
+WHERE tenant = 'local' AND state = 'live'
+  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+-- name: memories.everything
+SELECT * FROM memories ORDER BY seq
+
+-- name: evidence.add
+INSERT INTO evidence (memory_id, turn_id, start, stop) VALUES (:memory_id, :turn_id, :start, :stop)
+ON CONFLICT DO NOTHING
+-- name: evidence.of
+SELECT turn_id, start, stop FROM evidence WHERE memory_id = :memory_id ORDER BY turn_id, start
+
+-- name: journal.last
+SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
+-- name: journal.append
+INSERT INTO journal (at, actor, action, subject_id, payload, payload_key, payload_hash, hash)
+VALUES (:at, :actor, :action, :subject_id, :payload, :payload_key, :payload_hash, :hash)
+-- name: journal.of
+SELECT at, actor, action, payload FROM journal WHERE subject_id = :subject_id ORDER BY seq
+-- name: journal.everything
+SELECT * FROM journal ORDER BY seq
+
+-- name: jobs.enqueue
+INSERT INTO jobs (id, kind, dedupe_key, payload, created_at, run_at)
+VALUES (:id, :kind, :dedupe_key, :payload, :created_at, :run_at) ON CONFLICT (dedupe_key) DO NOTHING
+-- name: jobs.lease
+UPDATE jobs SET state = 'running', lease_until = :lease_until, worker = :worker, attempts = attempts + 1
+WHERE id = (SELECT id FROM jobs
+            WHERE (state = 'queued' AND run_at <= :now) OR (state = 'running' AND lease_until <= :now)
+            ORDER BY run_at, id LIMIT 1)
+RETURNING id, kind, payload, attempts
+-- name: jobs.finish
+DELETE FROM jobs WHERE id = :id AND worker = :worker AND state = 'running'
+-- name: jobs.fail
+UPDATE jobs SET state = :state, error = :error, run_at = :run_at, lease_until = NULL, worker = NULL
+WHERE id = :id AND worker = :worker AND state = 'running'
+-- name: jobs.release
+UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL, attempts = attempts - 1
+WHERE worker = :worker AND state = 'running'
+-- name: jobs.reclaim
+UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL WHERE state = 'running' AND worker <> :worker
+-- name: jobs.count
+SELECT state, count(*) AS n FROM jobs GROUP BY state
+-- name: jobs.next_due
+SELECT min(run_at) AS run_at FROM jobs WHERE state = 'queued' HAVING min(run_at) IS NOT NULL
+-- name: jobs.dead
+SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
+
+-- name: settings.all
+SELECT key, value FROM memory_settings ORDER BY key
+-- name: settings.seed
+INSERT INTO memory_settings (key, value, updated_at) VALUES (:key, :value, :updated_at) ON CONFLICT (key) DO NOTHING
+-- name: settings.put
+INSERT INTO memory_settings (key, value, updated_at) VALUES (:key, :value, :updated_at)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
+
+-- name: recalls.add
+INSERT INTO memory_retrievals (id, channel, session_id, project_id, user_message_preview, memories_injected,
+                               total_tokens_added, items, notices, nonce, latency_ms, created_at)
+VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :tokens, :items, :notices, :nonce,
+        :latency_ms, :created_at)
+-- name: recalls.last
+SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
+       notices, latency_ms, created_at
+FROM memory_retrievals ORDER BY id DESC LIMIT :limit
+
+-- name: vectors.declare_space
+INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, median)
+VALUES (:id, :model, :revision, :dimension, :pooling, :prefix, :median) ON CONFLICT (id) DO NOTHING
+-- name: vectors.drop
+DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
+-- name: vectors.put
+INSERT INTO vectors (owner_kind, owner_id, space_id, part, vector)
+VALUES (:owner_kind, :owner_id, :space_id, :part, :vector)
+-- name: vectors.live_memories
+-- The group is the project, or the user for what is true of the user everywhere.
+SELECT memories.id, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping, vector
+FROM vectors JOIN memories ON memories.id = owner_id
+WHERE owner_kind = 'memory' AND space_id = :space_id AND state = 'live' ORDER BY memories.id, part
+-- name: vectors.turns
+SELECT turns.id, ifnull(project_id, '') AS grouping, vector FROM vectors JOIN turns ON turns.id = owner_id
+WHERE owner_kind = 'turn' AND space_id = :space_id ORDER BY turns.id, part
+-- name: vectors.count
+SELECT count(*) AS n FROM vectors WHERE part = 0
+-- name: vectors.missing_memories
+SELECT id FROM memories WHERE state = 'live' AND NOT EXISTS
+  (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id)
+ORDER BY seq LIMIT :limit

@@ -1,0 +1,204 @@
+"""SQLite through apsw: opening a database safely, and speaking to it in named queries.
+
+The standard library's sqlite3 is not used: its build varies from machine to machine, and everything before
+3.51.3 can corrupt a WAL file when a reset races a reader. Every connection asserts its pragmas, because
+`execute` of several statements stops at the first one that returns a row. `Tx` is the only way to the rows:
+repositories receive one and never see a connection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from filrouge.clock import Clock, to_text
+from filrouge.errors import Busy, CannotWrite, Corrupt, StoreError, WrongEngine
+from filrouge.store.sql import migrations, queries
+
+#: The release that mends the WAL-reset race (https://sqlite.org/wal.html, "walreset").
+OLDEST_SQLITE = (3, 51, 3)
+
+_PRAGMAS: Mapping[str, object] = {
+    "journal_mode": "wal",
+    "synchronous": 2,
+    "foreign_keys": 1,
+    "secure_delete": 1,
+    "busy_timeout": 5000,
+}
+
+Row = dict[str, Any]
+Parameters = Mapping[str, object]
+
+
+def check_engine(version: str | None = None) -> None:
+    """Refuse a SQLite that may lose data.
+
+    Raises:
+        WrongEngine: naming the version found and the oldest one accepted.
+    """
+    found = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in found.split(".")[:3]) < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        raise WrongEngine(f"SQLite {found} can corrupt its write-ahead log; {oldest} or newer is needed.")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn apsw's exceptions into Filrouge's, with the cause kept."""
+    try:
+        yield
+    except (apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
+        raise CannotWrite(f"The memory database cannot be written: {error}.") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise Corrupt(f"The memory database is damaged: {error}.") from error
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise Busy("Another process holds the memory database.") from error
+    except apsw.Error as error:
+        raise StoreError(f"The memory database refused: {error}.") from error
+
+
+class Tx:
+    """Named queries on one connection. Rows come back as dictionaries."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._queries = queries("sqlite")
+
+    def all(self, name: str, parameters: Parameters | None = None) -> list[Row]:
+        """Every row that the query gives."""
+        with translated():
+            cursor = self._connection.execute(self._queries[name], dict(parameters or {}))
+            first = next(cursor, None)
+            if first is None:
+                return []
+            columns = [column[0] for column in cursor.get_description()]
+            rows: list[Sequence[Any]] = [first, *cursor]
+            return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def one(self, name: str, parameters: Parameters | None = None) -> Row | None:
+        """The first row, or None."""
+        rows = self.all(name, parameters)
+        return rows[0] if rows else None
+
+    def run(self, name: str, parameters: Parameters | None = None) -> int:
+        """Run a statement; returns how many rows it changed."""
+        with translated():
+            list(self._connection.execute(self._queries[name], dict(parameters or {})))
+            return self._connection.changes()
+
+    def many(self, name: str, rows: Iterable[Parameters]) -> None:
+        """Run a statement once for each set of parameters."""
+        with translated():
+            self._connection.executemany(self._queries[name], [dict(row) for row in rows])
+
+
+class Database:
+    """One connection to the memory database; used by one thread at a time."""
+
+    def __init__(self, path: str, *, readonly: bool = False) -> None:
+        check_engine()
+        flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        with translated():
+            previous = os.umask(0o077)
+            try:
+                self._connection = apsw.Connection(path, flags=flags)
+            finally:
+                os.umask(previous)
+            self._set_pragmas(readonly=readonly, memory=path == ":memory:")
+        self.tx = Tx(self._connection)
+
+    def _set_pragmas(self, *, readonly: bool, memory: bool) -> None:
+        for name, wanted in _PRAGMAS.items():
+            if name == "journal_mode" and (readonly or memory):
+                continue
+            list(self._connection.execute(f"pragma {name} = {wanted}"))
+            found = self._connection.execute(f"pragma {name}").fetchone()
+            if found is None or str(found[0]).lower() != str(wanted):
+                raise StoreError(f"SQLite did not accept `pragma {name} = {wanted}` (it says {found}).")
+
+    @contextmanager
+    def transaction(self) -> Iterator[Tx]:
+        """One immediate transaction: all of it, or nothing."""
+        with translated():
+            self._connection.execute("begin immediate")
+        try:
+            yield self.tx
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            raise
+        try:
+            with translated():
+                self._connection.execute("commit")
+        except StoreError:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            raise
+
+    @contextmanager
+    def savepoint(self) -> Iterator[Tx]:
+        """A part of a transaction that can fail alone."""
+        self._connection.execute("savepoint part")
+        try:
+            yield self.tx
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback to part")
+                self._connection.execute("release part")
+            raise
+        self._connection.execute("release part")
+
+    def migrate(self, clock: Clock, *, upto: int | None = None) -> list[str]:
+        """Bring the schema up to date; returns the names of the steps applied.
+
+        Raises:
+            WrongEngine: the database was written by a newer Filrouge.
+        """
+        with translated():
+            list(self._connection.execute(
+                "create table if not exists schema_migrations"
+                " (number integer primary key, name text not null, applied_at text not null) strict"
+            ))
+            done = {row[0] for row in self._connection.execute("select number from schema_migrations")}
+        steps = migrations("sqlite")
+        if done and max(done) > steps[-1].number:
+            raise WrongEngine(
+                f"This database was written by a newer Filrouge (schema {max(done)}, this one knows {steps[-1].number})."
+            )
+        applied: list[str] = []
+        for step in steps:
+            if step.number in done or (upto is not None and step.number > upto):
+                continue
+            with self.transaction(), translated():
+                list(self._connection.execute(step.sql))
+                self._connection.execute(
+                    "insert into schema_migrations values (?, ?, ?)", (step.number, step.name, to_text(clock.now()))
+                )
+            applied.append(step.name)
+        return applied
+
+    def schema(self) -> list[str]:
+        """Every object's definition, for comparing two schemas."""
+        rows = self._connection.execute(
+            "select sql from sqlite_schema where sql is not null and name not like 'sqlite_%' order by type, name"
+        )
+        return [str(row[0]) for row in rows]
+
+    def check(self) -> list[str]:
+        """What SQLite's own integrity check complains of; empty when sound."""
+        with translated():
+            found = [str(row[0]) for row in self._connection.execute("pragma integrity_check")]
+        return [] if found == ["ok"] else found
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database file and empty it."""
+        with translated():
+            list(self._connection.execute("pragma wal_checkpoint(truncate)"))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()

@@ -1,0 +1,159 @@
+"""Turns: the verbatim messages, each stored once however it arrived.
+
+The same message reaches Filrouge twice: from the hook as it happens, and from the host's transcript later.
+The hook's copy has the host's prompt id, the transcript's has its own record id, and neither has the other's.
+So a copy is recognised by its session, role and text, and the two ids are joined on one row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from filrouge.clock import after, from_text, to_text
+from filrouge.model.scope import Scope
+from filrouge.model.turn import Turn
+from filrouge.ports import Analyser, Tx
+from filrouge.store import seals
+
+#: Two hosts may run the same hook for one prompt (an editor that executes another agent's hooks).
+SAME_PROMPT_SECONDS = 10.0
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 of the text with its outer white space removed."""
+    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Turns:
+    """The turns of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._analyser = analyser
+
+    def add(self, turn: Turn) -> bool:
+        """Store a turn that a hook reported; False if it is there already, from wherever."""
+        digest = text_hash(turn.text)
+        if self._tx.run("turns.claim_from_transcript", _names(turn) | {"text_hash": digest}):
+            return False
+        if turn.role == "user" and self._said_elsewhere(turn, digest):
+            return False
+        return self._insert(turn, digest, transcript_key=None)
+
+    def add_from_transcript(self, turn: Turn) -> bool:
+        """Store a turn that a transcript holds, `turn.key` being the record's id; False if it is there already."""
+        digest = text_hash(turn.text)
+        names = _names(turn)
+        if self._tx.one("turns.by_transcript_key", names):
+            return False
+        if self._tx.run("turns.claim_from_hook", names | {"text_hash": digest}):
+            return False
+        if turn.role == "user" and self._said_elsewhere(turn, digest):
+            return False
+        return self._insert(turn, digest, transcript_key=turn.key)
+
+    def get(self, ids: Sequence[str]) -> list[Turn]:
+        """The turns with these ids, in the order given."""
+        found = {row["id"]: turn_from_row(row) for id_ in ids for row in self._tx.all("turns.get", {"id": id_})}
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def skip(self, turn_id: str, reason: str) -> None:
+        """Record why extraction passed the turn over."""
+        self._tx.run("turns.skip", {"id": turn_id, "reason": reason})
+
+    def last_user_texts(self, host: str, session: str, limit: int = 5) -> list[str]:
+        """The session's most recent prompts, newest first."""
+        rows = self._tx.all("turns.last_user_texts", {"host": host, "session_id": session, "limit": limit})
+        return [row["text"] for row in rows]
+
+    def recent(self, channel: str, session: str | None, limit: int) -> list[dict[str, Any]]:
+        """The last messages of a channel, newest first."""
+        return self._tx.all("turns.recent", {"channel": channel, "session_id": session, "limit": limit})
+
+    def _said_elsewhere(self, turn: Turn, digest: str) -> bool:
+        return (
+            self._tx.one(
+                "turns.same_prompt",
+                {
+                    "project_id": turn.scope.project,
+                    "host": turn.host,
+                    "text_hash": digest,
+                    "since": to_text(after(turn.at, -SAME_PROMPT_SECONDS)),
+                    "until": to_text(after(turn.at, SAME_PROMPT_SECONDS)),
+                },
+            )
+            is not None
+        )
+
+    def _insert(self, turn: Turn, digest: str, *, transcript_key: str | None) -> bool:
+        sealed = seals.seal(_content(turn.id, turn.role, turn.text, turn.at))
+        return bool(
+            self._tx.run(
+                "turns.add",
+                _names(turn)
+                | {
+                    "transcript_key": transcript_key,
+                    "event_id": turn.event_id or None,
+                    "user_id": turn.scope.user,
+                    "project_id": turn.scope.project,
+                    "agent": turn.scope.agent,
+                    "channel": turn.scope.channel,
+                    "source": turn.source,
+                    "text": turn.text,
+                    "tokens": self._analyser.tokens(turn.text),
+                    "text_hash": digest,
+                    "analyser": self._analyser.version,
+                    "trust": turn.trust,
+                    "at": to_text(turn.at),
+                    "skipped": turn.skipped,
+                    "row_key": sealed.key,
+                    "row_hash": sealed.hash,
+                },
+            )
+        )
+
+
+def turn_from_row(row: dict[str, Any]) -> Turn:
+    """The value a row stands for."""
+    return Turn(
+        id=row["id"],
+        key=row["key"],
+        scope=Scope(
+            user=row["user_id"],
+            project=row["project_id"],
+            agent=row["agent"],
+            channel=row["channel"],
+            session=row["session_id"],
+        ),
+        host=row["host"],
+        role=row["role"],
+        source=row["source"],
+        text=row["text"],
+        at=from_text(row["at"]),
+        trust=row["trust"],
+        event_id=row["event_id"] or "",
+        skipped=row["skipped"],
+    )
+
+
+def _names(turn: Turn) -> dict[str, object]:
+    return {
+        "id": turn.id,
+        "key": turn.key,
+        "host": turn.host,
+        "session_id": turn.scope.session,
+        "role": turn.role,
+    }
+
+
+def _content(id_: str, role: str, text: str, at: datetime) -> dict[str, object]:
+    return {"id": id_, "role": role, "text": text, "at": to_text(at)}
+
+
+def intact(row: dict[str, Any]) -> bool:
+    """True if the row's seal holds."""
+    content = _content(row["id"], row["role"], row["text"], from_text(row["at"]))
+    return seals.holds(row["row_key"], row["row_hash"], content)

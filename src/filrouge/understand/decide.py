@@ -1,0 +1,165 @@
+"""Add, Update, Delete, Noop or Conflict, without a model (EXT-6).
+
+A decision compares what two texts are about and what they hold (`profile`), and asks in this order: is it already
+known; does it only take something back; does it say which old value it replaces; is it a newer value in the same
+slot; does it choose what was rejected. Everything else is new. A memory of another scope or of another entity is
+never touched, and a pinned one only by the user: that is a Conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
+from filrouge.model.memory import Memory, Statement
+from filrouge.understand.profile import Profile, profile, same_words
+from filrouge.understand.slots import newer_value, picks_what_was_rejected
+from filrouge.understand.words import content, fold, tokens, variants
+
+#: Calibrated similarity of a restatement (EXT-6).
+SAME: Final = 0.88
+_OVERLAP: Final = 0.8
+_CONTAINED: Final = 0.85
+_MOST_TERMS: Final = 24
+
+
+def decide(statement: Statement, neighbours: Sequence[Neighbour]) -> Decision:
+    """What becomes of `statement`, given the live memories near it."""
+    near = [n for n in neighbours if n.memory.state == "live" and n.memory.scope_name == statement.scope]
+    near = list({n.memory.id: n for n in near}.values())
+    mine = profile(statement.text)
+    if statement.is_correction and mine.retracts and statement.corrects:
+        return _delete(statement, near)
+    if statement.key and (keyed := _same_key(statement, near)):
+        return keyed
+    known = next((n for n in sorted(near, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
+    if known:
+        return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
+    replaced, reason = _replaced(statement, mine, [n.memory for n in near])
+    if not replaced:
+        return Add(statement=statement, reason="nothing like it is known")
+    pinned = next((memory for memory in replaced if memory.pinned), None)
+    if pinned:
+        return Conflict(statement=statement, existing_id=pinned.id, reason=f"{reason}, but the memory is pinned")
+    return Update(statement=statement, old_ids=tuple(memory.id for memory in replaced), reason=reason)
+
+
+def retrieval_terms(statement: Statement) -> tuple[str, ...]:
+    """Words to search the store with, besides the text: old values, and the subject in every language."""
+    terms: dict[str, None] = {}
+    for old in statement.corrects:
+        terms.update(dict.fromkeys([old, *tokens(fold(old))]))
+    for word in [*statement.subject.split(), *sorted(profile(statement.text).entity)]:
+        terms.update(dict.fromkeys(variants(word)))
+    for value in profile(statement.text).holds:
+        terms[value.text] = None
+    return tuple(term for term in terms if len(term) > 1)[:_MOST_TERMS]
+
+
+def _delete(statement: Statement, near: list[Neighbour]) -> Decision:
+    wanted = {word for old in statement.corrects for word in content(old)}
+    found = [n.memory for n in near if wanted and _speaks_of(profile(n.memory.text), wanted)]
+    pinned = next((memory for memory in found if memory.pinned), None)
+    if pinned:
+        return Conflict(statement=statement, existing_id=pinned.id, reason="retracted, but the memory is pinned")
+    return Delete(statement=statement, old_ids=tuple(m.id for m in found), reason="the user takes it back")
+
+
+def _speaks_of(theirs: Profile, wanted: set[str]) -> bool:
+    """True when all wanted words are there, or all but one of three and more."""
+    missing = sum(word not in theirs.words for word in wanted)
+    return missing == 0 or (len(wanted) >= 3 and missing == 1)
+
+
+def _same_key(statement: Statement, near: list[Neighbour]) -> Decision | None:
+    """A core fact is unique by key: the same value is known, another one replaces it."""
+    held = next((n.memory for n in near if n.memory.key == statement.key), None)
+    if held is None:
+        return None
+    if fold(held.value or "").split() == fold(statement.value or "").split():
+        return Noop(statement=statement, existing_id=held.id, reason=f"{statement.key} is known")
+    if held.pinned:
+        return Conflict(statement=statement, existing_id=held.id, reason=f"another {statement.key}, but it is pinned")
+    return Update(statement=statement, old_ids=(held.id,), reason=f"a newer {statement.key}")
+
+
+def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
+    """True when the memory already says what the statement says."""
+    memory = neighbour.memory
+    if same_words(statement.text, memory.text):
+        return True
+    theirs = profile(memory.text)
+    if mine.rejects - theirs.rejects and not (mine.rejects <= set(theirs.words)):
+        return False
+    if bool(mine.negated) != bool(theirs.negated) or mine.held & theirs.rejects or theirs.held & mine.rejects:
+        return False
+    same_values = mine.held == theirs.held
+    if same_values and (neighbour.similarity >= SAME or _jaccard(mine, theirs) >= _OVERLAP):
+        return True
+    if mine.entity != theirs.entity and not (_covers(theirs, mine) >= _CONTAINED and mine.entity <= set(theirs.words)):
+        return False
+    if not mine.held <= theirs.held:
+        return False
+    if _covers(theirs, mine) >= _CONTAINED and mine.words.total() >= 3:
+        return True
+    return bool(mine.entity and mine.named and mine.held) and _numbers_agree(mine, theirs) and _new_words(mine, theirs) <= 2
+
+
+def _jaccard(one: Profile, other: Profile) -> float:
+    union = (one.words | other.words).total()
+    return (one.words & other.words).total() / union if union else 0.0
+
+
+def _covers(whole: Profile, part: Profile) -> float:
+    """How much of `part` stands in `whole`."""
+    total = part.words.total()
+    return (part.words & whole.words).total() / total if total else 0.0
+
+
+def _new_words(mine: Profile, theirs: Profile) -> int:
+    return sum(1 for word in mine.words if word not in theirs.words)
+
+
+def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
+    """The values that tell slots apart are of the same kinds."""
+    return {v.kind for v in mine.holds} <= {v.kind for v in theirs.holds}
+
+
+def _replaced(statement: Statement, mine: Profile, near: list[Memory]) -> tuple[list[Memory], str]:
+    """The memories that the statement replaces, and why."""
+    named = [memory for memory in near if _names_its_old_value(statement, mine, profile(memory.text))]
+    if named and (one := _one_entity(mine, named)):
+        return one, "it says which value no longer holds"
+    swapped = [memory for memory in near if picks_what_was_rejected(mine, profile(memory.text))]
+    if swapped:
+        return swapped, "it chooses what was rejected"
+    newer = [m for m in near if newer_value(mine, profile(m.text), corrects=statement.is_correction)]
+    if mine.entity:
+        return newer, "a newer value of the same subject"
+    return (newer, "a newer value of the same subject") if len(newer) == 1 else ([], "")
+
+
+def _names_its_old_value(statement: Statement, mine: Profile, theirs: Profile) -> bool:
+    """True when the memory holds the value that a correction says is over, about the same thing."""
+    if not statement.is_correction:
+        return False
+    old = [set(content(phrase)) or {fold(phrase)} for phrase in (*statement.corrects, *mine.rejects)]
+    old = [words - mine.entity or words for words in old]
+    if not any(words and words <= set(theirs.words) | theirs.held and not words <= theirs.rejects for words in old):
+        return False
+    if mine.entity & (theirs.entity or frozenset(theirs.words)):
+        return True
+    return not mine.named
+
+
+def _one_entity(mine: Profile, named: list[Memory]) -> list[Memory]:
+    """Where the correction says nothing of its entity, memories of two entities are not both meant."""
+    sharing = [memory for memory in named if mine.entity & set(profile(memory.text).words)]
+    if sharing and mine.named:
+        return sharing
+    entities = {profile(memory.text).entity for memory in named}
+    if len(entities) <= 1:
+        return named
+    general = [memory for memory in named if not profile(memory.text).entity]
+    return sharing or (general if len({*map(lambda m: profile(m.text).entity, general)}) == 1 else [])

@@ -1,0 +1,226 @@
+"""Read statements out of a prompt without a model.
+
+Only the user's own words count (RULE-3): replies, tool output and summaries never become memory here. Each sentence
+is read for its mood and its kind; then neighbours that complete each other become one statement (a rule and its
+reason, a move and the new command, a decision and "forget the old one"), because a memory has to stand on its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from filrouge.model.memory import Span, Statement
+from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
+from filrouge.understand.profile import subject
+from filrouge.understand.reading import Clause, Found, read
+from filrouge.understand.sentences import Sentence, split
+from filrouge.understand.words import content
+
+#: One prompt that states more than this is a pasted document.
+MOST_STATEMENTS: Final = 25
+_LONGEST_TEXT: Final = 600
+
+_WRITTEN_BY_HOST: Final = re.compile(
+    r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions)"
+    r"|caveat: the messages below|this session is being continued from a previous|another language model started"
+    r"|\[request interrupted|/[a-z][\w:-]*\s*$|heartbeat\b|api error)",
+    re.IGNORECASE,
+)
+_FIRST_PERSON: Final = re.compile(r"(?:,|;| and| et| y)\s+(?=(?:i|i'm|i'd|je|j'|my|mon|me)\b)")
+_PARTS: Final = re.compile(r"[,;]\s+(?:and |but |et |mais |car |since |because |as )?|\s-\s+|:\s+")
+_SUBJECT_FIRST: Final = re.compile(
+    r"(?:the|our|we|on|le|la|les|l'|nos|notre|all|every|tous|toutes|prod|production|staging|never|always|jamais|toujours|el|los|las)\b"
+)
+#: The opening of a sentence that gives the reason or the consequence of the one before.
+_REASON: Final = re.compile(
+    r"(?:because|otherwise|since|so that|that's (?:why|because)|it|its|this|that|they|these|those|the reason|reason|sinon|car|parce que|ca|cela|c'est|il|elle|ils|elles|comme ca"
+    r"|la raison|raison|why ?:|only|the (?:only )?exception|exception|sauf|except|both|porque|si no)\b"
+)
+_POINTS_BACK: Final = re.compile(r"\b(?:it|them|ones?|there|both|celui-ci|celle-ci|ca|y|en|that|this)\b")
+_CONSEQUENCE: Final = re.compile(r"\b(?:breaks?|fails?|rejects?|crash(?:es)?|blocks?|casse(?:nt)?|plante(?:nt)?|echoue(?:nt)?|refuse(?:nt)?|bloque(?:nt)?|overwrites?|ecrase(?:nt)?)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A sentence, and what it states by itself, if anything."""
+
+    sentence: Sentence
+    clause: Clause
+    found: Found | None
+    silent: bool
+
+
+def written_by_host(text: str) -> bool:
+    """True for text that a host wrote in the user's place."""
+    return _WRITTEN_BY_HOST.match(text) is not None
+
+
+def extract(turn: Turn) -> tuple[Statement, ...]:
+    """Every statement of a turn, in the order of the text."""
+    if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
+        return ()
+    readings = [reading for sentence in split(turn.text) for reading in _readings(sentence)]
+    statements: list[Statement] = []
+    index = 0
+    while index < len(readings) and len(statements) < MOST_STATEMENTS:
+        last = _group_end(readings, index)
+        group = readings[index : last + 1]
+        index = last + 1
+        taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
+        if any(reading.found for reading in group) and not taken_back:
+            statements.append(_statement(turn.text, group))
+    return tuple(statements)
+
+
+def _readings(sentence: Sentence) -> list[_Read]:
+    """The sentence as one reading, or as two when its first half is who the user is."""
+    heading = sentence.heading[1] + " " if sentence.heading else ""
+    for cut in itertools.islice(_FIRST_PERSON.finditer(sentence.plain), 4):
+        head = read(sentence.text[: cut.start()], sentence.start, heading)
+        found = preferences.find(head)
+        if found and found.key and moods.silent_mood(head.plain) is None and not moods.QUESTION.search(sentence.plain):
+            rest, plain = sentence.start + cut.end(), sentence.plain[cut.end() :]
+            tail = replace(sentence, start=rest, text=sentence.text[cut.end() :], plain=plain)
+            return [_Read(sentence, head, found, False), *_readings(tail)]
+    clause = read(sentence.text, sentence.start, heading)
+    found, silent = _judge(clause)
+    if found is None and (moods.is_request(clause.plain) and not moods.QUESTION.search(clause.plain)):
+        inner = _inner_statement(clause)
+        if inner:
+            return [_Read(sentence, *inner, False)]
+    if found is None and sentence.heading and not silent and not moods.silent_mood(sentence.heading[1]):
+        joined = read(f"{sentence.heading[1]} {sentence.text}", sentence.heading[0])
+        found = facts.find(joined)
+    return [_Read(sentence, clause, found, silent)]
+
+
+def _judge(clause: Clause) -> tuple[Found | None, bool]:
+    """What the clause states, and whether its mood forbids it to state or complete anything."""
+    plain = clause.plain
+    if moods.silent_mood(plain) is not None:
+        return None, True
+    found = preferences.find(clause)
+    if found is None and corrections.retraction(plain) is not None:
+        return corrections.find(clause), False
+    if found is None and (rule := rules.find(clause)):
+        change = corrections.find(clause)
+        return (replace(rule, is_correction=True, corrects=change.corrects) if change else rule), False
+    if found is None:
+        found = bugs.find(clause)
+    if found is not None:
+        return found, False
+    change = corrections.find(clause)
+    chosen = decisions.find(clause)
+    if moods.is_request(plain):
+        return None, True
+    if change and chosen:
+        return replace(chosen, is_correction=True, corrects=change.corrects), False
+    if chosen and not moods.is_past(plain):
+        return chosen, False
+    if moods.is_status(plain):
+        return None, True
+    if change:
+        return change, False
+    if moods.is_past(plain):
+        return None, True
+    return facts.find(clause), False
+
+
+def _inner_statement(clause: Clause) -> tuple[Clause, Found] | None:
+    """The statement after a request: "Update the compose file, the broker now listens on 5673"."""
+    for match in _PARTS.finditer(clause.plain):
+        plain = clause.plain[match.end() :]
+        if not _SUBJECT_FIRST.match(plain) or moods.is_request(plain):
+            continue
+        inner = read(clause.text[match.end() :], clause.start + match.end(), clause.opening)
+        found, _ = _judge(inner)
+        if found:
+            return inner, found
+    return None
+
+
+def _group_end(readings: list[_Read], start: int) -> int:
+    """The last of the readings that complete the one at `start`."""
+    last = start
+    while last + 1 < len(readings) and last - start < 3 and _completes(readings[start : last + 1], readings[last + 1]):
+        last += 1
+    return last
+
+
+def _completes(group: list[_Read], after: _Read) -> bool:
+    """True when `after` belongs to the statement that `group` makes."""
+    first, before = group[0], group[-1]
+    if after.silent or after.sentence.block != first.sentence.block or before.sentence is after.sentence:
+        return False
+    if after.sentence.end - first.clause.start > _LONGEST_TEXT:
+        return False
+    stated = next((reading.found for reading in group if reading.found), None)
+    if stated is None:
+        return False
+    if after.found is None:
+        return stated.scope == "project" and _explains(group, after)
+    if stated.retraction or after.found.retraction:
+        return stated.is_correction or stated.kind == "decision" or after.found.kind == "decision" or after.found.is_correction
+    if bugs.find(first.clause) and (bugs.find(after.clause) or re.match(r"(?:we|on|nous) (?:now|maintenant)?", after.clause.plain)):
+        return not rules.find(after.clause)
+    return after.found.kind not in {"rule", "preference"} and facts.is_anaphoric(after.clause.plain)
+
+
+def _explains(group: list[_Read], after: _Read) -> bool:
+    """True for a plain sentence that gives the reason or consequence of what was just stated."""
+    plain = after.clause.plain
+    if len(plain.split()) < 3 or len(plain) > 200 or re.match(r"(?:i|i'm|i've|i'll|je|j'ai|j')\b", plain) or moods.is_request(plain):
+        return False
+    if _REASON.match(plain) or (_POINTS_BACK.search(plain) and len(plain.split()) <= 12):
+        return True
+    shared = {word for reading in group for word in content(reading.clause.text)} & set(content(after.clause.text))
+    return bool(shared) or _CONSEQUENCE.search(plain) is not None
+
+
+def _takes_back(before: _Read, after: _Read) -> bool:
+    """True when the next words are "just kidding"."""
+    return after.sentence.block == before.sentence.block and len(after.clause.plain.split()) <= 5 and (
+        moods.JOKE.search(after.clause.plain) is not None
+    )
+
+
+def _statement(text: str, group: list[_Read]) -> Statement:
+    first, last = group[0], group[-1]
+    lead = next(reading.found for reading in group if reading.found and (not reading.found.retraction or len(group) == 1))
+    start = first.clause.start
+    own = start + len(first.clause.text)
+    end = own if len(group) == 1 else last.sentence.end
+    words = " ".join(text[start:end].split())
+    if first.sentence.heading and facts.find(first.clause) == lead and not _speaks_alone(first):
+        start, words = first.sentence.heading[0], _under_heading(text, first)
+    retraction = lead.retraction
+    old = dict.fromkeys(word for reading in group if reading.found for word in reading.found.corrects)
+    return Statement(
+        kind=lead.kind,
+        text=words,
+        span=Span(start=start, end=end),
+        scope=lead.scope,
+        subject=(lead.key or "").replace("_", " ") or (" ".join(content(lead.corrects[0])[:4]) if retraction else subject(words)),
+        key=lead.key,
+        value=lead.value,
+        corrects=tuple(old),
+        is_correction=any(reading.found.is_correction for reading in group if reading.found),
+        confidence=lead.confidence,
+        sentiment=lead.sentiment,
+        timeframe=lead.timeframe,
+    )
+
+
+def _speaks_alone(reading: _Read) -> bool:
+    return len(reading.clause.text.split()) > 4
+
+
+def _under_heading(text: str, reading: _Read) -> str:
+    assert reading.sentence.heading is not None
+    at, plain = reading.sentence.heading
+    return " ".join(f"{text[at : at + len(plain)].strip()} {reading.sentence.text}".split())
+

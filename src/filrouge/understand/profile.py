@@ -1,0 +1,173 @@
+# ruff: noqa: E501
+"""What a statement is about and which values it endorses: the comparable side of a text.
+
+`profile` reads the same things in a new statement and in a stored memory, whatever their language and wording:
+the entity (`production`), the values that it says hold (`9443`) and those it says do not (`8443`), the action it
+speaks of (deploy, test), and its polarity. Decisions compare profiles, never sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from filrouge.understand import corrections
+from filrouge.understand.reading import read
+from filrouge.understand.sentences import split
+from filrouge.understand.tools import CATEGORY
+from filrouge.understand.values import Value, ValueKind
+from filrouge.understand.words import GENERIC, canonical, content, fold, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The comparable side of a text.
+
+    Attributes:
+        entity: canonical words for what it is about, without attribute words such as `port`.
+        named: the entity was said ("for production", "staging runs"), not guessed from what is left over.
+        holds: values that hold, by kind, in order; `name` values by their category where they have one.
+        rejects: folded words that it says do not hold.
+        words: its canonical content words.
+        placed: it says where something is or runs.
+        retracts: it only takes something back.
+    """
+
+    entity: frozenset[str]
+    named: bool
+    holds: tuple[Value, ...]
+    rejects: frozenset[str]
+    actions: frozenset[str]
+    negated: int
+    words: Counter[str]
+    placed: bool
+    retracts: bool
+
+    def values(self, kind: ValueKind) -> tuple[str, ...]:
+        """The values of one kind that hold."""
+        return tuple(value.text for value in self.holds if value.kind == kind)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Every value that holds, as text."""
+        return frozenset(value.text for value in self.holds)
+
+
+#: Words for the kind of value itself: the slot, not the entity.
+ATTRIBUTES: Final = frozenset(
+    "port version command url uri address adresse path chemin host hote region hosting date deadline number numero".split()
+)
+_ACTIONS: Final = {
+    "deploy": "deploy", "test": "test", "build": "build", "construire": "build", "construit": "build", "lint": "lint", "start": "start",
+    "lancer": "start", "demarrer": "start", "migrate": "migrate", "format": "format", "install": "install", "installer": "install",
+    "seed": "seed", "release": "release", "compile": "build", "compiler": "build", "benchmark": "benchmark", "restore": "restore",
+}
+#: Verbs and adverbs that remain in what follows "we": they are not what the sentence is about.
+_FURNITURE: Final = frozenset(
+    "move moved moves switch switched change changed migrate migrated rename renamed replace replaced upgrade upgraded choose chose chosen decide decided pick"
+    " picked settle settled opt opted agree agreed adopt adopted keep kept go going went store stored host live listen point work build built made make drop dropped"
+    " revient revenon passe passon choisi decide retenu abandonne garde gardon part parton migre stocke heberge ecoute trouve tranche oublie forget instead rather plutot"
+    " finally finalement finalment last week semaine monday month mois since because parce meilleur better faster simple simpler plan rapide compilation longer left"
+    " prefer prefere like aime want veux always must should need doit use called appelle located situe is own maintain manage handle expire start end run set"
+    " moved deplace change renomme remplace called listening running hosted avoid never ground rule correction".split()
+)
+_OWNERS: Final = re.compile(r"\b(?:owns?|maintains?|manages?|handles?|leads?|is responsible for|is in charge of|looks after|takes care of|s'occupe|gere|maintient|dirige|est responsable)\b")
+_PLACES: Final = re.compile(
+    r"\b(?:runs? (?:on|in|at)|(?:is|are|est|sont|lives?|sits?|hosted|deployed|stored|located|moved|migrated|esta|estan|vit|tourne\w*|heberge\w*|stocke\w*|trouve\w*|go|goes) (?:not |now |always |maintenant |plus |\w+ )?(?:on|in|at|to|under|dans|sur|chez|en|a|sous)|not on|back to|moved (?:it )?to|switched|migrated|revient|repasse)\b"
+)
+_FOR: Final = re.compile(r"(?<![\w-])(?:for|pour|para) (?!(?:now|example|instance|info|l'instant|le moment|(?:the )?record|me|you|us|moi|toi|nous)\b)((?:[\w'./-]+ ){0,4}?[\w'./-]+)(?=\s*(?:[,;:.!()]|$)|\s(?:we|on|is|are|because|since|instead|rather|over|and|with|in|it|nous|plutot|car|parce|est|sont|et|dans|avec|last|from|to|by|at|as|not|which|que|c'est)\b)")
+_TO_DO: Final = re.compile(r"^(?:to|pour|para) (\w+(?: [\w-]+){0,3}?),? (?:we|you|run|use|on|utilise|lance|il faut|just)\b")
+_VERB: Final = re.compile(
+    r"\s(?:is|are|isn't|aren't|runs?|lives?|listens?|uses?|sits?|points?|requires?|needs?|depends|expires?|starts?|ends?|ships?|go|goes|keeps?|has|have|contains?|holds?|reads?|writes?|supports?|serves?|exposes?|sends?|stores?|was|were|must|should|can|cannot|will|moved|now|no longer|belongs?|defaults?"
+    r"|est|sont|n'est|ne|tournent?|utilisent?|vit|ecoutent?|se|s'appellent?|expirent?|demarrent?|commencent?|necessitent?|requiert|contient|stockent?|conserve\w*|partent?|pointent?|passe\w*|sera|seront|doit|doivent|a|ont|esta|estan|corre|usa|escucha|:|=)(?=\s|$)"
+)
+_WE: Final = re.compile(r"^(?:we|we're|we've|i|i've|on|nous|je|j'ai|the team|l'equipe|it|il|ca|let's|they|you|tu|now|then)\b")
+_NEGATIONS: Final = frozenset("not never no don't doesn't isn't aren't can't cannot without jamais pas aucun aucune sans nunca".split())
+_BECAUSE: Final = re.compile(r",? (?:because|since|as it|so that|car|parce que|puisque|otherwise|sinon)\b|\s: |; |: ")
+
+
+@lru_cache(maxsize=4096)
+def profile(text: str) -> Profile:
+    """The comparable side of `text`."""
+    parts = [read(sentence.text, sentence.start) for sentence in split(text)] or [read(text[:500], 0)]
+    stating = [part for part in parts if corrections.retraction(part.plain) is None]
+    clauses = stating or parts
+    rejects = frozenset(word for part in parts for word in corrections.old_values(part.plain))
+    rejected = {word for phrase in rejects for word in [phrase, *phrase.split()]}
+    every = [value for part in parts for value in part.values]
+    holds = tuple(value for value in every if value.text not in rejected)
+    entity, named = _entity(clauses[0].plain, clauses[0].values)
+    if not entity and len(clauses) > 1 and not named:
+        entity, named = _entity(clauses[1].plain, clauses[1].values)
+    plain = " ".join(part.plain for part in parts)
+    spoken = tokens(plain)
+    return Profile(
+        entity=entity,
+        named=named,
+        holds=holds,
+        rejects=rejects,
+        actions=frozenset(_ACTIONS[word] for word in map(canonical, spoken) if word in _ACTIONS),
+        negated=sum(word in _NEGATIONS for word in plain.split()),
+        words=Counter(content(" ".join(part.text for part in parts))),
+        placed=_PLACES.search(plain) is not None,
+        retracts=not stating,
+    )
+
+
+def subject(text: str) -> str:
+    """A few normalised words for what `text` is about: `production port`, `staging`, `pdf`."""
+    seen = profile(text)
+    ordered = [word for word in dict.fromkeys(content(text)) if word in seen.entity][:4]
+    kinds = {value.kind for value in seen.holds}
+    slot = next((kind for kind in ("port", "version") if kind in kinds), None)
+    if slot == "version" and not ordered:
+        ordered = [value.text for value in seen.holds if value.kind == "name"][:1]
+    if not ordered and not slot:
+        ordered = [word for word in dict.fromkeys(content(text)) if word not in _FURNITURE and word not in GENERIC][:3]
+    words = [*ordered, slot] if slot and slot not in ordered else ordered
+    return " ".join(words)
+
+
+def _entity(plain: str, found: tuple[Value, ...]) -> tuple[frozenset[str], bool]:
+    reason = _BECAUSE.search(plain)
+    main = plain[: reason.start()] if reason and reason.start() > 12 else plain
+    names = {word for value in found for word in content(value.text)} | {value.text for value in found}
+    for_phrase = _TO_DO.match(main) or _FOR.search(main)
+    if for_phrase and (words := _plainly(for_phrase.group(1), names) or _plainly(for_phrase.group(1), set())):
+        return words, True
+    verb = _VERB.search(main)
+    if verb and not _WE.match(main):
+        head = main[: verb.start()]
+        words = _plainly(head, names)
+        if words:
+            return words, True
+        if _OWNERS.search(main):
+            return _plainly(main, names), True
+        if not any(value.kind == "port" for value in found) and (words := _plainly(head, set())):
+            return words, True
+        if words := _plainly(head, set()):
+            return words, True
+        return frozenset(), False
+    return _plainly(main, names), False
+
+
+def _plainly(words: str, names: set[str]) -> frozenset[str]:
+    """The words that can name something: no values, no attribute words, no furniture."""
+    return frozenset(
+        word
+        for word in content(words)
+        if word not in names and word not in GENERIC and word not in ATTRIBUTES and word not in _FURNITURE and not word.isdigit()
+    )
+
+
+def category(value: Value) -> str | None:
+    """What a named tool is for, when known."""
+    return CATEGORY.get(value.text) if value.kind in {"name", "host", "identifier"} else None
+
+
+def same_words(one: str, other: str) -> bool:
+    """True when two texts are the same but for case, accents, punctuation and spacing."""
+    return tokens(fold(one)) == tokens(fold(other))

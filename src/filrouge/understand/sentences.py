@@ -1,0 +1,179 @@
+"""Cut a prompt into sentences with exact positions, leaving out what the user did not say.
+
+Code fences, quoted lines, logs, diffs, tables, JSON and blocks that a host wrote are not the user's words: they are
+cut away and also end the sentence before them. What remains is split at the end of sentences, never inside a
+version (`3.11`), a file name, a host (`Fly.io`), an abbreviation or inline code. A list item knows the heading above
+it, because "Rules for this repo:" is what makes its items rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from filrouge.understand.words import fold
+
+#: Longer than this it is a paste, not a sentence.
+LONGEST: Final = 700
+#: A prompt with more sentences than this is read at both ends only.
+MOST: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Characters `start` to `end` of the prompt, the words there, and the same words folded.
+
+    Attributes:
+        block: sentences of one paragraph share it; only they can complete each other.
+        heading: where the heading of this list item starts, and its folded words.
+    """
+
+    start: int
+    end: int
+    text: str
+    plain: str
+    block: int
+    heading: tuple[int, str] | None = None
+
+
+_HOST_TAGS: Final = (
+    r"task-notification|system-reminder|environment_context|local-command-[a-z]+|command-[a-z]+|user_instructions"
+    r"|user-prompt-submit-hook|ide_[a-z_]+|turn_aborted|function_results|tool_result|private|filrouge[\w-]*"
+)
+_HOST_BLOCK: Final = re.compile(rf"<({_HOST_TAGS})\b[^>]*>", re.IGNORECASE)
+_FENCE: Final = re.compile(r"^[ \t]{0,3}(```|~~~)", re.MULTILINE)
+
+#: Lines that a program wrote: quote, shell, log, stack, diff, table, JSON, markup, code.
+_NOISE: Final = re.compile(
+    r"""^\s*(?:
+        >                                              # > quoted in a mail or a review
+      | [$%]\s\S | \w+@[\w.-]+[:~]\S*[$\#]             # $ docker ps        ana@host:~$
+      | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d | \[?\d\d:\d\d:\d\d | \[\w+\]\s  # 2026-03-01 10:22 ERROR
+      | (?:error|warning|warn|info|debug|fatal|trace|panic|notice)\b\s*[:\[]  # error: listen EADDRINUSE
+      | (?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning)\b:?     # ImportError: ...
+      | Traceback\s | File\s" | at\s\S+\s?\( | at\s\S+:\d+    # stacks
+      | diff\s--git | @@\s | [-+]{3}\s[ab]/ | [+-][\w ]+=  | index\s[0-9a-f]{7}  # diffs
+      | \|.*\| | [{}\[\]()<]  | [\w"']+\s*[:=]\s*[\[{]        # tables, JSON, markup
+      | (?:def|class|import|from\s\w+\simport|const|let|var|function|return|export|async|public|private|func|fn|elif
+           |else:|try:|except|SELECT|INSERT|UPDATE|DELETE\sFROM|CREATE\sTABLE)\b(?=.*[(={:;*])
+      | \#\s*[a-z!] | // | /\*                         # comments
+      | [\w.]+\(.*\);?\s*$ | .*[;{}]\s*$ | \w+\s=\s\S+\s*$    # call();   x = 1
+    )""",
+    re.VERBOSE,
+)
+_INDENTED_CODE: Final = re.compile(r"^(?: {4}|\t)\S")
+_BULLET: Final = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_HEADING: Final = re.compile(r":\s*$")
+_TITLE: Final = re.compile(r"^\s{0,3}#{1,6}\s+(?=[A-ZÀ-Ý])")
+_END: Final = re.compile(r"(?:[.!?…]+[\"'”»)]*|[?!…]|[\U0001F300-\U0001FAFF]\ufe0f?)(?=\s|$)")
+_ABBREVIATION: Final = re.compile(
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|approx|no|resp|incl|min|max|mr|mrs|ms|dr|mme|st|env|[a-z])\.$"
+)
+
+
+def split(text: str) -> list[Sentence]:
+    """Every sentence of `text` that the user may have said, in order."""
+    found: list[Sentence] = []
+    block, heading = 0, None
+    for start, end, new_block in _paragraph_lines(text):
+        line = text[start:end]
+        bullet = _BULLET.match(line) or _TITLE.match(line)
+        if new_block or bullet:
+            block += 1
+        if not bullet and new_block:
+            heading = None
+        begin = start + (bullet.end() if bullet else 0)
+        if not bullet and _HEADING.search(line) and len(line) < 90:
+            heading = (start, fold(line))
+            continue
+        found.extend(_sentences(text, begin, end, block, heading if bullet else None))
+    return found if len(found) <= MOST else found[: MOST // 2] + found[-MOST // 2 :]
+
+
+def _paragraph_lines(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Runs of the user's lines: (start, end, starts a new paragraph); soft-wrapped lines are one run."""
+    run: tuple[int, int, bool] | None = None
+    fresh = True
+    for start, end in _own_lines(text):
+        line = text[start:end]
+        if start == end or not line.strip() or _NOISE.match(line) or _INDENTED_CODE.match(line):
+            if run:
+                yield run
+            run, fresh = None, True
+            continue
+        wrapped = run and not _BULLET.match(line) and _continues(text[run[0] : run[1]], line)
+        if run and wrapped:
+            run = (run[0], end, run[2])
+            continue
+        if run:
+            yield run
+        run, fresh = (start, end, fresh), False
+    if run:
+        yield run
+
+
+def _continues(before: str, line: str) -> bool:
+    """True when `line` is the rest of a wrapped sentence."""
+    first = line.lstrip()[:1]
+    return before.rstrip()[-1:] not in ".!?:;…" and first.islower() and len(before) - before.rfind("\n") > 40
+
+
+def _own_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Lines outside fences and host blocks; an empty pair stands for what was cut."""
+    position = 0
+    while position < len(text):
+        cut = _next_cut(text, position)
+        stop = cut[0] if cut else len(text)
+        for match in re.finditer(r"[^\n\r]+|\r?\n", text[position:stop]):
+            if match.group()[0] not in "\r\n":
+                yield position + match.start(), position + match.end()
+            elif match.start() and text[position + match.start() - 1] in "\n\r":
+                yield position + match.start(), position + match.start()
+        if cut is None:
+            return
+        yield cut[0], cut[0]
+        position = cut[1]
+
+
+def _next_cut(text: str, position: int) -> tuple[int, int] | None:
+    """The next fence or host block from `position` on, to its end (or the end of the text when unclosed)."""
+    fence = _FENCE.search(text, position)
+    tag = _HOST_BLOCK.search(text, position)
+    if fence and (not tag or fence.start() < tag.start()):
+        close = re.compile(rf"^[ \t]*{fence.group(1)}[^\n]*$", re.MULTILINE).search(text, fence.end())
+        return fence.start(), close.end() if close else len(text)
+    if tag:
+        close_tag = text.find(f"</{tag.group(1)}>", tag.end())
+        return tag.start(), close_tag + len(tag.group(1)) + 3 if close_tag >= 0 else len(text)
+    return None
+
+
+def _sentences(text: str, start: int, end: int, block: int, heading: tuple[int, str] | None) -> Iterator[Sentence]:
+    begin = start
+    for stop in [*_ends(text, start, end), end]:
+        while begin < stop and text[begin].isspace():
+            begin += 1
+        last = stop
+        while last > begin and text[last - 1].isspace():
+            last -= 1
+        if begin < last and last - begin <= LONGEST:
+            words = text[begin:last]
+            yield Sentence(begin, last, words, fold(words), block, heading)
+        begin = stop
+
+
+def _ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Where sentences end between `start` and `end`, outside inline code."""
+    codes = [(m.start(), m.end()) for m in re.finditer(r"`[^`\n]{1,200}`", text[start:end])]
+    index = 0
+    for match in _END.finditer(text[start:end]):
+        at = match.start()
+        while index < len(codes) and codes[index][1] <= at:
+            index += 1
+        if index < len(codes) and codes[index][0] <= at:
+            continue
+        if match.group() == "." and _ABBREVIATION.search(fold(text[max(start, start + at - 8) : start + at + 1])):
+            continue
+        yield start + match.end()

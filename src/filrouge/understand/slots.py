@@ -1,0 +1,89 @@
+"""When one statement takes the place of another without saying so.
+
+A slot is an entity and a kind of value: the port of production, the place of staging, the version of Python in CI,
+the command that deploys. Two statements compete for it only when they are about exactly the same entity, because a
+false update hides a true memory, while a missed one only leaves an old value beside the new.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from filrouge.understand.profile import Profile, category
+from filrouge.understand.values import Value, ValueKind
+
+#: Kinds where one entity has one value at a time.
+_SINGLE: Final[tuple[ValueKind, ...]] = ("port", "date", "time", "url", "path", "host", "quantity", "command", "version")
+_UNIT: Final = re.compile(r"[a-z%]+$")
+
+
+def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
+    """True when `mine` gives another value for a slot that `theirs` fills."""
+    if not _same_entity(mine, theirs, corrects=corrects):
+        return False
+    if not mine.entity and not corrects:
+        return False
+    return any(_differs(kind, mine, theirs) for kind in _SINGLE) or _other_choice(mine, theirs, corrects=corrects)
+
+
+def picks_what_was_rejected(mine: Profile, theirs: Profile) -> bool:
+    """True when `mine` holds what `theirs` rejects, and rejects or leaves out what it holds."""
+    back = mine.held & theirs.rejects
+    away = theirs.held & mine.rejects
+    if not (back or away) or mine.entity != theirs.entity:
+        return False
+    if back and away:
+        return True
+    rival = any(a and a == b for a in _categories(mine.holds) for b in _categories(theirs.holds))
+    return bool(back) and rival or bool(away) and rival
+
+
+def _same_entity(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
+    if mine.entity == theirs.entity:
+        return mine.named == theirs.named or corrects
+    if not corrects:
+        return False
+    if not mine.entity:
+        return True
+    return bool(theirs.entity) and (mine.entity <= theirs.entity or theirs.entity <= mine.entity)
+
+
+def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
+    new, old = mine.values(kind), theirs.values(kind)
+    if not new or not old or set(new) & set(old):
+        return False
+    if kind == "quantity":
+        return _units(new) == _units(old)
+    if kind == "command":
+        return mine.actions == theirs.actions
+    if kind in {"path", "host", "url"}:
+        return mine.placed == theirs.placed
+    if kind == "version":
+        return _named_values(mine) == _named_values(theirs)
+    return True
+
+
+def _other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
+    """Another tool of the same category, or another name for the same place."""
+    new = [value for value in mine.holds if value.kind in {"name", "host", "identifier"}]
+    old = [value for value in theirs.holds if value.kind in {"name", "host", "identifier"}]
+    if not new or not old or {value.text for value in new} & {value.text for value in old}:
+        return False
+    ours, known = _categories(new), _categories(old)
+    if ours and known:
+        return bool(ours & known) and (mine.placed == theirs.placed or corrects)
+    return mine.placed and theirs.placed and not (ours or known) or corrects and not (ours or known)
+
+
+def _categories(found: tuple[Value, ...] | list[Value]) -> frozenset[str]:
+    return frozenset(name for value in found if (name := category(value)))
+
+
+def _named_values(seen: Profile) -> frozenset[str]:
+    return frozenset(value.text for value in seen.holds if value.kind == "name")
+
+
+def _units(found: tuple[str, ...]) -> set[str]:
+    return {match.group().rstrip("s") if (match := _UNIT.search(text)) else "" for text in found}
+
