@@ -34,21 +34,23 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    auto_retrieve_enabled: bool = Field(True, description="Put memories in front of prompts.")
-    auto_retrieve_max_results: int = Field(4, ge=1, le=10, description="At most this many memories a prompt.")
-    auto_retrieve_min_score: float = Field(0.5, ge=0.0, le=1.0, description="Least relevance of a memory.")
-    notes_enabled: bool = Field(True, description="Bring notes of the vault into prompts.")
-    notes_paths: tuple[str, ...] = Field((), description="Notes that are always brought.")
-    notes_tag: str = Field("filrouge", description="Notes with this tag are brought.")
-    budget: int = Field(2000, ge=200, le=6000, description="Characters of one injected block at the most.")
-    language: Literal["auto", "en", "fr", "es"] = Field("auto", description="Language of headings.")
-    mode: Literal["light", "normal", "heavy"] = Field("normal", description="How much work understanding may do.")
-    isolation: bool = Field(False, description="Each agent sees only its own memories.")
-    auto_capture: bool = Field(True, description="Capture what agents do.")
-    disabled_projects: tuple[str, ...] = Field((), description="Projects in which nothing is captured.")
-    project_name: str = Field("", description="Overrides the detected project.")
-    llm_model: str = Field("", description="Model that understands; empty = none.")
-    embedding_model: str = Field("e5", description="Embedder: e5 (bundled) or hashing (words only).")
+    auto_retrieve_enabled: bool = Field(default=True, description="Put memories in front of prompts.")
+    auto_retrieve_max_results: int = Field(default=4, ge=1, le=10, description="At most this many memories a prompt.")
+    auto_retrieve_min_score: float = Field(default=0.5, ge=0.0, le=1.0, description="Least relevance of a memory.")
+    notes_enabled: bool = Field(default=True, description="Bring notes of the vault into prompts.")
+    notes_paths: tuple[str, ...] = Field(default=(), description="Notes that are always brought.")
+    notes_tag: str = Field(default="filrouge", description="Notes with this tag are brought.")
+    budget: int = Field(default=2000, ge=200, le=6000, description="Characters of one injected block at the most.")
+    language: Literal["auto", "en", "fr", "es"] = Field(default="auto", description="Language of headings.")
+    mode: Literal["light", "normal", "heavy"] = Field(
+        default="normal", description="How much work understanding may do."
+    )
+    isolation: bool = Field(default=False, description="Each agent sees only its own memories.")
+    auto_capture: bool = Field(default=True, description="Capture what agents do.")
+    disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
+    project_name: str = Field(default="", description="Overrides the detected project.")
+    llm_model: str = Field(default="", description="Model that understands; empty = none.")
+    embedding_model: str = Field(default="e5", description="Embedder: e5 (bundled) or hashing (words only).")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,9 +65,7 @@ class Effective:
         return self.settings.model_dump(mode="json")
 
 
-def resolve(
-    stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str], cwd: str | None = None
-) -> Effective:
+def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str], cwd: str | None = None) -> Effective:
     """Lay the layers over each other.
 
     Raises:

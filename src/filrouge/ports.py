@@ -8,6 +8,7 @@ one `Tx`, so a second database brings its own SQL and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,6 +45,31 @@ class Tx(Protocol):
         ...
 
 
+class Database(Protocol):
+    """One connection to a store, used by one thread at a time. `store.sqlite.Database` implements it."""
+
+    @property
+    def tx(self) -> Tx:
+        """Named queries outside an explicit transaction, for reading."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Tx]:
+        """One writing transaction: all of it, or nothing."""
+        ...
+
+    def savepoint(self) -> AbstractContextManager[Tx]:
+        """A part of a transaction that can fail alone."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Bring the log of writes into the database file."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
 class Analyser(Protocol):
     """Turns text into the tokens that every full-text backend indexes.
 
@@ -68,7 +94,9 @@ class EmbeddingSpace:
 
     Attributes:
         id: names model, revision, dimension, pooling and prefix; vectors of two ids are never compared.
-        median: cosine of the median unrelated pair, the zero of the calibrated scale.
+        median: cosine of the median unrelated pair of texts, the zero of the calibrated scale.
+        question_median: the same between a question and a text; models that treat the two differently
+            place them further apart.
     """
 
     id: str
@@ -78,10 +106,15 @@ class EmbeddingSpace:
     pooling: str
     prefix: str
     median: float
+    question_median: float
 
     def calibrated(self, cosine: float) -> float:
-        """`max(0, (cos - m0) / (1 - m0))`: 0 = unrelated, 1 = same text, the same in every space."""
+        """Of two texts, `max(0, (cos - m0) / (1 - m0))`: 0 = unrelated, 1 = same text, the same in every space."""
         return max(0.0, (cosine - self.median) / (1.0 - self.median))
+
+    def calibrated_to_question(self, cosine: float) -> float:
+        """The same of a question and a text."""
+        return max(0.0, (cosine - self.question_median) / (1.0 - self.question_median))
 
 
 class Embedder(Protocol):

@@ -54,11 +54,12 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     terms, match = _terms(parts, question)
     vector, notices = parts.question_vector(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
-    place = {"project": question.project, "user": LOCAL_USER, "everywhere": question.everywhere}
     lexical = dict[str, float]()
     items = dict[str, Memory]()
     if match and question.mode != "semantic":
-        for memory, bm25 in store.matching(match, **place, limit=POOL):
+        for memory, bm25 in store.matching(
+            match, project=question.project, user=LOCAL_USER, everywhere=question.everywhere, limit=POOL
+        ):
             lexical[memory.id], items[memory.id] = bm25, memory
     cosines = dict[str, float]()
     if vector is not None:
@@ -67,9 +68,7 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
         items |= {id_: m for id_, m in store.some([i for i in cosines if i not in items]).items() if m.state == "live"}
     scope = {"project_id": question.project, "user_id": LOCAL_USER, "everywhere": question.everywhere}
     size = tx.one("memories.size", scope)
-    measured = [
-        Term(forms=forms, frequency=_frequency(tx, forms, scope)) for forms in terms[:POOL]
-    ]
+    measured = [Term(forms=forms, frequency=_frequency(tx, forms, scope)) for forms in terms[:POOL]]
     candidates = _candidates(parts, items, lexical, cosines)
     return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
 
@@ -180,7 +179,7 @@ def _candidates(
             tokens=frozenset(parts.analyser.tokens(_indexed(item)).split()),
             bm25=lexical.get(id_),
             cosine=cosines.get(id_),
-            similarity=space.calibrated(cosines[id_]) if id_ in cosines else None,
+            similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
         )
         for id_, item in items.items()
     ]

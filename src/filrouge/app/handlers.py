@@ -1,10 +1,10 @@
 """Job names and what they do.
 
-    read_turns   an event → its turns, and the jobs that follow from them
-    reconcile    a host's transcript → the turns that no hook reported
-    analyse      a user's turn → memories
-    index_turn   a turn → vectors
-    index_memory a memory that was stored while the embedder was down → vectors
+read_turns   an event → its turns, and the jobs that follow from them
+reconcile    a host's transcript → the turns that no hook reported
+analyse      a user's turn → memories
+index_turn   a turn → vectors
+index_memory a memory that was stored while the embedder was down → vectors
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def analyse(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
             Events(tx).settle(turn.event_id, "done")
 
     def afterwards() -> None:
-        understanding.reflect(parts, turn, done)
+        understanding.reflect(parts, done)
         if done:
             write_brief(parts, turn.scope.project)
 

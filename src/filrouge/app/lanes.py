@@ -15,7 +15,7 @@ from threading import Thread, local
 from typing import Any, TypeVar, cast
 
 from filrouge.errors import Busy, StoreError
-from filrouge.store.sqlite import Database, Tx
+from filrouge.ports import Database, Tx
 
 _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
@@ -114,6 +114,7 @@ class ReaderPool:
     def __init__(self, open_database: Callable[[], Database]) -> None:
         self._open = open_database
         self._threads = local()
+        self._opened: list[Database] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="filrouge-reader")
 
     def submit(self, read: Callable[[Tx], T]) -> Future[T]:
@@ -125,11 +126,14 @@ class ReaderPool:
         return self._run(read)
 
     def close(self) -> None:
-        """Stop after what is running."""
+        """Stop after what is running, and close every connection, so that the write-ahead log can go."""
         self._pool.shutdown(wait=True)
+        while self._opened:
+            self._opened.pop().close()
 
     def _run(self, read: Callable[[Tx], T]) -> T:
         database = cast("Database | None", getattr(self._threads, "database", None))
         if database is None:
             database = self._threads.database = self._open()
+            self._opened.append(database)
         return read(database.tx)

@@ -20,7 +20,7 @@ from filrouge.model.event import Event
 from filrouge.model.memory import Span, Statement
 from filrouge.model.scope import Scope, ScopeName
 from filrouge.model.turn import TRUST_TYPED, Turn
-from filrouge.ports import Tx
+from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events, Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.memories import Action, Origin
@@ -43,7 +43,7 @@ def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName 
     turn = turns_of(event, "")[0]
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
-    reflect(parts, turn, done)
+    reflect(parts, done)
     return [action for action, _ in done]
 
 
@@ -122,7 +122,7 @@ def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
     return Reading(turn=turn, statements=statements, vectors=vectors)
 
 
-def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, object]]:
+def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
     project = Events(tx).add(event, received_at=parts.clock.now()) or ""
     turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
     parts.turns(tx).add(turn)

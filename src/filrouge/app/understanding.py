@@ -67,7 +67,7 @@ def settle(parts: Parts, tx: Tx, reading: Reading) -> list[tuple[Action, Vectors
     return done
 
 
-def reflect(parts: Parts, turn: Turn, done: Sequence[tuple[Action, Vectors | None]]) -> None:
+def reflect(parts: Parts, done: Sequence[tuple[Action, Vectors | None]]) -> None:
     """Bring the index in memory up to what was committed."""
     for action, vectors in done:
         for closed in action.closed:

@@ -138,11 +138,7 @@ def _assigned(text: str, keyword: re.Match[str]) -> Assigned | None:
 
 def _guarded(value: str, *, password: bool, strict: bool) -> bool:
     """True where `value`, bound to a keyword, is to be hidden; `strict` where the form leaves no doubt."""
-    if (
-        len(value) < 3
-        or value.startswith(("[redacted:", "$", "<", "{", "%(", "%{"))
-        or re.match(_PLAIN, value)
-    ):
+    if len(value) < 3 or value.startswith(("[redacted:", "$", "<", "{", "%(", "%{")) or re.match(_PLAIN, value):
         return False
     if re.match(_PATH, value) and not any(c.isdigit() for c in value):
         return False
@@ -163,7 +159,4 @@ def _trimmed(text: str, start: int, end: int) -> int:
 
 
 def _ends_line(text: str, end: int) -> bool:
-    return (
-        text[end : end + 40].lstrip(" .\t").startswith(("\n", "\r", ",", ";"))
-        or not text[end : end + 40].strip()
-    )
+    return text[end : end + 40].lstrip(" .\t").startswith(("\n", "\r", ",", ";")) or not text[end : end + 40].strip()

@@ -16,6 +16,8 @@ from filrouge.understand.values import values
 from filrouge.understand.words import fold
 
 SHORTEST: Final = 50
+#: Only people and agents are polite; a tool that prints "done" is merely short.
+_CONVERSATION: Final = frozenset({"prompt", "reply"})
 _LONGEST_SMALL_TALK: Final = 90
 
 _ACKNOWLEDGED: Final = (
@@ -29,7 +31,10 @@ _SMALL_TALK: Final = re.compile(rf"(?:(?:{_ACKNOWLEDGED})(?:[\s,.!;:)(-]+|$))+")
 _CHAT: Final = re.compile(
     r"\b(?:did you sleep|sleep well|bien dormi|going for (?:a |lunch|dinner)|prendre un cafe|coffee|back in (?:a|an)|brb|bon (?:week-end|appetit|cafe)|have a (?:nice|good)|see you)\b"
 )
-_TOOL_NOISE: Final = re.compile(r'^\s*[\[{].*"(?:filePath|newTodos|oldTodos|continue|tool_use_id|toolUseResult|interrupted|suppressOutput|structuredPatch)"\s*:', re.DOTALL)
+_TOOL_NOISE: Final = re.compile(
+    r'^\s*[\[{].*"(?:filePath|newTodos|oldTodos|continue|tool_use_id|toolUseResult|interrupted|suppressOutput|structuredPatch)"\s*:',
+    re.DOTALL,
+)
 _WORDS: Final = re.compile(r"[^\W_]")
 #: What makes a short turn worth reading (RULINGS 23): rules, corrections, decisions, names, preferences, facts.
 _SAYS_SOMETHING: Final = re.compile(
@@ -49,7 +54,7 @@ def skip_reason(text: str, source: SourceType) -> str:
     if _TOOL_NOISE.match(text[:4000]):
         return "tool noise"
     plain = " ".join(fold(text[:400]).split())
-    if len(text) <= _LONGEST_SMALL_TALK and _small_talk(plain):
+    if source in _CONVERSATION and len(text) <= _LONGEST_SMALL_TALK and _small_talk(plain):
         return "small talk"
     if len(text.strip()) < SHORTEST and not _says_something(text.strip(), plain):
         return "too short"
@@ -59,7 +64,9 @@ def skip_reason(text: str, source: SourceType) -> str:
 def _small_talk(plain: str) -> bool:
     """True when nothing but acknowledgements and courtesies is said."""
     said = plain.strip(" .!?:;,-()'\"")
-    return _SMALL_TALK.fullmatch(said) is not None or (_CHAT.search(plain) is not None and not _SAYS_SOMETHING.search(plain))
+    return _SMALL_TALK.fullmatch(said) is not None or (
+        _CHAT.search(plain) is not None and not _SAYS_SOMETHING.search(plain)
+    )
 
 
 def _says_something(text: str, plain: str) -> bool:

@@ -54,9 +54,7 @@ def turns_of(event: Event, project: str) -> list[Turn]:
 
 def scope_of(event: Event, project: str) -> Scope:
     """Where the event happened."""
-    return Scope(
-        user=LOCAL_USER, project=project or None, agent=event.agent, channel=event.host, session=event.session
-    )
+    return Scope(user=LOCAL_USER, project=project or None, agent=event.agent, channel=event.host, session=event.session)
 
 
 def _one(event: Event, project: str, *, role: Role, source: SourceType, trust: int) -> list[Turn]:
@@ -77,9 +75,7 @@ def _tool_turn(event: Event, project: str, call: Mapping[str, Any]) -> list[Turn
     return [_turn(event, project, key=key, text=text, role="tool", source=source_of_tool(name), trust=TRUST_TOOL)]
 
 
-def _turn(
-    event: Event, project: str, *, key: str, text: str, role: Role, source: SourceType, trust: int
-) -> Turn:
+def _turn(event: Event, project: str, *, key: str, text: str, role: Role, source: SourceType, trust: int) -> Turn:
     at = from_epoch(event.at)
     return Turn(
         id=new_id(at),

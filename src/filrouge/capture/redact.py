@@ -25,11 +25,9 @@ ROUNDS = 4
 
 _PRIVATE = r"(?i)<\s{0,4}(/?)\s{0,4}private\s{0,4}>"
 _PEM = r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-#: What may follow an opening PEM line that is never closed: line ends, headers, base64.
-_PEM_BODY = (
-    r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,}|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,200})*"
-    r"[A-Za-z0-9+/=]{0,64}"
-)
+#: What may follow an opening PEM line that is never closed: line ends, headers and base64; then a short line.
+_PEM_BODY = r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,}|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,200})*"
+_PEM_TAIL = r"[A-Za-z0-9+/=]{0,64}"
 
 
 class Found(Protocol):
@@ -96,7 +94,8 @@ def without_blocks(text: str) -> str:
 
 def applies(rule: Rule, text: str, lowered: str) -> bool:
     """False where the rule cannot match."""
-    return rule.hint in (lowered if rule.folded else text)
+    where = lowered if rule.folded else text
+    return any(hint in where for hint in rule.hint.split("|"))
 
 
 def cutter(rule: Rule) -> Callable[[Found], str]:
@@ -176,5 +175,8 @@ def _without_keys(text: str) -> str:
 
 
 def _end_of_body(text: str, start: int) -> int:
-    found = _compiled(_PEM_BODY).match(text, start)
-    return found.end() if found else start
+    body = _compiled(_PEM_BODY).match(text, start)
+    if body is None or not body[0].strip():
+        return start
+    tail = _compiled(_PEM_TAIL).match(text, body.end())
+    return tail.end() if tail else body.end()

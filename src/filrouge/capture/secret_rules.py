@@ -24,13 +24,16 @@ class Rule(NamedTuple):
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    Rule("aws-key", "A", r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b"),
+    Rule("aws-key", "AKIA|ASIA|ABIA|ACCA|AROA|AIDA", r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b"),
     Rule("anthropic", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{16,}"),
     Rule("openai", "sk-", r"\bsk-[A-Za-z0-9_-]{20,}", checked=True),
-    Rule("github", "gh", r"\bgh[pousr]_[A-Za-z0-9]{20,}"),
+    Rule("github", "ghp_|gho_|ghu_|ghs_|ghr_", r"\bgh[pousr]_[A-Za-z0-9]{20,}"),
     Rule("github", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
     Rule(
-        "gitlab", "gl", r"\bgl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas)-[A-Za-z0-9_.-]{16,}", checked=True
+        "gitlab",
+        "glpat-|gldt-|glrt-|glcbt-|glptt-|glft-|glimt-|glagent-|glsoat-|gloas-",
+        r"\bgl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas)-[A-Za-z0-9_.-]{16,}",
+        checked=True,
     ),
     Rule("slack", "xox", r"\bxox[abceoprs]-[A-Za-z0-9-]{10,}"),
     Rule("slack", "xapp-", r"\bxapp-[0-9]-[A-Za-z0-9-]{10,}"),
@@ -40,7 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("google", "ya29.", r"\bya29\.[A-Za-z0-9_-]{20,}"),
     Rule("google", "GOCSPX-", r"\bGOCSPX-[A-Za-z0-9_-]{20,}"),
     Rule("google", "1//0", r"\b1//0[A-Za-z0-9_-]{30,}"),
-    Rule("stripe", "k_", r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}"),
+    Rule("stripe", "k_live_|k_test_", r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}"),
     Rule("stripe", "whsec_", r"\bwhsec_[A-Za-z0-9+/=]{20,}"),
     Rule("npm", "npm_", r"\bnpm_[A-Za-z0-9]{30,}"),
     Rule("pypi", "pypi-", r"\bpypi-[A-Za-z0-9_-]{40,}"),
@@ -53,19 +56,24 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("mailchimp", "-us", r"\b[0-9a-f]{32}-us[0-9]{1,2}\b"),
     Rule("digitalocean", "_v1_", r"\bdo[opr]_v1_[0-9a-f]{40,}"),
     Rule("databricks", "dapi", r"\bdapi[0-9a-f]{32}\b"),
-    Rule("shopify", "shp", r"\bshp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}\b"),
+    Rule("shopify", "shpat_|shpca_|shppa_|shpss_", r"\bshp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}\b"),
     Rule("square", "sq0", r"\bsq0[a-z]{3}-[A-Za-z0-9_-]{22,}"),
     Rule("linear", "lin_api_", r"\blin_api_[A-Za-z0-9]{30,}"),
     Rule("notion", "ntn_", r"\bntn_[A-Za-z0-9]{40,}"),
     Rule("docker", "dckr_", r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
-    Rule("vault", "hv", r"\bhv[bsr]\.[A-Za-z0-9_-]{20,}"),
+    Rule("vault", "hvs.|hvb.|hvr.", r"\bhv[bsr]\.[A-Za-z0-9_-]{20,}"),
     Rule("age", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[0-9A-Z]{50,}"),
     Rule("telegram", ":AA", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}"),
-    Rule("grafana", "gl", r"\bgl(?:sa|c)_[A-Za-z0-9+/=_]{32,}"),
+    Rule("grafana", "glsa_|glc_", r"\bgl(?:sa|c)_[A-Za-z0-9+/=_]{32,}"),
     Rule("doppler", "dp.", r"\bdp\.(?:pt|st|sa|ct|scim|audit)\.[A-Za-z0-9_.-]{40,}"),
     Rule("newrelic", "NRAK-", r"\bNRAK-[A-Z0-9]{27}\b"),
     Rule("planetscale", "pscale_", r"\bpscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{32,}"),
-    Rule("supabase", "sb", r"\bsb(?:p|_secret|_publishable)_[A-Za-z0-9_]{20,}", checked=True),
+    Rule(
+        "supabase",
+        "sbp_|sb_secret_|sb_publishable_",
+        r"\bsb(?:p|_secret|_publishable)_[A-Za-z0-9_]{20,}",
+        checked=True,
+    ),
     Rule("replicate", "r8_", r"\br8_[A-Za-z0-9]{30,}"),
     Rule("groq", "gsk_", r"\bgsk_[A-Za-z0-9]{40,}"),
     Rule("xai", "xai-", r"\bxai-[A-Za-z0-9]{60,}"),
@@ -89,9 +97,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "://",
         r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/@:\"'<>]{0,100}:([^\s/\"'<>]{1,200})@",
     ),
-    Rule(
-        "url-credentials", "://", r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([A-Za-z0-9_-]{20,100})@", checked=True
-    ),
+    Rule("url-credentials", "://", r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([A-Za-z0-9_-]{20,100})@", checked=True),
     Rule(
         "authorization",
         "authorization",

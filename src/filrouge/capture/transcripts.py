@@ -24,9 +24,7 @@ class Chunk(NamedTuple):
     skipped_long: int
 
 
-def read_from(
-    path: str, offset: int, max_bytes: int = 8 * 1024 * 1024, *, longest: int = LONGEST_LINE
-) -> Chunk:
+def read_from(path: str, offset: int, max_bytes: int = 8 * 1024 * 1024, *, longest: int = LONGEST_LINE) -> Chunk:
     """The whole lines from `offset` on, about `max_bytes` of them; a missing or unreadable file has none."""
     try:
         facts = os.stat(path)

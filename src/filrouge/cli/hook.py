@@ -135,7 +135,7 @@ def _told(directory: str, environ: Mapping[str, str], body: dict[str, Any], seco
     else:
         _make_room(directory, reply)
     context = reply.body.get("context")
-    return context if isinstance(context, str) else ""
+    return context if body["context"] and isinstance(context, str) else ""
 
 
 def _make_room(directory: str, reply: client.Reply) -> None:

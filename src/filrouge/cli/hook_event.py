@@ -15,9 +15,9 @@ from filrouge.hosts.reading import as_object
 from filrouge.model.event import Event
 
 LONGEST_TOOL_TEXT: Final = 200_000
-LONGEST_TEXT: Final = 1_000_000
-#: All texts of one event together.
-LARGEST_EVENT: Final = 2_000_000
+LONGEST_TEXT: Final = 400_000
+#: All texts of one event together: dense with keywords, they still leave half of the hook's 900 ms.
+LARGEST_EVENT: Final = 600_000
 #: Read beyond a cut, so that a secret that lies across it is still seen whole.
 MARGIN: Final = 4_096
 

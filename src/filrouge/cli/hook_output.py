@@ -32,9 +32,7 @@ class HookSettings(NamedTuple):
 def settings_of(directory: str) -> HookSettings:
     """The settings in that home; the default of each that is missing or of the wrong kind."""
     try:
-        raw: dict[str, Any] = as_object(
-            json.loads(_content(home.inside(directory, home.HOOK_SETTINGS)) or "{}")
-        )
+        raw: dict[str, Any] = as_object(json.loads(_content(home.inside(directory, home.HOOK_SETTINGS)) or "{}"))
     except (ValueError, RecursionError):
         raw = {}
     given = raw.get("deadline_ms")

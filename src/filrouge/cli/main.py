@@ -7,21 +7,31 @@ loaded by name so that the hook never pays for it.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from contextlib import suppress
 
 from filrouge._version import __version__
 
 
-def main() -> None:
-    """Run what the command line asks for."""
+def main() -> int:
+    """Run what the command line asks for; returns the exit code."""
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first == "hook":
-        importlib.import_module("filrouge.cli.hook").main(sys.argv[2:])
+        _hook()
     elif first in ("--version", "-V"):
         sys.stdout.write(f"filrouge {__version__}\n")
     else:
-        importlib.import_module("filrouge.cli.commands").run()
+        return int(importlib.import_module("filrouge.cli.commands").run())
+    return 0
+
+
+def _hook() -> None:
+    """Serve the hook; an installation half replaced must not stop the agent either."""
+    with suppress(Exception):
+        importlib.import_module("filrouge.cli.hook").main(sys.argv[2:])
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from filrouge import errors
@@ -55,8 +55,8 @@ def wake(directory: str) -> None:
     client.start(directory)
     if not client.wait_ready(directory, time.monotonic() + START_SECONDS):
         raise DaemonUnavailable(
-            "The daemon did not start.", remedy=f"See {os.path.join(directory, 'filrouge.log')}, or run it by hand:"
-            " `python -m filrouge.server`."
+            "The daemon did not start.",
+            remedy=f"See {os.path.join(directory, 'filrouge.log')}, or run it by hand: `python -m filrouge.server`.",
         )
 
 
@@ -96,7 +96,7 @@ def _writable(directory: str) -> None:
 
 def _error(body: Any) -> FilrougeError:
     """The error that a problem document stands for."""
-    problem: Mapping[str, Any] = body if isinstance(body, dict) else {}
+    problem: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, dict) else {}
     name = str(problem.get("type", "")).rpartition(":")[2]
     kind = getattr(errors, name, FilrougeError) if name in errors.__all__ else FilrougeError
     return kind(str(problem.get("detail") or "The daemon could not answer."), remedy=problem.get("remedy"))

@@ -42,14 +42,11 @@ _SESSION_VARIABLES: Final = (
 )  # fmt: skip
 #: Run with -P, which keeps the agent's directory off the import path; in / it holds no directory busy.
 _LAUNCH: Final = (
-    "import os, runpy; os.chdir('/');"
-    " runpy.run_module('filrouge.server', run_name='__main__', alter_sys=True)"
+    "import os, runpy; os.chdir('/'); runpy.run_module('filrouge.server', run_name='__main__', alter_sys=True)"
 )
 
 
-def request(
-    directory: str, method: str, path: str, body: dict[str, Any] | None = None, timeout: float = 5.0
-) -> Reply:
+def request(directory: str, method: str, path: str, body: dict[str, Any] | None = None, timeout: float = 5.0) -> Reply:
     """Ask the daemon of that home and wait for its answer, `timeout` seconds at most in all.
 
     Raises:

@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 
@@ -26,7 +26,7 @@ _BACKLOG = 128
 
 
 @contextmanager
-def only_one(home: str) -> Iterator[None]:
+def only_one(home: str) -> Generator[None]:
     """Hold the home's lock for as long as the block runs.
 
     Raises:
@@ -65,7 +65,7 @@ def bound_socket(home: str) -> socket.socket:
 
 
 @contextmanager
-def announced(home: str) -> Iterator[None]:
+def announced(home: str) -> Generator[None]:
     """Keep the runtime file while the block runs, and take it and the socket away afterwards."""
     about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": None}
     _write(inside(home, RUNTIME), about)
@@ -81,9 +81,7 @@ def log_to_file(home: str) -> None:
     """Write the log to the home, rotated. At info level it never holds what anybody said."""
     before = os.umask(0o077)
     try:
-        handler = RotatingFileHandler(
-            inside(home, LOG), maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
-        )
+        handler = RotatingFileHandler(inside(home, LOG), maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
     finally:
         os.umask(before)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,13 +32,14 @@ class StableHash:
             pooling="sum",
             prefix="",
             median=0.0,
+            question_median=0.0,
         )
 
     def query(self, text: str) -> Vector:
         """The vector of a text."""
         words = text.casefold().split()
         vector = np.zeros(_DIMENSION, dtype=np.float32)
-        for feature in [*words, *map(" ".join, zip(words, words[1:], strict=False))]:
+        for feature in [*words, *map(" ".join, pairwise(words))]:
             number = int.from_bytes(blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
             vector[number % _DIMENSION] += 1.0 if number >> 63 else -1.0
         length = float(np.linalg.norm(vector))

@@ -28,9 +28,7 @@ class Host(Protocol):
         """True where the environment says that this host is running."""
         ...
 
-    def parse(
-        self, payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str
-    ) -> Event | None:
+    def parse(self, payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str) -> Event | None:
         """The event that a payload tells, or None where there is nothing to capture."""
         ...
 

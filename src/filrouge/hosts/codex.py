@@ -37,6 +37,4 @@ def around(environ: Mapping[str, str]) -> bool:
 
 def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str) -> Event | None:
     """The event that a Codex payload tells, or None where there is nothing to capture."""
-    return command_hooks.parse(
-        payload, host=NAME, prompt_id="turn_id", environ=environ, at=at, event_id=event_id
-    )
+    return command_hooks.parse(payload, host=NAME, prompt_id="turn_id", environ=environ, at=at, event_id=event_id)

@@ -147,9 +147,7 @@ class _Reader:
             source: SourceType = "prompt" if role == "user" else "reply"
             yield _Told(generation, self._record(raw, role, source, words))
 
-    def _result(
-        self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str
-    ) -> Iterator[_Told]:
+    def _result(self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str) -> Iterator[_Told]:
         if text.strip():
             record = self._record(raw, "tool", source_of_tool(tool), text, call)
             yield _Told(generation, record, tool)

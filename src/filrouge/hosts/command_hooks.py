@@ -111,10 +111,7 @@ def _batch(payload: dict[str, Any], _: str) -> Content | None:
     calls = [as_object(call) for call in as_list(field(payload, "tool_calls"))]
     return _tools(
         "batch",
-        [
-            _call(call, output=field(call, "tool_response"), failed=field(call, "is_error") is True)
-            for call in calls
-        ],
+        [_call(call, output=field(call, "tool_response"), failed=field(call, "is_error") is True) for call in calls],
     )
 
 

@@ -105,9 +105,7 @@ def _linked(place: str, pointer: str) -> Repository | None:
     if not shared:
         return Repository(common=gitdir, tree=place)
     common = os.path.normpath(os.path.join(gitdir, shared))
-    return Repository(
-        common=common, tree=os.path.dirname(common) if os.path.basename(common) == ".git" else common
-    )
+    return Repository(common=common, tree=os.path.dirname(common) if os.path.basename(common) == ".git" else common)
 
 
 def _origin(repository: Repository) -> str:
@@ -141,7 +139,7 @@ def _override(directory: str) -> str:
 
 
 def _project_key(text: str) -> str:
-    top, _, _ = text.removeprefix("\ufeff").partition("\n[")
+    top = f"\n{text.removeprefix(chr(0xFEFF))}".partition("\n[")[0]
     found = re.search(r"""(?m)^[ \t]*project[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')""", top)
     return ((found[1] or found[2] or "") if found else "").strip()
 

@@ -78,7 +78,5 @@ def block_text(content: Any) -> str:
     """The words of a message's `content`: text itself, or a list of blocks with a `text` each."""
     if isinstance(content, str):
         return content
-    parts = [
-        part if isinstance(part, str) else text_field(as_object(part), "text") for part in as_list(content)
-    ]
+    parts = [part if isinstance(part, str) else text_field(as_object(part), "text") for part in as_list(content)]
     return "\n".join(part for part in parts if part)

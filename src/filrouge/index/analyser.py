@@ -12,15 +12,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from importlib import import_module
 from threading import local
-
-import Stemmer  # pyright: ignore[reportMissingTypeStubs]
+from typing import Any
 
 _ELISION = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu)['’](?=\w)", re.IGNORECASE)
 #: A word with its inner joints: `src/report.py`, `export_report`, `3.11`, `edge-runtime`, `fly.io`.
 _CHUNK = re.compile(r"[^\W_]+(?:[_.\-/:@+#][^\W_]+)*", re.UNICODE)
 _PART = re.compile(r"[^\W_]+", re.UNICODE)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+_CAMEL = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
+)
 _CJK = re.compile("[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]+")
 _LONGEST_WORD = 64
 
@@ -93,7 +95,9 @@ class _Stems:
     """Both Snowball stemmers, with a memory of recent words."""
 
     def __init__(self) -> None:
-        english, french = Stemmer.Stemmer("english"), Stemmer.Stemmer("french")
+        # PyStemmer has no type stubs; its whole surface here is `stemWord`.
+        snowball: Any = import_module("Stemmer")
+        english, french = snowball.Stemmer("english"), snowball.Stemmer("french")
 
         @lru_cache(maxsize=20_000)
         def of(word: str) -> tuple[str, str]:

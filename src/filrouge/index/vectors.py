@@ -63,7 +63,7 @@ class ExactIndex:
                 allowed = np.isin(codes, [self._codes[group] for group in groups if group in self._codes])
             rows = np.flatnonzero(allowed)
             best: dict[str, float] = {}
-            for row in rows[np.argsort(-cosines[rows], kind="stable")]:
+            for row in map(int, rows[np.argsort(-cosines[rows], kind="stable")]):
                 owner = self._owners[row]
                 if owner not in best:
                     if len(best) == limit:

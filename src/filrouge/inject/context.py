@@ -68,8 +68,11 @@ def before_prompt(ranking: Ranking, manner: Manner, *, min_relevance: float, mos
     rules = [hit for hit in relevant if _kind(hit) == "rule"]
     memories = [hit for hit in relevant if _kind(hit) != "rule"][:most]
     shown = [*rules[:most], *memories]
-    left = [(hit, "below the threshold" if hit.relevance < min_relevance else "beyond the limit")
-            for hit in ranking.hits if hit not in shown]
+    left = [
+        (hit, "below the threshold" if hit.relevance < min_relevance else "beyond the limit")
+        for hit in ranking.hits
+        if hit not in shown
+    ]
     entries = [(_memory(h), _line(_memory(h), "rules" if h in rules else "memories", manner), h) for h in shown]
     return _block(entries, left, manner)
 

@@ -27,6 +27,4 @@ def fuse(lexical: Mapping[str, float], vector: Mapping[str, float], alpha: float
     """
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must lie in [0, 1], not {alpha}")
-    return {
-        key: (1 - alpha) * lexical.get(key, 0.0) + alpha * vector.get(key, 0.0) for key in {**lexical, **vector}
-    }
+    return {key: (1 - alpha) * lexical.get(key, 0.0) + alpha * vector.get(key, 0.0) for key in {**lexical, **vector}}

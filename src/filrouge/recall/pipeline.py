@@ -58,9 +58,7 @@ def rank(
     vector = normalised({c.item.id: c.cosine for c in candidates if c.cosine is not None})
     fused = fuse(lexical, vector, alpha if vector else 0.0)
     weights = {term.forms[0]: rarity(term.frequency, size) for term in terms}
-    hits = [
-        _judge(candidate, terms, weights, size, lexical, vector, fused) for candidate in candidates
-    ]
+    hits = [_judge(candidate, terms, weights, size, lexical, vector, fused) for candidate in candidates]
     hits.sort(key=lambda hit: (-round(hit.score, 9), -hit.relevance, hit.id))
     return Ranking(query=query, hits=tuple(hits), notices=notices)
 

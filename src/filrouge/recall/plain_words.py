@@ -46,7 +46,8 @@ PLAIN_WORDS = frozenset(
     " prendre premier premiere presque probleme prochain prochaine produit projet projets propose puis question quoi"
     " raison rappelle refuse regarde regarder regle remplace remplacer renomme reponse requete reste resultat retour"
     " rien sais salut sauf savoir second semaine serveur service seul simple site souviens souvent suite supprime"
-    " supprimer sujet sur systeme tache tard temps test tests texte titre toujours tour tout travail travaille travailler"
+    " supprimer sujet sur systeme tache tard temps test tests texte titre toujours tour tout travail travaille"
+    " travailler"
     " trois trop trouve trouver type utilise utiliser utilisateur utilisateurs valeur valeurs variable vers version"
     " veux vide vite voir voit vois vrai vraiment vue".split()
 )

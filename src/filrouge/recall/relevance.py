@@ -1,8 +1,9 @@
 """Relevance: may this memory be put in front of this prompt?
 
-Provisional, until it is learned from labels: the larger of two readings. By meaning: the calibrated
-similarity, stretched so that the 99.9th percentile of unrelated pairs (about 0.45 for short texts) reads as
-one half. By words: the share of the prompt's meaningful words that the memory has, each weighted by how rare it is, and a
+Provisional, until it is learned from labels. Two readings are joined as independent evidence,
+`1 - (1 - meaning) (1 - words)`. By meaning: the calibrated similarity of question and text, stretched so
+that the 99th percentile of unrelated pairs of developers' prompts and statements reads just under one half.
+By words: the share of the prompt's meaningful words that the memory has, each weighted by how rare it is, with a
 floor for a rare and telling word (a name, a file, a tool) that both have. Fused scores are no use here: the
 best of a min-max fusion is always 1, and would silence nothing.
 """
@@ -14,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 from filrouge.recall.plain_words import PLAIN_WORDS
 
-#: Calibrated similarity that reads as relevance 0.5.
-HALF_AT = 0.45
+#: Calibrated similarity that reads as relevance 0.5 (a cosine of .857 for multilingual-e5-small).
+HALF_AT = 0.38
 #: Relevance of one telling word that prompt and memory share, and what each further one adds.
 ONE_TELLING_WORD, NEXT_TELLING_WORD = 0.5, 0.15
 
@@ -38,9 +39,9 @@ def coverage(matched: Sequence[str], weights: Mapping[str, float]) -> float:
 
 
 def relevance(*, similarity: float | None, covered: float, telling_words: int) -> float:
-    """The larger of the reading by meaning and the reading by words, in [0, 1]."""
+    """Both readings joined, in [0, 1]."""
     by_meaning = min(1.0, (similarity or 0.0) * 0.5 / HALF_AT)
     by_words = covered
     if telling_words:
         by_words = max(by_words, ONE_TELLING_WORD + NEXT_TELLING_WORD * (telling_words - 1))
-    return min(1.0, max(by_meaning, by_words))
+    return 1.0 - (1.0 - by_meaning) * (1.0 - min(1.0, by_words))

@@ -60,4 +60,3 @@ async def _unreadable(request: Request, error: Exception) -> JSONResponse:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return await _problem(request, BadInput(f"{where}: {first['msg']}.", remedy="See the API reference."))
-

@@ -110,9 +110,7 @@ class Jobs:
     def count(self) -> QueueCount:
         """The queue at a glance."""
         counts = {row["state"]: row["n"] for row in self._tx.all("jobs.count")}
-        return QueueCount(
-            waiting=counts.get("queued", 0), running=counts.get("running", 0), dead=counts.get("dead", 0)
-        )
+        return QueueCount(waiting=counts.get("queued", 0), running=counts.get("running", 0), dead=counts.get("dead", 0))
 
     def next_due(self) -> str | None:
         """When the next waiting job is due, as stored text, or None."""

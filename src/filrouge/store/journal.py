@@ -42,9 +42,7 @@ class Journal:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def append(
-        self, *, at: datetime, actor: str, action: str, subject_id: str, payload: Mapping[str, object]
-    ) -> None:
+    def append(self, *, at: datetime, actor: str, action: str, subject_id: str, payload: Mapping[str, object]) -> None:
         """Record that `actor` did `action` to `subject_id`, in the caller's transaction."""
         last = self._tx.one("journal.last")
         sealed = seals.seal(payload)

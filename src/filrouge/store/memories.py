@@ -104,7 +104,9 @@ class Memories:
         """Store a core fact; the live one with the same scope and key is superseded."""
         row = self._tx.one("memories.core_fact", _place(statement, origin))
         old = self._closable([row["id"]]) if row else []
-        return self._update(statement, old, origin, "set by hand") if old else self._add(statement, origin, "set by hand")
+        return (
+            self._update(statement, old, origin, "set by hand") if old else self._add(statement, origin, "set by hand")
+        )
 
     def apply(self, decision: Decision, origin: Origin) -> Action:
         """Carry a decision out, in the caller's transaction."""
@@ -146,7 +148,7 @@ class Memories:
         memory = self._insert(statement, origin, supersedes=old[0])
         for one in old:
             self._tx.run("memories.link", {"id": one.id, "superseded_by": memory.id})
-        payload = {
+        payload: dict[str, object] = {
             "text": memory.text,
             "previous_text": old[0].text,
             "closed": [one.id for one in old],
@@ -230,17 +232,13 @@ class Memories:
             self._tx.run("evidence.add", row)
 
     def _record(self, origin: Origin, action: str, memory_id: str, payload: dict[str, object]) -> None:
-        self._journal.append(
-            at=origin.at, actor=origin.actor, action=action, subject_id=memory_id, payload=payload
-        )
+        self._journal.append(at=origin.at, actor=origin.actor, action=action, subject_id=memory_id, payload=payload)
 
     def _whole(self, row: dict[str, Any]) -> Memory:
         cited = self._tx.all("evidence.of", {"memory_id": row["id"]})
         return replace(
             memory_from_row(row),
-            evidence=tuple(
-                Evidence(turn_id=c["turn_id"], span=Span(start=c["start"], end=c["stop"])) for c in cited
-            ),
+            evidence=tuple(Evidence(turn_id=c["turn_id"], span=Span(start=c["start"], end=c["stop"])) for c in cited),
         )
 
 

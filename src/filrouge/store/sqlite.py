@@ -9,7 +9,7 @@ repositories receive one and never see a connection.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,8 @@ _PRAGMAS: Mapping[str, object] = {
 }
 
 Row = dict[str, Any]
+#: apsw's own stubs leave the types of its array bindings open, so a connection is untyped from here on.
+Connection = Any
 Parameters = Mapping[str, object]
 
 
@@ -47,7 +49,7 @@ def check_engine(version: str | None = None) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated() -> Generator[None]:
     """Turn apsw's exceptions into Filrouge's, with the cause kept."""
     try:
         yield
@@ -64,7 +66,7 @@ def translated() -> Iterator[None]:
 class Tx:
     """Named queries on one connection. Rows come back as dictionaries."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._queries = queries("sqlite")
 
@@ -105,11 +107,16 @@ class Database:
         with translated():
             previous = os.umask(0o077)
             try:
-                self._connection = apsw.Connection(path, flags=flags)
+                self._connection: Connection = apsw.Connection(path, flags=flags)
             finally:
                 os.umask(previous)
             self._set_pragmas(readonly=readonly, memory=path == ":memory:")
-        self.tx = Tx(self._connection)
+        self._tx = Tx(self._connection)
+
+    @property
+    def tx(self) -> Tx:
+        """Named queries outside an explicit transaction, for reading."""
+        return self._tx
 
     def _set_pragmas(self, *, readonly: bool, memory: bool) -> None:
         for name, wanted in _PRAGMAS.items():
@@ -121,12 +128,12 @@ class Database:
                 raise StoreError(f"SQLite did not accept `pragma {name} = {wanted}` (it says {found}).")
 
     @contextmanager
-    def transaction(self) -> Iterator[Tx]:
+    def transaction(self) -> Generator[Tx]:
         """One immediate transaction: all of it, or nothing."""
         with translated():
             self._connection.execute("begin immediate")
         try:
-            yield self.tx
+            yield self._tx
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
@@ -140,11 +147,11 @@ class Database:
             raise
 
     @contextmanager
-    def savepoint(self) -> Iterator[Tx]:
+    def savepoint(self) -> Generator[Tx]:
         """A part of a transaction that can fail alone."""
         self._connection.execute("savepoint part")
         try:
-            yield self.tx
+            yield self._tx
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("rollback to part")
@@ -159,15 +166,17 @@ class Database:
             WrongEngine: the database was written by a newer Filrouge.
         """
         with translated():
-            list(self._connection.execute(
-                "create table if not exists schema_migrations"
-                " (number integer primary key, name text not null, applied_at text not null) strict"
-            ))
+            list(
+                self._connection.execute(
+                    "create table if not exists schema_migrations"
+                    " (number integer primary key, name text not null, applied_at text not null) strict"
+                )
+            )
             done = {row[0] for row in self._connection.execute("select number from schema_migrations")}
         steps = migrations("sqlite")
         if done and max(done) > steps[-1].number:
             raise WrongEngine(
-                f"This database was written by a newer Filrouge (schema {max(done)}, this one knows {steps[-1].number})."
+                f"This database was written by a newer Filrouge: schema {max(done)}, known here {steps[-1].number}."
             )
         applied: list[str] = []
         for step in steps:

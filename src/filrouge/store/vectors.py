@@ -32,6 +32,7 @@ class StoredVectors:
                 "pooling": space.pooling,
                 "prefix": space.prefix,
                 "median": space.median,
+                "question_median": space.question_median,
             },
         )
 
@@ -39,9 +40,7 @@ class StoredVectors:
         """Store an owner's windows, replacing those it had in this space."""
         owner = {"owner_kind": owner_kind, "owner_id": owner_id, "space_id": space_id}
         self._tx.run("vectors.drop", owner)
-        rows = [
-            owner | {"part": part, "vector": vector.astype("<f2").tobytes()} for part, vector in enumerate(vectors)
-        ]
+        rows = [owner | {"part": part, "vector": vector.astype("<f2").tobytes()} for part, vector in enumerate(vectors)]
         self._tx.many("vectors.put", rows)
 
     def live_memories(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:

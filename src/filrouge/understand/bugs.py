@@ -20,6 +20,11 @@ _CAUSE: Final = re.compile(
             rf"\b(?:the|this|that|le|la|ce|cette) (?:\w+ ){{0,3}}{_TROUBLE} (?:was|etait|turned out|s'est avere)\b",
             # the root cause was …; la cause : …
             r"\b(?:root cause|the cause|the culprit|the reason|cause racine|la cause|le coupable|la causa|l'origine)\b[^.]{0,60}?(?: (?:was|is|turned out|etait|est|era|venait)\b|\s?:)",
+            # bug trouvé : …
+            r"\b(?:bug|probleme|cause|issue|problem|culprit) (?:trouvee?|identifiee?|found|identified|located)\s?:|\bd'ou (?:le|la|les)\b",
+            # j'ai compris le souci : …; images were blurry because …
+            rf"\b(?:compris|trouve|found|got|see) (?:le |la |l'|the )?{_TROUBLE}\s?:",
+            r"\b(?:was|were|etait|etaient) (?:\w+ ){1,2}(?:because|parce qu|a cause)",
             # the deadlock happened because …; X was slow because …
             r"\b(?:happened|occurred|failed|crashed|was (?:slow|failing|broken|flaky)|were (?:slow|failing|broken|flaky|red)|leaked|broke|hung|plantait|echouait|etait lente?|survenait|arrivait) (?:because|since|when|parce|car|quand|a cause)",
             # la lenteur était due à un index manquant
@@ -32,7 +37,9 @@ _FIX: Final = re.compile(
     r"|\b\w+ing (?:\w+ ){1,6}(?:fixed|solved|resolved|cured) (?:it|this|that|the)\b"
     r"|\b(?:corrige|regle|resolu|repare)\w*(?: \w+)? (?:en|par|avec|grace)\b|\b(?:a|ont) (?:corrige|regle|resolu) (?:le|la|ca|l')|\b(?:arreglado|solucionado|resuelto) (?:con|cerrando|por)\b"
 )
-_OPEN: Final = re.compile(r"\b(?:not fixed|still|no idea|unknown|pas encore|inconnue|don't know|investigat\w+|must be|might|maybe|probably|sans doute|probablement|je crois)\b")
+_OPEN: Final = re.compile(
+    r"\b(?:not fixed|still|no idea|unknown|pas encore|inconnue|don't know|investigat\w+|must be|might|maybe|probably|sans doute|probablement|je crois)\b"
+)
 
 
 def find(clause: Clause) -> Found | None:

@@ -13,7 +13,10 @@ from typing import Final
 from filrouge.understand.reading import Clause, Found
 
 _STOP: Final = r"(?=\s*(?:[,.;:!)]|$)|\s+(?:any ?more|any longer|plus|now|to|but|mais|et|and|for|pour|as|since|because|car|with|in|on|dans|by|par|vers|a|la semaine|last|it|is|est|maintenant|depuis|rather|when|every\w*)\b)"
-_WHAT: Final = r"(?:the |a |an |our |le |la |les |l'|du |de la |des |d'|notre |on |in |at |sur |port |using |version )*(`[^`]+`|[\w][\w.+#/@-]*(?: [\w.+#/@-]+){0,2}?)" + _STOP
+_WHAT: Final = (
+    r"(?:the |a |an |our |le |la |les |l'|du |de la |des |d'|notre |on |in |at |sur |port |using |version )*(`[^`]+`|[\w][\w.+#/@-]*(?: [\w.+#/@-]+){0,2}?)"
+    + _STOP
+)
 #: Each names what no longer holds. Replacement verbs come first: they hold both values.
 _OLD: Final = tuple(
     re.compile(pattern)
@@ -47,8 +50,10 @@ _CHANGE: Final = re.compile(
             r"\bno longer\b|\b(?:not|n't)\b.{1,60}\bany ?(?:more|longer)\b|\bany ?more\b",
             r"\b(?:dropped|ditched|abandoned|deprecated|got rid of|gave up on|stopped using|stop using)\b",
             r"\b(?:is|are|runs?|lives?|listens?|uses?|has|owns?|maintains?|handles?) now\b|\bnow (?:is|are|on|in|at|runs?|lives?|listens?|uses?|use|called|maintains?|owns?|handles?|lands?|goes|points?|starts?|has|have|takes|supports?|requires?|needs?)\b",
+            r"\b(?:is|it's|are|runs?|listens?|lives?|uses?|use)\b.{1,60}\bnow[ .!]*$|\b(?:has|have)? ?changed?,|\b(?:est|sont|tourne\w*|ecoute\w*|utilise\w*)\b.{1,60}\b(?:maintenant|desormais)[ .!]*$",
             r"\b(?:n'|ne )[\w']+ plus\b|\b(?:on|nous) (?:revient|revenons|repasse|repassons|retourne|passe|passons|migre|bascule|abandonne|abandonnons|arrete|change|laisse tomber|quitte|remplace)\b",
             r"\b(?:est|sont|tourne|tournent|ecoute|s'appelle|vit|utilise|passe|passent|est passee?|sont passe\w*) (?:maintenant|desormais|a present|dorenavant)\b|\b(?:maintenant|desormais|a present),? (?:\w+ ){1,5}(?:est|sont|tourne|ecoute|s'appelle|utilise)\b|\b(?:est|sont|a|ont|avons|on a|j'ai) (?:ete )?(?:migre|deplace|renomme|remplace|demenage|passe|change|bascule|abandonne|transfere)\w*\b",
+            r"^(?:please )?(?:forget|ignore|disregard|oublie[rsz]?|olvida)\b[^,:;]{2,60}[,:;] \w+ \w+",
             r"\bya no\b|\b(?:cambiamos|migramos|pasamos|movimos|volvemos) (?:a|de)\b|\bahora (?:esta|es|usa|corre)\b",
             r"\bnew \w+(?: \w+)? (?:is|are)\b|\b(?:le nouveau|la nouvelle|les nouveaux|les nouvelles) [\w' ]{2,30} (?:est|sont)\b",
             r"\b(?:finally|finalement|au final|en fin de compte|tout compte fait)\b.{0,20}\b(?:we|on|nous|le|la|les|the|i|je)\b",
@@ -62,13 +67,17 @@ _CHOICE: Final = re.compile(
 _ANNOUNCED: Final = re.compile(
     r"\b(?:correction|correctif|rectification|changement|change of plans?|scratch that|my bad|i was wrong|en fait|actually|finalement|finally|oublie ca|je me suis tromp\w+|update|mise a jour|erreur de ma part|wait)\b"
 )
-_CONTRAST: Final = re.compile(r",? (?:and )?not (?:the |on |in |at |port )?[\w`.]+\b.{0,15}$|,? (?:et )?(?:pas|non) (?:le |la |sur |en |chez |au )?[\w`.]+\b.{0,15}$|\bnot [\w `.]{1,30} but\b|\bpas [\w `.]{1,30} mais\b")
+_CONTRAST: Final = re.compile(
+    r",? (?:and )?not (?:the |on |in |at |port )?[\w`.]+\b.{0,15}$|,? (?:et )?(?:pas|non) (?:le |la |sur |en |chez |au )?[\w`.]+\b.{0,15}$|\bnot [\w `.]{1,30} but\b|\bpas [\w `.]{1,30} mais\b"
+)
 _RETRACT: Final = re.compile(
-    r"^(?:please |you can |tu peux |s'il te plait )?(?:now )?(?:forget|ignore|disregard|drop|oublie[rsz]?|ignore[rz]?|olvida)\b(?! to\b| de \w+er\b)(?: about)?(?P<what>.{2,80})$"
+    r"^(?:please |you can |tu peux |s'il te plait )?(?:now )?(?:forget|ignore|disregard|drop|oublie[rsz]?|ignore[rz]?|olvida)\b(?! to\b| de \w+er\b)(?: about)?(?P<what>[^,:;]{2,80})$"
     r"|^(?P<what2>.{3,80}?) (?:is|are) (?:no longer (?:true|valid|the case|needed|relevant|in force)|not true any ?more|obsolete|outdated|not valid any ?more)\b"
     r"|^(?P<what3>.{3,80}?) (?:n'est|ne sont) plus (?:vraie?s?|valables?|valides?|d'actualite|necessaires?|le cas)\b"
 )
-_NOT_MEMORY: Final = re.compile(r"^ (?:it|that|this|ca|cela|about it|the (?:last|previous|error|warning|typo)|everything|tout|mon dernier|my last|what i said)\b[^,]{0,20}$|\b(?:error|warning|erreur|test failure)s?\b")
+_NOT_MEMORY: Final = re.compile(
+    r"^ (?:it|that|this|ca|cela|about it|the (?:last|previous|error|warning|typo)|everything|tout|mon dernier|my last|what i said)\b[^,]{0,20}$|\b(?:error|warning|erreur|test failure)s?\b"
+)
 _MEMORY_WORDS: Final = re.compile(
     r"\b(?:(?:the|la|le|les|our|my|ma|mon|that|cette|what i said|ce que j'ai dit)\b ?)*(?:rules?|regles?|facts?|notes?|preferences?|decisions?|conventions?|consignes?|about|concerning|on|sur|concernant|a propos de|de|du|that|que|saying|with|avec)\b"
 )
@@ -80,7 +89,12 @@ def find(clause: Clause) -> Found | None:
     retracted = retraction(plain)
     if retracted is not None:
         return Found(
-            kind="fact", confidence=0.85, corrects=(retracted,), is_correction=True, retraction=True, sentiment="negative"
+            kind="fact",
+            confidence=0.85,
+            corrects=(retracted,),
+            is_correction=True,
+            retraction=True,
+            sentiment="negative",
         )
     announced = _ANNOUNCED.search(clause.opening) is not None or _ANNOUNCED.match(plain) is not None
     change = _CHANGE.search(plain) is not None
@@ -124,4 +138,7 @@ _PRONOUN: Final = re.compile(
 
 
 def _has_number(clause: Clause) -> bool:
-    return any(value.kind in {"port", "version", "date", "quantity", "time", "number", "path", "url", "command"} for value in clause.values)
+    return any(
+        value.kind in {"port", "version", "date", "quantity", "time", "number", "path", "url", "command"}
+        for value in clause.values
+    )

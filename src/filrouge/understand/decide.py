@@ -103,7 +103,11 @@ def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
         return False
     if _covers(theirs, mine) >= _CONTAINED and mine.words.total() >= 3:
         return True
-    return bool(mine.entity and mine.named and mine.held) and _numbers_agree(mine, theirs) and _new_words(mine, theirs) <= 2
+    return (
+        bool(mine.entity and mine.named and mine.held)
+        and _numbers_agree(mine, theirs)
+        and _new_words(mine, theirs) <= 2
+    )
 
 
 def _jaccard(one: Profile, other: Profile) -> float:
@@ -162,4 +166,4 @@ def _one_entity(mine: Profile, named: list[Memory]) -> list[Memory]:
     if len(entities) <= 1:
         return named
     general = [memory for memory in named if not profile(memory.text).entity]
-    return sharing or (general if len({*map(lambda m: profile(m.text).entity, general)}) == 1 else [])
+    return sharing or general

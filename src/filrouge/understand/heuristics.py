@@ -37,11 +37,14 @@ _SUBJECT_FIRST: Final = re.compile(
 )
 #: The opening of a sentence that gives the reason or the consequence of the one before.
 _REASON: Final = re.compile(
-    r"(?:because|otherwise|since|so that|that's (?:why|because)|it|its|this|that|they|these|those|the reason|reason|sinon|car|parce que|ca|cela|c'est|il|elle|ils|elles|comme ca"
+    r"(?:because|otherwise|since|so that|that's (?:why|because)|it|its|this|that|they|these|those"
+    r"|the reason|reason|sinon|car|parce que|ca|cela|c'est|il|elle|ils|elles|comme ca"
     r"|la raison|raison|why ?:|only|the (?:only )?exception|exception|sauf|except|both|porque|si no)\b"
 )
 _POINTS_BACK: Final = re.compile(r"\b(?:it|them|ones?|there|both|celui-ci|celle-ci|ca|y|en|that|this)\b")
-_CONSEQUENCE: Final = re.compile(r"\b(?:breaks?|fails?|rejects?|crash(?:es)?|blocks?|casse(?:nt)?|plante(?:nt)?|echoue(?:nt)?|refuse(?:nt)?|bloque(?:nt)?|overwrites?|ecrase(?:nt)?)\b")
+_CONSEQUENCE: Final = re.compile(
+    r"\b(?:breaks?|fails?|rejects?|crash(?:es)?|blocks?|casse(?:nt)?|plante(?:nt)?|echoue(?:nt)?|refuse(?:nt)?|bloque(?:nt)?|overwrites?|ecrase(?:nt)?)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,34 +103,38 @@ def _readings(sentence: Sentence) -> list[_Read]:
 
 def _judge(clause: Clause) -> tuple[Found | None, bool]:
     """What the clause states, and whether its mood forbids it to state or complete anything."""
-    plain = clause.plain
-    if moods.silent_mood(plain) is not None:
+    if moods.silent_mood(clause.plain) is not None:
         return None, True
-    found = preferences.find(clause)
-    if found is None and corrections.retraction(plain) is not None:
-        return corrections.find(clause), False
-    if found is None and (rule := rules.find(clause)):
-        change = corrections.find(clause)
-        return (replace(rule, is_correction=True, corrects=change.corrects) if change else rule), False
-    if found is None:
-        found = bugs.find(clause)
-    if found is not None:
+    found = preferences.find(clause) or _retraction(clause) or _rule(clause) or bugs.find(clause)
+    if found:
         return found, False
-    change = corrections.find(clause)
-    chosen = decisions.find(clause)
-    if moods.is_request(plain):
+    if moods.is_request(clause.plain):
         return None, True
-    if change and chosen:
-        return replace(chosen, is_correction=True, corrects=change.corrects), False
-    if chosen and not moods.is_past(plain):
-        return chosen, False
-    if moods.is_status(plain):
+    change, chosen = corrections.find(clause), decisions.find(clause)
+    past = moods.is_past(clause.plain)
+    if chosen and (change or not past):
+        return _changed(chosen, change), False
+    if moods.is_status(clause.plain):
         return None, True
-    if change:
-        return change, False
-    if moods.is_past(plain):
-        return None, True
+    if change or past:
+        return change, change is None
     return facts.find(clause), False
+
+
+def _retraction(clause: Clause) -> Found | None:
+    return corrections.find(clause) if corrections.retraction(clause.plain) is not None else None
+
+
+def _rule(clause: Clause) -> Found | None:
+    rule = rules.find(clause)
+    if rule and rule.confidence <= rules.WEAK and decisions.find(clause):
+        return None
+    return _changed(rule, corrections.find(clause)) if rule else None
+
+
+def _changed(found: Found, change: Found | None) -> Found:
+    """The same statement, which also says that something is no longer so."""
+    return replace(found, is_correction=True, corrects=change.corrects) if change else found
 
 
 def _inner_statement(clause: Clause) -> tuple[Clause, Found] | None:
@@ -164,8 +171,15 @@ def _completes(group: list[_Read], after: _Read) -> bool:
     if after.found is None:
         return stated.scope == "project" and _explains(group, after)
     if stated.retraction or after.found.retraction:
-        return stated.is_correction or stated.kind == "decision" or after.found.kind == "decision" or after.found.is_correction
-    if bugs.find(first.clause) and (bugs.find(after.clause) or re.match(r"(?:we|on|nous) (?:now|maintenant)?", after.clause.plain)):
+        return (
+            stated.is_correction
+            or stated.kind == "decision"
+            or after.found.kind == "decision"
+            or after.found.is_correction
+        )
+    if bugs.find(first.clause) and (
+        bugs.find(after.clause) or re.match(r"(?:we|on|nous) (?:now|maintenant)?", after.clause.plain)
+    ):
         return not rules.find(after.clause)
     return after.found.kind not in {"rule", "preference"} and facts.is_anaphoric(after.clause.plain)
 
@@ -173,7 +187,12 @@ def _completes(group: list[_Read], after: _Read) -> bool:
 def _explains(group: list[_Read], after: _Read) -> bool:
     """True for a plain sentence that gives the reason or consequence of what was just stated."""
     plain = after.clause.plain
-    if len(plain.split()) < 3 or len(plain) > 200 or re.match(r"(?:i|i'm|i've|i'll|je|j'ai|j')\b", plain) or moods.is_request(plain):
+    if (
+        len(plain.split()) < 3
+        or len(plain) > 200
+        or re.match(r"(?:i|i'm|i've|i'll|je|j'ai|j')\b", plain)
+        or moods.is_request(plain)
+    ):
         return False
     if _REASON.match(plain) or (_POINTS_BACK.search(plain) and len(plain.split()) <= 12):
         return True
@@ -183,14 +202,18 @@ def _explains(group: list[_Read], after: _Read) -> bool:
 
 def _takes_back(before: _Read, after: _Read) -> bool:
     """True when the next words are "just kidding"."""
-    return after.sentence.block == before.sentence.block and len(after.clause.plain.split()) <= 5 and (
-        moods.JOKE.search(after.clause.plain) is not None
+    return (
+        after.sentence.block == before.sentence.block
+        and len(after.clause.plain.split()) <= 5
+        and (moods.JOKE.search(after.clause.plain) is not None)
     )
 
 
 def _statement(text: str, group: list[_Read]) -> Statement:
     first, last = group[0], group[-1]
-    lead = next(reading.found for reading in group if reading.found and (not reading.found.retraction or len(group) == 1))
+    lead = next(
+        reading.found for reading in group if reading.found and (not reading.found.retraction or len(group) == 1)
+    )
     start = first.clause.start
     own = start + len(first.clause.text)
     end = own if len(group) == 1 else last.sentence.end
@@ -204,7 +227,8 @@ def _statement(text: str, group: list[_Read]) -> Statement:
         text=words,
         span=Span(start=start, end=end),
         scope=lead.scope,
-        subject=(lead.key or "").replace("_", " ") or (" ".join(content(lead.corrects[0])[:4]) if retraction else subject(words)),
+        subject=(lead.key or "").replace("_", " ")
+        or (" ".join(content(lead.corrects[0])[:4]) if retraction else subject(words)),
         key=lead.key,
         value=lead.value,
         corrects=tuple(old),
@@ -223,4 +247,3 @@ def _under_heading(text: str, reading: _Read) -> str:
     assert reading.sentence.heading is not None
     at, plain = reading.sentence.heading
     return " ".join(f"{text[at : at + len(plain)].strip()} {reading.sentence.text}".split())
-

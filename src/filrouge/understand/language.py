@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from filrouge.understand.words import fold
 
@@ -17,20 +17,26 @@ Language = Literal["en", "fr", "es"]
 #: Only the last turns vote: people change language, and a paste of long ago should not decide.
 TURNS: Final = 5
 _LONGEST: Final = 4000
+_EN: Final = """
+a always an and are as be but by can could did do does for from has have how i if in is it my never not of or
+our please should so than that the then there they this to was we were what when where which with would you
+your
+"""
+_FR: Final = """
+a au aux avec avoir bien c ce ces cette comment d dans de des donc du elle en est et etre fait il j je l la le
+les m mais merci mon n ne notre nous on ou par pas plus pour pourquoi qu que quel quelle qui s si son sont sur
+t ton tu un une votre vous
+"""
+_ES: Final = """
+al como con cuando de del donde el en es esta estan este esto favor gracias hay la las le les lo los mas mi
+muy no nuestro nunca o para pero por porque que se si siempre son su sus tu un una unas unos y ya
+"""
 _STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
-    "en": frozenset(
-        "the a an is are was were be of and to in that it for with as this from by not have has what which when where how"
-        " we you they i my our your can could would should do does did there then than but or if so please never always".split()
-    ),
-    "fr": frozenset(
-        "le la les un une des du de est sont et a en que qui dans pour sur au aux avec ce cette ces il elle on nous vous je tu ne pas"
-        " plus mais ou si donc par mon ton son notre votre c d j l n qu s t m fait etre avoir quel quelle comment pourquoi bien merci".split()
-    ),
-    "es": frozenset(
-        "el la los las un una unos unas de del es son y en que con para por al se su sus no pero o si como cuando donde porque mi tu"
-        " nuestro esta estan hay lo le les ya muy mas este esto siempre nunca gracias por favor".split()
-    ),
+    "en": frozenset(_EN.split()),
+    "fr": frozenset(_FR.split()),
+    "es": frozenset(_ES.split()),
 }
+_LANGUAGES: Final[tuple[Language, ...]] = ("en", "fr", "es")
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 _WORD: Final = re.compile(r"[a-z]+")
 
@@ -42,7 +48,8 @@ def vote(texts: Sequence[str], former: str = "en") -> Language:
         words = Counter(_WORD.findall(fold(_FENCED.sub(" ", text[:_LONGEST]))))
         for language, stop in _STOP_WORDS.items():
             counts[language] += sum(number for word, number in words.items() if word in stop)
-    kept = cast("Language", former) if former in _STOP_WORDS else "en"
     best = max(counts.values(), default=0)
-    winners = [language for language in _STOP_WORDS if counts[language] == best]
-    return kept if best == 0 or len(winners) > 1 else winners[0]
+    winners = [language for language in _LANGUAGES if counts[language] == best]
+    if best > 0 and len(winners) == 1:
+        return winners[0]
+    return next((language for language in _LANGUAGES if language == former), "en")

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What kind of speech a sentence is: only a plain statement can become a memory.
 
 Questions, requests for work, hypotheses, undecided matters, the reported past, other people's words, jokes, small
@@ -23,7 +24,7 @@ QUESTION: Final = _any(
     r"^(?:and |so |but |et |mais |alors )?(?:which|why|who|whose|how|pourquoi|comment|combien|quels?|quelles?|lequel|laquelle)\b(?! about)",
     r"^(?:what|where|when)(?:'s| is| are| was| were| do| does| did| would| should| can| will| port| version| about)\b",
     r"^(?:is|are|was|were|do|does|did|can|could|would|should|will|shall|has|have) (?:it|we|you|i|they|he|she|there|the|this|that|these|our|your|my|any|someone)\b",
-    r"^(?:est-ce|qu'est-ce|c'est quoi|ou (?:est|sont|se)|que (?:fait|faire|penses)|a-t-on|y a-t-il|peut-on|faut-il|doit-on|sais-tu|tu (?:sais|te souviens|te rappelles|peux|pourrais))\b",
+    r"^(?:est-ce|qu'est-ce|c'est quoi|ou (?:est|sont|se)|que (?:fait|faire|penses)|a-t-on|y a-t-il|peut-on|faut-il|doit-on|sais-tu|tu (?:sais|te souviens|te rappelles))\b",
     r"^(?:any idea|do you (?:know|remember)|remind me|tell me|rappelle-moi|dis-moi|je me demande|i wonder|wondering)\b",
     r"^(?:¿|cual|cuando|donde esta|por que|como se)\b",
 )
@@ -68,17 +69,15 @@ SMALLTALK: Final = _any(
 #: The state of the moment: broken, green, running now; narration of what was just done.
 STATUS: Final = _any(
     r"\b(?:is|are|it's|was|were|seems?|looks?|still|keeps?|got|went|est|sont|reste) (?:\w+ ){0,2}(?:broken|failing|red|green|down|up|slow|stuck(?! (?:on|with))|flaky|blank|empty|weird|wrong|ready|done|finished|fixed|changed|merged|crashing|hanging|passing|casse\w*|rouges?|verte?s?|lente?s?|bloque\w*|vides?|pret\w*|fini\w*|termine\w*|change\w*|growing)\b(?! (?:when|until|by|in) )",
-    r"\b(?:still|again|encore|toujours) (?:fails?|failing|crashes|breaks|hangs|shows?|blank|la meme|le meme|pas\b|rouge|en cours|casse)",
+    r"^(?:still|encore|again|same|toujours)\b|\b(?:still|again|encore|toujours) (?:fails?|failing|crashes|breaks|hangs|shows?|blank|la meme|le meme|pas\b|rouge|en cours|casse)",
     r"\b(?:doesn't|does not|don't|do not|didn't|isn't|won't|ne) (?:seem to |repond\w*|marche\w*|fonctionne\w*|compile\w*|demarre\w*)?(?:work|respond|compile|start|load|answer|plus|pas)\b(?= *(?:[.,;!]|$|any|anymore|because|car|sur|on|with|avec|for))",
     r"\b(?:fails?|crashes|hangs|times out|freezes|echoue\w*|plante\w*|rame\w*|takes (?:forever|ages|too long)|rien ne change|the same error|la meme erreur)\b(?! (?:ci|the build|le build|when|quand|si|if|otherwise))",
     r"^(?:i|we) (?:just|have just|already|only|'ve just|finally|also)? ?(?:ran|tried|pushed|merged|opened|checked|looked|restarted|reran|reverted|started|read|saw|see|got|noticed|tested|updated|installed|finished)\b",
-    r"^(?:i've|we've|i'll|i'm|i am|j'ai|je viens|je vais|on vient|he|ejecute)\b (?!chosen|decided|moved|switched|picked|opted|renamed|changed|choisi|decide|opte|deplace|renomme|change|tranche)(?:\w+)",
+    r"^(?:i've|we've|i'll|i'm|i am|j'ai|je viens|je vais|on vient|he|ejecute)\b (?!chosen|decided|moved|switched|picked|opted|renamed|changed|migrated|dropped|replaced|upgraded|abandoned|settled|agreed|adopted|remplace|abandonne|migre|choisi|decide|opte|deplace|renomme|change|tranche)(?:\w+)",
     r"\b(?:is|are) (?!running (?:on|in|at)|using|listening|moving|going with|sticking|being|hosting|living|missing)\w+ing\b(?! (?:on|from) \w+ (?:until|since))",
     r"\bright now\b|\btoday\b|\bthis (?:morning|afternoon)\b|\baujourd'hui\b|\bce matin\b|\bcet apres-midi\b|\ben ce moment\b|\byesterday\b|\bhier\b",
 )
-_POLITE: Final = (
-    r"^(?:(?:please|now|then|next|and|so|also|first|ok|just|quickly|maintenant|ensuite|puis|et|alors|aussi|d'abord|merci de|por favor|ahora),? )*"
-)
+_POLITE: Final = r"^(?:(?:please|now|then|next|and|so|also|first|ok|just|quickly|maintenant|ensuite|puis|et|alors|aussi|d'abord|merci de|por favor|ahora),? )*"
 _DO_EN: Final = (
     "add adapt adjust analyse analyze apply append ask attach audit benchmark build bump call change check clean clone close"
     " commit compare compute configure continue convert copy correct create debug define delete demonstrate deploy describe"
@@ -113,7 +112,8 @@ IMPERATIVE: Final = re.compile(
 )
 REQUEST: Final = _any(
     IMPERATIVE.pattern,
-    _POLITE + r"(?:can|could|would|will) you\b|\b(?:peux|pourrais|veux)-tu\b|^tu (?:peux|pourrais)\b|\bpodrias\b|\bpuedes\b",
+    _POLITE
+    + r"(?:can|could|would|will) you\b|\b(?:peux|pourrais|veux)-tu\b|^tu (?:peux|pourrais)\b|\bpodrias\b|\bpuedes\b",
     r"^(?:i want|i need|i'd like|i would like|we need|you need|you have|je veux|je voudrais|j'aimerais|il faut|il faudra|on doit|tu dois|quiero|necesito) (?:you |to |a |an |the |some |that |que |qu'|un |une |le |la |les |des |de )",
     r"^let's (?!go with|use\b|keep\b|stick|adopt|standardi[sz]e|drop)|^(?:on|allez,? on) (?:attaque|commence|continue|regarde|passe a (?:la|autre|l'etape)|y va|reprend)\b|^allons-y\b",
     r"\b(?:s'il te plait|stp|svp|please)[.! ]*$",

@@ -13,11 +13,14 @@ _NAME_INTRO: Final = re.compile(
     r"\b(?:my name is|my name's|call me|je m'appelle|appelle[sz]?-moi|mon nom est|mon prenom est|moi,? c'est|me llamo|mi nombre es|llamame)\s+"
 )
 _I_AM: Final = re.compile(r"^(?:i'm|i am|this is|je suis|ici|soy|moi)\s+")
-_FULL_NAME: Final = re.compile(r"(?!I\b|The\b)[A-ZÀ-Ý][\w'’-]+(?: (?:(?:de|van|von|da|del|el|ben|la|le|di|du|Mc|O'|D')\s?)?[A-ZÀ-Ý][\w'’-]+){0,3}")
-_NOT_A_NAME: Final = frozenset(
-    "french english american spanish german francais francaise anglais back devops ok done here sure ready new on using"
-    " windows linux macos mac ubuntu vscode product senior junior java python".split()
+_FULL_NAME: Final = re.compile(
+    r"(?!I\b|The\b)[A-ZÀ-Ý][\w'’-]+(?: (?:(?:de|van|von|da|del|el|ben|la|le|di|du|Mc|O'|D')\s?)?[A-ZÀ-Ý][\w'’-]+){0,3}"
 )
+_NOT_A_NAME_WORDS: Final = """
+french english american spanish german francais francaise anglais back devops ok done here sure ready new on
+using windows linux macos mac ubuntu vscode product senior junior java python
+"""
+_NOT_A_NAME: Final = frozenset(_NOT_A_NAME_WORDS.split())
 _ROLE: Final = re.compile(
     r"^(?:i'm|i am|i work as|je suis|je bosse comme|je travaille comme|soy)\s+(?:an? |the |une? |le |la |un )?(?P<role>(?:[\w/-]+ ){0,3}?"
     r"(?:developer|dev|engineer|designer|student|manager|freelancer?|architect|lead|admin|analyst|scientist|maintainer|founder|cto|ceo|sre|teacher|researcher|beginner"
@@ -27,11 +30,26 @@ _ROLE: Final = re.compile(
 _PROFILE: Final = tuple(
     (key, re.compile(pattern))
     for key, pattern in (
-        ("user_timezone", r"\b(?:my time ?zone is|i'm in the|mon fuseau(?: horaire)? est|mi zona horaria es)\s+(?P<value>[\w/+:-]+)"),
-        ("user_email", r"\b(?:my e-?mail(?: address)? is|mon (?:e-?mail|mail|adresse(?: mail)?) est)\s+(?P<value>\S+@\S+\w)"),
-        ("user_handle", r"\b(?:my (?:github|gitlab|slack) (?:handle|username|user|login) is|mon (?:pseudo|login|compte)(?: github| gitlab)? est)\s+(?P<value>\S+\w)"),
-        ("user_company", r"^(?:i work (?:at|for)|je (?:travaille|bosse) (?:chez|pour)|trabajo (?:en|para))\s+(?P<value>[\w.& -]+)"),
-        ("user_location", r"^(?:i live in|i'm based in|i am based in|j'habite (?:a|en|au)|je vis (?:a|en|au)|vivo en)\s+(?P<value>[\w' -]+)"),
+        (
+            "user_timezone",
+            r"\b(?:my time ?zone is|i'm in the|mon fuseau(?: horaire)? est|mi zona horaria es)\s+(?P<value>[\w/+:-]+)",
+        ),
+        (
+            "user_email",
+            r"\b(?:my e-?mail(?: address)? is|mon (?:e-?mail|mail|adresse(?: mail)?) est)\s+(?P<value>\S+@\S+\w)",
+        ),
+        (
+            "user_handle",
+            r"\b(?:my (?:github|gitlab|slack) (?:handle|username|user|login) is|mon (?:pseudo|login|compte)(?: github| gitlab)? est)\s+(?P<value>\S+\w)",
+        ),
+        (
+            "user_company",
+            r"^(?:i work (?:at|for)|je (?:travaille|bosse) (?:chez|pour)|trabajo (?:en|para))\s+(?P<value>[\w.& -]+)",
+        ),
+        (
+            "user_location",
+            r"^(?:i live in|i'm based in|i am based in|j'habite (?:a|en|au)|je vis (?:a|en|au)|vivo en)\s+(?P<value>[\w' -]+)",
+        ),
         ("user_editor", r"^(?:my editor is|mon editeur est)\s+(?P<value>[\w ]+)"),
         ("user_pronouns", r"^(?:my pronouns are|mes pronoms sont)\s+(?P<value>[\w/ ]+)"),
     )
@@ -52,15 +70,26 @@ _ANSWER_STYLE: Final = re.compile(
     r"|^(?:please )?(?:be|sois|soyez|se) (?:more |plus |very |tres )?(?:brief|concise|direct|short|terse|blunt|honest|bref|breve|concis|concise|directe?|franc|franche|conciso)\b"
     r"|^(?:please |always |toujours )?(?:answer|reply|respond|speak|talk|reponds|repondez|parle|parlez|responde|habla)(?:-moi|-nous| me| to me)?(?: \w+){0,2}? (?:in|en) (?:english|french|spanish|german|italian|francais|anglais|espagnol|allemand|ingles|espanol)\b"
     r"|^(?:on se |tu peux me |please )?(?:tutoie|vouvoie|tutoyer|vouvoyer)(?:-moi|-nous)?\b|\b(?:your|tes|vos) (?:answers?|replies|responses?|explanations?|reponses|explications) (?:should|must|doivent|should always)\b"
-    r"|^no (?:emojis?|jargon|fluff|small talk)\b|^pas d'emojis?\b"
+    r"|^(?:please )?(?:short|brief|concise|detailed|direct|simple) (?:answers?|replies|responses?|explanations?)\b|^(?:des )?(?:reponses?|explications?) (?:courtes?|breves?|concises?|simples?|directes?|detaillees?)\b|^no (?:emojis?|jargon|fluff|small talk)\b|^pas d'emojis?\b"
 )
 _HERE: Final = re.compile(
     r"\b(?:in this (?:repo(?:sitory)?|project|codebase)|here|dans ce (?:depot|projet|repo)|ici|for this project|pour ce projet|en este proyecto)\b"
 )
-_LANGUAGE: Final = re.compile(r"\b(?:in|en) (english|french|spanish|german|italian|francais|anglais|espagnol|allemand|ingles|espanol)\b")
+_LANGUAGE: Final = re.compile(
+    r"\b(?:in|en) (english|french|spanish|german|italian|francais|anglais|espagnol|allemand|ingles|espanol)\b"
+)
 _LANGUAGE_CODE: Final = {
-    "english": "en", "anglais": "en", "ingles": "en", "french": "fr", "francais": "fr", "spanish": "es", "espagnol": "es",
-    "espanol": "es", "german": "de", "allemand": "de", "italian": "it",
+    "english": "en",
+    "anglais": "en",
+    "ingles": "en",
+    "french": "fr",
+    "francais": "fr",
+    "spanish": "es",
+    "espagnol": "es",
+    "espanol": "es",
+    "german": "de",
+    "allemand": "de",
+    "italian": "it",
 }
 
 
@@ -101,7 +130,7 @@ def _taste(clause: Clause) -> Found | None:
     plain = clause.plain
     disliked = _DISLIKES.search(plain) is not None
     style = _ANSWER_STYLE.search(plain) is not None
-    if not (style or disliked or _LIKES.search(plain)) or _ABOUT_NOW.search(plain) or len(plain.split()) < 2:
+    if not (style or disliked or _LIKES.search(plain)) or _ABOUT_NOW.search(plain):
         return None
     if not style and len(plain.split()) < 3:
         return None

@@ -68,6 +68,7 @@ _BULLET: Final = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _HEADING: Final = re.compile(r":\s*$")
 _TITLE: Final = re.compile(r"^\s{0,3}#{1,6}\s+(?=[A-ZÀ-Ý])")
 _END: Final = re.compile(r"(?:[.!?…]+[\"'”»)]*|[?!…]|[\U0001F300-\U0001FAFF]\ufe0f?)(?=\s|$)")
+_WHOLE: Final = re.compile(r"`[^`\n]{1,200}`|https?://\S+(?=\s+[a-z])")
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|approx|no|resp|incl|min|max|mr|mrs|ms|dr|mme|st|env|[a-z])\.$"
 )
@@ -165,8 +166,8 @@ def _sentences(text: str, start: int, end: int, block: int, heading: tuple[int, 
 
 
 def _ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Where sentences end between `start` and `end`, outside inline code."""
-    codes = [(m.start(), m.end()) for m in re.finditer(r"`[^`\n]{1,200}`", text[start:end])]
+    """Where sentences end between `start` and `end`, outside inline code and addresses."""
+    codes = [(m.start(), m.end()) for m in _WHOLE.finditer(text[start:end])]
     index = 0
     for match in _END.finditer(text[start:end]):
         at = match.start()

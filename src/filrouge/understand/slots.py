@@ -14,7 +14,17 @@ from filrouge.understand.profile import Profile, category
 from filrouge.understand.values import Value, ValueKind
 
 #: Kinds where one entity has one value at a time.
-_SINGLE: Final[tuple[ValueKind, ...]] = ("port", "date", "time", "url", "path", "host", "quantity", "command", "version")
+_SINGLE: Final[tuple[ValueKind, ...]] = (
+    "port",
+    "date",
+    "time",
+    "url",
+    "path",
+    "host",
+    "quantity",
+    "command",
+    "version",
+)
 _UNIT: Final = re.compile(r"[a-z%]+$")
 
 
@@ -36,12 +46,12 @@ def picks_what_was_rejected(mine: Profile, theirs: Profile) -> bool:
     if back and away:
         return True
     rival = any(a and a == b for a in _categories(mine.holds) for b in _categories(theirs.holds))
-    return bool(back) and rival or bool(away) and rival
+    return (bool(back) and rival) or (bool(away) and rival)
 
 
 def _same_entity(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     if mine.entity == theirs.entity:
-        return mine.named == theirs.named or corrects
+        return (mine.named and theirs.named) or corrects
     if not corrects:
         return False
     if not mine.entity:
@@ -73,7 +83,7 @@ def _other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     ours, known = _categories(new), _categories(old)
     if ours and known:
         return bool(ours & known) and (mine.placed == theirs.placed or corrects)
-    return mine.placed and theirs.placed and not (ours or known) or corrects and not (ours or known)
+    return (mine.placed and theirs.placed and not (ours or known)) or (corrects and not (ours or known))
 
 
 def _categories(found: tuple[Value, ...] | list[Value]) -> frozenset[str]:
@@ -86,4 +96,3 @@ def _named_values(seen: Profile) -> frozenset[str]:
 
 def _units(found: tuple[str, ...]) -> set[str]:
     return {match.group().rstrip("s") if (match := _UNIT.search(text)) else "" for text in found}
-

@@ -44,6 +44,9 @@ vcs: git github gitlab bitbucket gitea forgejo
 CATEGORY: Final = {
     name: line.partition(":")[0] for line in _TABLE.strip().splitlines() for name in line.partition(":")[2].split()
 }
+_AMBIGUOUS_WORDS: Final = """
+go render express next chef solid compose less fish linear notion drone black rust oracle ember composer
+spring nose swift key tabs spaces
+"""
 #: Names that are also plain words: they count only when written with a capital or beside another tool.
-AMBIGUOUS: Final = frozenset("go render express next chef solid compose less fish linear notion drone black rust oracle ember"
-                             " composer spring nose swift key tabs spaces".split())
+AMBIGUOUS: Final = frozenset(_AMBIGUOUS_WORDS.split())

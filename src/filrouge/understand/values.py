@@ -42,7 +42,9 @@ _UNITS: Final = (
     r"|k[bo]|m[bo]|g[bo]|t[bo]|kib|mib|gib|px|rpm|rps|qps|requests?|requetes?|items?|lines?|lignes?|characters?|caracteres?"
     r"|workers?|replicas?|users?|connections?|connexions?|retries|euros?|eur|usd|cores?|coeurs?|columns?|colonnes?|spaces)"
 )
-_TLD: Final = r"(?:io|com|org|net|dev|fr|es|de|eu|uk|ch|be|app|cloud|ai|co|local|internal|lan|test|example|sh|run|me|tech)"
+_TLD: Final = (
+    r"(?:io|com|org|net|dev|fr|es|de|eu|uk|ch|be|app|cloud|ai|co|local|internal|lan|test|example|sh|run|me|tech)"
+)
 _EXTENSION: Final = (
     r"(?:py|ts|tsx|js|jsx|mjs|json|ya?ml|toml|md|txt|sql|css|scss|html|sh|env|lock|cfg|ini|go|rs|rb|php|java|kt|vue|svelte"
     r"|tex|typ|csv|xml|proto|tf|log|db|sqlite|pdf|svg|png|conf|ipynb|graphql|prisma|dockerfile)"
@@ -68,17 +70,24 @@ _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
     ("host", rf"\b[\w-]+(?:\.[\w-]+)*\.{_TLD}\b"),
     ("identifier", r"\b\w+(?:\.\w+)*\(\)|\b[a-z]+\w*(?:_\w+)+\b|\b\w+(?:::\w+)+|\b[a-z]\w*\.[a-z_]\w+\b"),
     ("identifier", r"\b[a-z]+(?:-[a-z0-9]+)*-\d+\w*\b|\b[a-z]{2,}\d+\w*\b|(?<!\w)--?[a-z][\w-]*"),  # pg-rec-02, b2
+    (
+        "identifier",
+        r"(?:(?<=s'appelle )|(?<=\bcalled )|(?<=\bnamed )|(?<=se llama ))(?!the |a |le |la |when|by|in )[a-z][\w-]+",
+    ),
     ("identifier", r"#[\w-]+|@[\w/-]+"),  # a channel, a handle
     ("number", r"\b\d+\b"),
 )
-_COMPILED: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
-_NAME: Final = re.compile(r"\b[A-ZÀ-Ý][\w'’-]*[\w](?: (?:de |du |of )?[A-ZÀ-Ý][\w'’-]*\w)*|\b[A-Z]\b(?=\W?\d)")
-_CAMEL: Final = re.compile(r"\b[a-z]+[A-Z]\w*\b")
-_WORD: Final = re.compile(r"[a-z0-9][\w.+#-]*")
-_NEVER_NAMES: Final = frozenset(
-    "I I'm I've I'll I'd Ok OK The We Je On Le La Les Un Une Il Elle Ne Pas CI UTF ASCII TODO FYI BTW PR PRs MR ID IDs LOL"
-    " MDR ASAP README".split()
+_COMPILED: Final[tuple[tuple[ValueKind, re.Pattern[str]], ...]] = tuple(
+    (kind, re.compile(pattern)) for kind, pattern in _PATTERNS
 )
+_NAME: Final = re.compile(r"\b[A-ZÀ-Ý][\w'’-]*[\w](?: (?:de |du |of )?[A-ZÀ-Ý][\w'’-]*\w)*|\b[A-Z]\b(?=\W?\d)")
+_CAMEL: Final = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b\d[A-Z][a-z]\w*\b")
+_WORD: Final = re.compile(r"[a-z0-9][\w.+#-]*")
+_NEVER_NAMES_WORDS: Final = """
+I I'm I've I'll I'd Ok OK The We Je On Le La Les Un Une Il Elle Ne Pas CI UTF ASCII TODO FYI BTW PR PRs MR
+ID IDs LOL MDR ASAP README
+"""
+_NEVER_NAMES: Final = frozenset(_NEVER_NAMES_WORDS.split())
 
 
 def values(text: str) -> tuple[Value, ...]:
@@ -121,7 +130,7 @@ def _names(text: str) -> list[tuple[int, int]]:
     if actor and actor.group(1) not in _NEVER_NAMES:
         found.append(actor.span(1))
     for match in _NAME.finditer(text):
-        start, end = match.span()
+        start = match.start()
         opens = not text[:start].strip(" \"'«(*_-") or text[:start].rstrip()[-1:] in ".!?:"
         words = match.group().split(" ")
         if opens and not _proper(words[0]):

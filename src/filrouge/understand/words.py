@@ -115,13 +115,14 @@ use uses used using utilise utilisons utiliser utilisent usa usamos usar run run
 goes go going need needs via per
 """
 
+_GENERIC_WORDS: Final = """
+message content contenu analyse fichier code json response result data type value function class method
+variable parameter thing things chose truc stuff way command new old nouveau nouvelle nouveaux ancien
+ancienne former correction rule decision note fact info application environment server service machine
+instance region zone project projet side part time local locally everything everywhere tout partout
+"""
 #: Words too general to say what a sentence is about (EXT-9, and the furniture of developers' talk).
-GENERIC: Final = frozenset(
-    "message content contenu analyse fichier code json response result data type value function class method variable"
-    " parameter thing things chose truc stuff way command new old nouveau nouvelle nouveaux ancien ancienne former"
-    " correction rule decision note fact info application environment server service machine instance region zone"
-    " project projet side part time local locally everything everywhere tout partout".split()
-)
+GENERIC: Final = frozenset(_GENERIC_WORDS.split())
 STOP: Final = frozenset(_SMALL.split())
 _CANON: Final = {
     word: line.partition(":")[0].strip()
@@ -138,7 +139,8 @@ def canonical(word: str) -> str:
         return _CANON[word]
     if _IDENTIFIER.search(word) or len(word) < 4:
         return word
-    bare = word[:-1] if word.endswith(("s", "x")) and not word.endswith(("ss", "us", "is", "ux")) else word
+    plural = word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    bare = word[:-1] if plural or word.endswith(("eaux", "eux")) else word
     return _CANON.get(bare, bare)
 
 
@@ -147,7 +149,7 @@ def tokens(plain: str) -> list[str]:
     found: list[str] = []
     for word in _TOKEN.findall(plain.replace("base de donnees", "database").replace("base de datos", "database")):
         known = word in _CANON or word in STOP or _IDENTIFIER.search(word)
-        found.extend([word] if known else word.split("-"))
+        found.extend([word] if known or word.count("-") > 1 else word.split("-"))
     return found
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Something known, something said later, and what has to become of it.
 
 `add` pairs are about different things, or different entities, and must never touch each other; they weigh most,
@@ -13,7 +12,10 @@ NOOP: tuple[tuple[str, str], ...] = (
     ("Staging runs on Hetzner.", "The staging server is on Hetzner."),
     ("All dates are stored in UTC, never in local time.", "all dates are stored in UTC, never in local time!"),
     ("Karim maintains the billing service.", "FYI Karim maintains the billing service."),
-    ("We decided on Kafka rather than RabbitMQ for the event bus, since we need replay.", "For the event bus we decided on Kafka rather than RabbitMQ."),
+    (
+        "We decided on Kafka rather than RabbitMQ for the event bus, since we need replay.",
+        "For the event bus we decided on Kafka rather than RabbitMQ.",
+    ),
     ("Le front tourne sur le port 5173 en local.", "The frontend runs on port 5173."),
     ("The upload limit is 25 MB per file.", "Upload limit is 25 MB."),
     ("Always run `make lint` before you commit.", "Remember: always run `make lint` before you commit."),
@@ -23,12 +25,18 @@ NOOP: tuple[tuple[str, str], ...] = (
 UPDATE: tuple[tuple[str, str], ...] = (
     ("The admin panel listens on port 4100.", "The admin panel is on port 4150 now."),
     ("The worker runs on port 4200.", "Actually, scratch that: the worker now runs on port 4300, not 4200."),
-    ("La base de recette est sur le serveur pg-rec-02.", "En fait la base de recette n'est plus sur pg-rec-02, elle est sur pg-rec-05."),
+    (
+        "La base de recette est sur le serveur pg-rec-02.",
+        "En fait la base de recette n'est plus sur pg-rec-02, elle est sur pg-rec-05.",
+    ),
     ("La prod est sur le port 8443, derrière Caddy.", "Production moved to port 9443."),
     ("Our CI runs on Jenkins.", "We switched from Jenkins to GitLab CI last week."),
     ("Code freeze starts on December 18th.", "Small correction: the freeze starts on the 20th, not the 18th."),
     ("Karim maintains the billing service.", "Karim left, Inès now maintains the billing service."),
-    ("Décision : l'authentification passera par Keycloak, pas par un module maison.", "On abandonne Keycloak, on revient à notre propre module."),
+    (
+        "Décision : l'authentification passera par Keycloak, pas par un module maison.",
+        "On abandonne Keycloak, on revient à notre propre module.",
+    ),
     ("The project requires Python 3.11.", "The project now requires Python 3.12."),
     ("We use npm to manage packages.", "We no longer use npm, we use pnpm."),
     ("The frontend is written in Svelte.", "Changement de plan : on passe de Svelte à React pour le frontend."),
@@ -40,18 +48,24 @@ UPDATE: tuple[tuple[str, str], ...] = (
     ("Staging runs on Hetzner (fsn1).", "Staging runs on Fly.io in region cdg."),
     ("The users table holds customers and staff.", "The users table was renamed to accounts."),
     ("Le certificat TLS expire le 3 mars 2027.", "Le certificat TLS expire désormais le 3 juin 2027."),
-    ("Les gabarits d'e-mail sont dans `templates/mail`.", "Les gabarits d'e-mail sont maintenant dans `emails/templates`."),
+    (
+        "Les gabarits d'e-mail sont dans `templates/mail`.",
+        "Les gabarits d'e-mail sont maintenant dans `emails/templates`.",
+    ),
     ("Reply in French.", "Reply in English."),
 )
 
 ADD: tuple[tuple[str, str], ...] = (
     ("We use Postgres 16 for orders.", "We use Postgres for analytics."),
     ("The admin panel listens on port 4100.", "The worker listens on port 4200."),
-    ("In this repo use uv, never pip. CI breaks when someone pip-installs.", "Our CI listens for webhooks on port 9000."),
+    (
+        "In this repo use uv, never pip. CI breaks when someone pip-installs.",
+        "Our CI listens for webhooks on port 9000.",
+    ),
     ("Production is on port 9443.", "Staging is on port 9444."),
     ("Production is on port 9443.", "The production database is Postgres 15."),
     ("The API uses FastAPI.", "The API uses Sentry for errors."),
-    ("Backups are kept 30 days.", "Backups take 20 minutes."),
+    ("Backups are kept 30 days.", "Backups are limited to 20 GB."),
     ("Karim maintains the billing service.", "Inès maintains the search service."),
     ("For the storefront API we decided on Drizzle instead of Prisma.", "The admin backend uses Prisma."),
     ("The admin backend uses Prisma.", "For the storefront API we decided on Drizzle instead of Prisma."),
@@ -70,7 +84,10 @@ ADD: tuple[tuple[str, str], ...] = (
     ("Les logs sont conservés 90 jours dans Loki.", "Les sauvegardes sont conservées 30 jours."),
     ("Never push directly to main.", "Never push secrets."),
     ("Never edit generated/.", "Never edit vendor/."),
-    ("The leak was caused by listeners that were never removed in useSocket.", "The crash was due to a missing libvips."),
+    (
+        "The leak was caused by listeners that were never removed in useSocket.",
+        "The crash was due to a missing libvips.",
+    ),
     ("Tests use Vitest.", "End-to-end tests use Playwright."),
     ("We deploy with `make ship`.", "We test with `make check`."),
     ("The staging url is https://staging.example.dev.", "The docs url is https://docs.example.dev."),
@@ -80,7 +97,10 @@ ADD: tuple[tuple[str, str], ...] = (
 
 DELETE: tuple[tuple[str, str], ...] = (
     ("Use tabs, not spaces, in the Makefile.", "Forget the rule about tabs in the Makefile."),
-    ("À partir de maintenant, tu écris les messages de commit en anglais.", "Tu peux oublier la règle sur les messages de commit en anglais."),
+    (
+        "À partir de maintenant, tu écris les messages de commit en anglais.",
+        "Tu peux oublier la règle sur les messages de commit en anglais.",
+    ),
     ("Code freeze starts on December 18th.", "The code freeze is no longer true."),
     ("Karim maintains the billing service.", "Oublie ce que j'ai dit sur Karim."),
 )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Replay prompts through extraction and decision over lists in memory, as the application does over the store."""
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 def prompt(text: str, *, project: str = "shop") -> Turn:
     """A prompt typed by the user."""
     return Turn(
-        id="t1", key="k1", scope=Scope(project=project), host="claude-code", role="user", source="prompt", text=text, at=START, trust=2
+        id="t1",
+        key="k1",
+        scope=Scope(project=project),
+        host="claude-code",
+        role="user",
+        source="prompt",
+        text=text,
+        at=START,
+        trust=2,
     )
 
 
@@ -73,8 +82,6 @@ class Mind:
 
     def _apply(self, decision: Decision, project: str) -> None:
         if isinstance(decision, Update | Delete):
-            self.memories = [
-                replace(m, state="superseded") if m.id in decision.old_ids else m for m in self.memories
-            ]
+            self.memories = [replace(m, state="superseded") if m.id in decision.old_ids else m for m in self.memories]
         if isinstance(decision, Add | Update):
             self.memories.append(memory_of(decision.statement, next(self._numbers), project=project))

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What becomes of a statement, given what is known."""
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from filrouge.model.scope import Scope
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.heuristics import extract
 
-EVERY_TEXT = tuple(text for group in (pairs.NOOP, pairs.UPDATE, pairs.ADD, pairs.DELETE) for pair in group for text in pair)
+EVERY_TEXT = tuple(
+    text for group in (pairs.NOOP, pairs.UPDATE, pairs.ADD, pairs.DELETE) for pair in group for text in pair
+)
 
 
 def stated(text: str) -> Statement:
@@ -30,7 +33,14 @@ def known(text: str, number: int = 1) -> Memory:
     if len(statements) == 1:
         return memory_of(statements[0], number)
     return Memory(
-        id=f"m{number}", scope=Scope(project="shop"), scope_name="project", kind="fact", text=text, trust=3, created_at=START, valid_from=START
+        id=f"m{number}",
+        scope=Scope(project="shop"),
+        scope_name="project",
+        kind="fact",
+        text=text,
+        trust=3,
+        created_at=START,
+        valid_from=START,
     )
 
 
@@ -45,7 +55,7 @@ def after(old: str, new: str) -> Decision:
 
 @pytest.mark.parametrize(("old", "new"), pairs.NOOP)
 def test_a_restatement_is_already_known(old: str, new: str) -> None:
-    assert isinstance(after(old, new), Noop), (after(old, new))
+    assert isinstance(after(old, new), Noop), after(old, new)
 
 
 @pytest.mark.parametrize(("old", "new"), pairs.UPDATE)
@@ -81,7 +91,9 @@ def test_unrelated_statements_never_replace_each_other() -> None:
 
 
 def test_a_correction_replaces_every_memory_of_the_old_value_and_only_of_its_subject() -> None:
-    correction = stated("Correction: staging is not on Fly.io any more, we moved it to Hetzner (fsn1). The command is now `make ship-hetzner`.")
+    correction = stated(
+        "Correction: staging is not on Fly.io any more, we moved it to Hetzner (fsn1). The command is now `make ship-hetzner`."
+    )
     memories = [
         known("Staging runs on Fly.io in region cdg, and we deploy it with `make ship-staging`.", 1),
         known("The staging app on Fly.io is called acme-stg.", 2),
@@ -101,7 +113,9 @@ def test_an_older_value_said_again_is_the_newer_value() -> None:
         "Deploy note: staging runs on Fly.io in region cdg, and we deploy it with `make ship-staging`.",
     ):
         mind.hear(text)
-    assert [m.text for m in mind.live()] == ["staging runs on Fly.io in region cdg, and we deploy it with `make ship-staging`."]
+    assert [m.text for m in mind.live()] == [
+        "staging runs on Fly.io in region cdg, and we deploy it with `make ship-staging`."
+    ]
 
 
 def test_a_pinned_memory_is_a_conflict_and_is_never_updated() -> None:

@@ -62,13 +62,15 @@ BOTH = pytest.mark.parametrize(
 
 @BOTH
 @pytest.mark.parametrize("name", EXPECTED["learn"])
-def test_an_expected_item_is_learned_and_is_live_once_unless_it_was_superseded(name: str, labels: tuple[str, ...]) -> None:
+def test_an_expected_item_is_learned_and_is_live_once_unless_it_was_superseded(
+    name: str, labels: tuple[str, ...]
+) -> None:
     item = EXPECTED["learn"][name]
     if not set(item["sessions"]) & set(labels):
         pytest.skip("not said in these sessions")
     mind = _replay(*labels)
     assert _holding(item, mind.memories), [m.text for m in mind.memories]
-    live = [group for group in _holding(item, mind.live())]
+    live = _holding(item, mind.live())
     if "superseded_by" in item:
         successor = _holding(EXPECTED["learn"][item["superseded_by"]], mind.live())
         assert [group for group in live if group not in successor] == []

@@ -123,8 +123,8 @@ def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: 
     for quote in found["quotes"]:
         output.say(f"said {quote['at']} ({quote['channel']}): {quote['text']}")
     for entry in found["journal"]:
-        reason = (entry["payload"] or {}).get("reason", "forgotten")
-        output.say(f"{entry['at']} {entry['actor']} {entry['action']}: {reason}")
+        payload: dict[str, Any] = entry["payload"] or {"reason": "forgotten"}
+        output.say(f"{entry['at']} {entry['actor']} {entry['action']}: {payload.get('reason', '')}")
 
 
 def settings(
@@ -159,4 +159,3 @@ def _list(path: str, everything: bool, project: str | None, json: bool) -> None:
 def _value(name: str, value: str) -> object:
     present = ask("GET", "/api/memory/settings").get(name)
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(present, list) else value
-

@@ -108,7 +108,9 @@ def _never(patterns: Iterable[str]) -> None:
     held += ask("GET", "/api/memory/facts", query={"history": True})
     found = [pattern for pattern in patterns if any(pattern in memory["text"] for memory in held)]
     _heading("What must never be stored")
-    output.say("  ✗ stored: " + ", ".join(found) if found else "  ✓ no secret and no planted instruction became a memory")
+    output.say(
+        "  ✗ stored: " + ", ".join(found) if found else "  ✓ no secret and no planted instruction became a memory"
+    )
 
 
 def _figures(captures: list[float], prompts: list[float], waited: float) -> None:

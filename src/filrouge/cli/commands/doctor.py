@@ -123,9 +123,14 @@ def _daemon(directory: str) -> Finding:
         reply = client.request(directory, "GET", "/health", None, _DAEMON_SECONDS)
     except DaemonUnavailable:
         if client.is_absent(directory):
-            return Finding("Daemon", "warn", "it does not run", "It starts at the next hook, or: `filrouge daemon start`.")
+            return Finding(
+                "Daemon", "warn", "it does not run", "It starts at the next hook, or: `filrouge daemon start`."
+            )
         return Finding(
-            "Daemon", "fail", f"it holds {socket_path(directory)} and does not answer", "End the process named in daemon.json."
+            "Daemon",
+            "fail",
+            f"it holds {socket_path(directory)} and does not answer",
+            "End the process named in daemon.json.",
         )
     if reply.version != __version__:
         return Finding("Daemon", "warn", f"it is version {reply.version}", "Run `filrouge daemon stop`.")

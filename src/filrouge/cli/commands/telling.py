@@ -28,8 +28,12 @@ def register(app: typer.Typer) -> None:
 
 def remember(
     text: Annotated[str, typer.Argument(help="What to remember, in your own words.")],
-    scope: Annotated[str | None, typer.Option(help="user (everywhere) or project; default: what the words say.")] = None,
-    project: Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="user (everywhere) or project; default: what the words say.")
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
     """Remember a statement; a newer one about the same thing replaces the older."""

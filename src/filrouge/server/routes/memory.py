@@ -228,4 +228,3 @@ def _action(action: Action) -> dict[str, Any]:
         "superseded": list(action.closed),
         "reason": action.reason,
     }
-

@@ -195,7 +195,8 @@ CREATE TABLE spaces (
   dimension INTEGER NOT NULL,
   pooling   TEXT NOT NULL,
   prefix    TEXT NOT NULL,
-  median    REAL NOT NULL
+  median    REAL NOT NULL,
+  question_median REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Vectors are half-precision, little-endian, unit length. `part` counts the windows of a long text.

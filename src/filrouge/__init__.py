@@ -1,0 +1,65 @@
+"""Filrouge: a persistent, local-first memory layer for LLM agents.
+
+The names below are the public API. They are resolved when first used (PEP 562), because the hook imports this
+package hundreds of times a day and needs none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from filrouge._version import __version__
+
+if TYPE_CHECKING:
+    from filrouge.config import Settings
+    from filrouge.errors import FilrougeError
+    from filrouge.model.event import Event
+    from filrouge.model.memory import Evidence, Memory, Span, Statement
+    from filrouge.model.recall import Hit, Ranking
+    from filrouge.model.scope import Scope
+    from filrouge.model.turn import Turn
+    from filrouge.ports import Embedder, EmbeddingSpace
+
+__all__ = [
+    "Embedder",
+    "EmbeddingSpace",
+    "Event",
+    "Evidence",
+    "FilrougeError",
+    "Hit",
+    "Memory",
+    "Ranking",
+    "Scope",
+    "Settings",
+    "Span",
+    "Statement",
+    "Turn",
+    "__version__",
+]
+
+_HOMES = {
+    "Embedder": "filrouge.ports",
+    "EmbeddingSpace": "filrouge.ports",
+    "Event": "filrouge.model.event",
+    "Evidence": "filrouge.model.memory",
+    "FilrougeError": "filrouge.errors",
+    "Hit": "filrouge.model.recall",
+    "Memory": "filrouge.model.memory",
+    "Ranking": "filrouge.model.recall",
+    "Scope": "filrouge.model.scope",
+    "Settings": "filrouge.config",
+    "Span": "filrouge.model.memory",
+    "Statement": "filrouge.model.memory",
+    "Turn": "filrouge.model.turn",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'filrouge' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,83 @@
+"""The spool keeps every whole record, whatever happened to the last."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filrouge.capture import inbox
+
+EVENTS: list[dict[str, Any]] = [{"id": "a", "text": "héhé \ud800 \x00"}, {"id": "b", "n": [1, None]}, {"id": "c"}]
+
+
+def raw_of(directory: Path, event: dict[str, Any]) -> bytes:
+    return Path(inbox.append(str(directory), event)).read_bytes()
+
+
+def test_an_event_comes_back_as_it_was_in_a_private_file(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    path = inbox.append(str(spool), EVENTS[0])
+    assert inbox.read(path) == inbox.SpoolFile([EVENTS[0]], torn=False, bad=0)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(spool).st_mode) == 0o700
+    assert inbox.waiting(str(spool)) == [path]
+
+
+def test_files_wait_oldest_first(tmp_path: Path) -> None:
+    paths = [inbox.append(str(tmp_path), event) for event in EVENTS]
+    (tmp_path / "99999-5.log").write_bytes(b"")
+    (tmp_path / "notes.txt").write_bytes(b"")
+    assert inbox.waiting(str(tmp_path)) == [str(tmp_path / "99999-5.log"), *paths]
+    inbox.remove(paths[0])
+    inbox.remove(paths[0])
+    assert inbox.waiting(str(tmp_path))[1:] == paths[1:]
+    assert inbox.read(paths[0]) == inbox.SpoolFile([], torn=False, bad=0)
+    assert inbox.waiting(str(tmp_path / "none")) == []
+
+
+def test_a_file_that_a_hook_never_finished_is_found_later(tmp_path: Path) -> None:
+    whole = Path(inbox.append(str(tmp_path), EVENTS[2]))
+    part = whole.rename(whole.with_suffix(".part"))
+    assert inbox.waiting(str(tmp_path)) == []
+    assert inbox.waiting(str(tmp_path), abandoned_before=time.time() + 5) == [str(part)]
+    assert inbox.read(str(part)).events == [EVENTS[2]]
+
+
+def test_a_record_cut_at_any_byte_costs_only_itself(tmp_path: Path) -> None:
+    first, last = (raw_of(tmp_path, event) for event in EVENTS[:2])
+    for length in range(len(last)):
+        found = inbox.decode(first + last[:length])
+        assert found.events == [EVENTS[0]]
+        assert found.torn == (length > 0)
+        assert found.bad == 0
+
+
+def test_a_record_with_a_wrong_byte_is_counted_and_the_others_kept(tmp_path: Path) -> None:
+    first, middle, last = (raw_of(tmp_path, event) for event in EVENTS)
+    for place in range(len(middle)):
+        broken = middle[:place] + bytes([middle[place] ^ 0x55]) + middle[place + 1 :]
+        found = inbox.decode(first + broken + last)
+        assert found.events[0] == EVENTS[0]
+        assert found.bad + found.torn >= 1
+        assert EVENTS[1] not in found.events
+        assert EVENTS[2] in found.events
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_without_a_failure(raw: bytes) -> None:
+    assert inbox.decode(raw).events == []
+    assert inbox.decode(inbox.MAGIC + raw).events == []
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        inbox.append(str(tmp_path / "file" / "spool"), EVENTS[0])

@@ -1,0 +1,52 @@
+"""The hook's import path stays light: the standard library's small modules and its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+OWN = {
+    "filrouge", "filrouge._version", "filrouge.capture", "filrouge.capture.assignments", "filrouge.capture.guard",
+    "filrouge.capture.inbox", "filrouge.capture.redact", "filrouge.capture.secret_rules", "filrouge.cli",
+    "filrouge.cli.hook", "filrouge.cli.hook_event", "filrouge.cli.hook_output", "filrouge.cli.main",
+    "filrouge.daemon", "filrouge.daemon.client", "filrouge.daemon.reply", "filrouge.errors", "filrouge.home",
+    "filrouge.hosts", "filrouge.hosts.claude_code", "filrouge.hosts.codex", "filrouge.hosts.command_hooks",
+    "filrouge.hosts.project", "filrouge.hosts.reading", "filrouge.model", "filrouge.model.event",
+}  # fmt: skip
+HEAVY = {
+    "argparse", "asyncio", "base64", "dataclasses", "datetime", "email", "hashlib", "http", "http.client",
+    "inspect", "ipaddress", "logging", "pathlib", "platform", "random", "secrets", "shutil", "sqlite3", "ssl",
+    "subprocess", "tempfile", "tomllib", "unittest", "urllib", "urllib.parse", "urllib.request", "uuid",
+}  # fmt: skip
+
+
+def loaded(*, by: str) -> set[str]:
+    """Every module that importing `by` loads, in an interpreter without site packages."""
+    code = f"import sys; before = set(sys.modules); import {by}; print(*(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_the_hook_loads_its_own_modules_and_light_ones_of_the_standard_library() -> None:
+    modules = loaded(by="filrouge.cli.hook, filrouge.cli.main")
+    ours = {name for name in modules if name.split(".")[0] == "filrouge"}
+    strangers = {name.split(".")[0] for name in modules - ours} - set(sys.stdlib_module_names)
+    assert ours <= OWN
+    assert strangers == set()
+    assert modules & HEAVY == set()
+
+
+def test_the_version_needs_no_hook_and_no_commands() -> None:
+    assert {name for name in loaded(by="filrouge.cli.main") if name.startswith("filrouge")} <= {
+        "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "filrouge.cli.main", "--version"],
+        capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert done.stdout.startswith("filrouge 0.")

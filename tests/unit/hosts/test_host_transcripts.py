@@ -1,0 +1,155 @@
+"""What the recorded transcripts tell, read whole and in pieces."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filrouge.hosts import transcripts
+from filrouge.model.transcript import TranscriptRecord
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "hosts"
+HOST_WORDS = (
+    "purple heron", "Zephyr", "<task-notification>", "<local-command-", "<command-name>", "<environment_context>",
+    "<system-reminder>", "tools-used-before-summary", "being continued from a previous",
+    "Another language model started", "scripted failure", "API Error", "SUBTASK",
+)  # fmt: skip
+
+
+def sessions(host: str) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
+    for session in json.loads((FIXTURES / host / "sessions.json").read_text("utf-8")):
+        yield session, (FIXTURES / host / session["file"]).read_bytes().splitlines()
+
+
+def told(host: str, lines: list[bytes]) -> list[TranscriptRecord]:
+    return list(transcripts.records(host, lines))
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps({"timestamp": "2026-11-22T00:35:04.487Z", **fields}).encode()
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+def test_prompts_and_final_replies_are_those_of_the_session_in_order(host: str) -> None:
+    for session, lines in sessions(host):
+        records = told(host, lines)
+        typed = [t["prompt"] for t in session["turns"] if not t["prompt"].startswith(("<", "/"))]
+        assert [r.text for r in records if r.source == "prompt"] == typed, session["label"]
+        finals = [t["final_text"] for t in session["turns"] if t.get("final_text")]
+        replies = [r.text for r in records if r.source == "reply"]
+        assert [f for f in finals if f in replies] == [f for f in finals if "API Error" not in f], session["label"]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("claude-code", {"prompt": 26, "reply": 33, "command": 6, "task": 1, "summary": 2}),
+        ("codex", {"prompt": 27, "reply": 32, "command": 6, "summary": 1}),
+    ],
+)
+def test_the_recordings_tell_these_sources(host: str, expected: dict[str, int]) -> None:
+    counts: Counter[str] = Counter()
+    for _, lines in sessions(host):
+        counts.update(record.source for record in told(host, lines))
+    assert counts == expected
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+def test_nothing_that_the_host_wrote_or_injected_is_told(host: str) -> None:
+    for _, lines in sessions(host):
+        for record in told(host, lines):
+            assert not [word for word in HOST_WORDS if word in record.text]
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+def test_keys_are_unique_and_every_message_names_its_prompt(host: str) -> None:
+    for _, lines in sessions(host):
+        records = told(host, lines)
+        assert len({record.key for record in records}) == len(records)
+        assert all(record.prompt_key.startswith("prompt:") for record in records)
+        assert all(record.at > 1.7e9 for record in records)
+        assert all(bool(record.call_id) == (record.role == "tool") for record in records)
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+def test_reading_in_two_pieces_tells_the_same_messages(host: str) -> None:
+    for _, lines in sessions(host):
+        whole = {(record.key, record.text) for record in told(host, lines)}
+        for cut in range(0, len(lines), 7):
+            parts = told(host, lines[:cut]) + told(host, lines[cut:])
+            assert {(record.key, record.text) for record in parts} == whole
+
+
+def test_a_side_chain_tells_nothing() -> None:
+    for path in FIXTURES.glob("claude-code/dot-claude/**/subagents/*.jsonl"):
+        assert told("claude-code", path.read_bytes().splitlines()) == []
+
+
+def test_blocks_of_one_answer_become_one_message() -> None:
+    def block(uuid: str, text: str) -> bytes:
+        content = [{"type": "text", "text": text}]
+        return line(type="assistant", uuid=uuid, message={"id": "m1", "model": "x", "content": content})
+
+    records = told("claude-code", [block("u1", "First."), block("u2", "Second.")])
+    assert [(record.key, record.text) for record in records] == [("u1", "First.\n\nSecond.")]
+
+
+def test_an_older_rollout_tells_each_message_once() -> None:
+    def response(role: str, text: str) -> bytes:
+        content = [{"type": "input_text" if role == "user" else "output_text", "text": text}]
+        return line(type="response_item", payload={"type": "message", "role": role, "content": content})
+
+    def event(kind: str, text: str) -> bytes:
+        return line(type="event_msg", payload={"type": kind, "message": text})
+
+    responses = [
+        response("user", "<environment_context>\n</environment_context>"),
+        response("user", "# AGENTS.md instructions for /x"),
+        response("user", "use uv"),
+        response("assistant", "Noted."),
+    ]
+    both = [*responses, event("user_message", "use uv"), event("agent_message", "Noted.")]
+    assert [r.text for r in told("codex", both)] == ["use uv", "Noted."]
+    assert [r.text for r in told("codex", responses)] == ["use uv", "Noted."]
+    assert {r.key for r in told("codex", both)} == {r.key for r in told("codex", responses)}
+
+
+def test_an_older_shell_output_is_told_without_its_report() -> None:
+    call = line(type="response_item", payload={"type": "function_call", "name": "shell", "call_id": "c"})
+    output = json.dumps({"output": "hello\n", "metadata": {"exit_code": 0}})
+    result = line(type="response_item", payload={"type": "function_call_output", "call_id": "c", "output": output})
+    [record] = told("codex", [call, result])
+    assert (record.text, record.source, record.call_id) == ("hello\n", "command", "c")
+
+
+def test_an_unknown_host_has_no_transcript() -> None:
+    assert told("nobody", [b"{}"]) == []
+
+
+KEYS = st.sampled_from(
+    ["type", "payload", "message", "content", "item", "uuid", "promptId", "id", "role", "text", "output"]
+)
+WORDS = st.sampled_from(
+    ["user", "assistant", "event_msg", "response_item", "compacted", "message", "item_completed", "tool_result",
+     "text", "UserMessage", "session_meta", "function_call_output", "CommandExecution", "x"]
+)  # fmt: skip
+ODD = st.recursive(
+    WORDS | st.none() | st.integers() | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.dictionaries(KEYS, ODD, max_size=5), max_size=4), st.lists(st.binary(max_size=20), max_size=3))
+def test_lines_of_any_shape_never_raise(raw: list[dict[str, Any]], noise: list[bytes]) -> None:
+    lines = [json.dumps(item).encode() for item in raw] + noise
+    for host in ("claude-code", "codex"):
+        assert all(isinstance(record.text, str) for record in told(host, lines))
