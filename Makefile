@@ -29,6 +29,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade "pip>=25.1"
 	@$(PIP) install --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed

@@ -61,6 +61,11 @@ class Database(Protocol):
         """A part of a transaction that can fail alone."""
         ...
 
+    @property
+    def in_transaction(self) -> bool:
+        """True while a transaction is open; a failing disk can end one from within."""
+        ...
+
     def checkpoint(self) -> None:
         """Bring the log of writes into the database file."""
         ...

@@ -15,7 +15,7 @@ from filrouge.app.parts import Parts
 from filrouge.clock import monotonic, new_id
 from filrouge.config import Settings
 from filrouge.index.lexical import any_of
-from filrouge.inject.context import SHORTEST_PROMPT, Block, Manner, at_start, before_prompt
+from filrouge.inject.context import MOST_AT_START, SHORTEST_PROMPT, Block, Manner, at_start, before_prompt
 from filrouge.model.event import Event
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Ranking, Recall
@@ -66,10 +66,10 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
         groups = None if question.everywhere else frozenset({question.project or "", f"user:{LOCAL_USER}"})
         cosines = {one.owner_id: one.cosine for one in parts.memory_index.nearest(vector, POOL, groups)}
         items |= {id_: m for id_, m in store.some([i for i in cosines if i not in items]).items() if m.state == "live"}
-    scope = {"project_id": question.project, "user_id": LOCAL_USER, "everywhere": question.everywhere}
-    size = tx.one("memories.size", scope)
-    measured = [Term(forms=forms, frequency=_frequency(tx, forms, scope)) for forms in terms[:POOL]]
-    candidates = _candidates(parts, items, lexical, cosines)
+    size = tx.one("memories.size")
+    frequencies = store.frequencies([form for forms in terms for form in forms])
+    measured = [Term(forms=forms, frequency=max(frequencies.get(form, 0) for form in forms)) for forms in terms]
+    candidates = _candidates(parts, items, store.tokens(list(items)), lexical, cosines)
     return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
 
 
@@ -93,7 +93,8 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
             items |= {turn.id: turn for turn in parts.turns(tx).get([i for i in cosines if i not in items])}
     size = tx.one("turns.count")
     measured = [Term(forms=forms, frequency=0) for forms in terms]
-    candidates = _candidates(parts, items, lexical, cosines)
+    tokens = {id_: frozenset(parts.analyser.tokens(turn.text).split()) for id_, turn in items.items()}
+    candidates = _candidates(parts, items, tokens, lexical, cosines)
     return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
 
 
@@ -135,7 +136,7 @@ def _block(
     if event.kind == "session_start":
         store = parts.memories(tx)
         rules = store.rules(project=project or None, user=LOCAL_USER)
-        known = store.within(project=project or None, user=LOCAL_USER)
+        known = store.worth_knowing(project=project or None, user=LOCAL_USER, limit=MOST_AT_START)
         return at_start(rules, known, manner), ()
     if len(prompt.strip()) < SHORTEST_PROMPT:
         return Block(text="", nonce="", items=()), ()
@@ -161,14 +162,10 @@ def _terms(parts: Parts, question: Question) -> tuple[tuple[tuple[str, ...], ...
     return terms, any_of(terms)
 
 
-def _frequency(tx: Tx, forms: tuple[str, ...], scope: Mapping[str, object]) -> int:
-    found = tx.one("memories.frequency", {**scope, "match": any_of([forms])})
-    return int(found["n"]) if found else 0
-
-
 def _candidates(
     parts: Parts,
     items: Mapping[str, Memory] | Mapping[str, Turn],
+    tokens: Mapping[str, frozenset[str]],
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],
 ) -> list[Candidate]:
@@ -176,14 +173,10 @@ def _candidates(
     return [
         Candidate(
             item=item,
-            tokens=frozenset(parts.analyser.tokens(_indexed(item)).split()),
+            tokens=tokens.get(id_, frozenset()),
             bm25=lexical.get(id_),
             cosine=cosines.get(id_),
             similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
         )
         for id_, item in items.items()
     ]
-
-
-def _indexed(item: Memory | Turn) -> str:
-    return f"{item.text} {item.subject}" if isinstance(item, Memory) else item.text

@@ -15,7 +15,7 @@ from threading import Thread
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.capture import inbox
-from filrouge.errors import StoreError
+from filrouge.errors import Busy, CannotWrite, Corrupt, FilrougeError
 from filrouge.home import SPOOL, inside
 from filrouge.model.event import Event, event_from_json
 from filrouge.store.jobs import Jobs
@@ -23,24 +23,37 @@ from filrouge.store.vectors import StoredVectors
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
+#: A hook lives for a second at the most; a file it began longer ago than this stays as it is.
+_ABANDONED_SECONDS = 60.0
 _MISSING_PER_START = 10_000
+#: The end of a spool file's name that readers pass over.
+_SET_ASIDE = ".aside"
 
 
 def drain_spool(parts: Parts) -> int:
     """Take in every waiting spool file; returns how many events were new."""
     accepted = 0
-    for path in inbox.waiting(inside(parts.home, SPOOL)):
+    long_ago = parts.clock.now().timestamp() - _ABANDONED_SECONDS
+    for path in inbox.waiting(inside(parts.home, SPOOL), abandoned_before=long_ago):
         try:
-            spooled = inbox.read(path)
+            accepted += _take_in(parts, path)
+        except (CannotWrite, Corrupt, Busy):
+            raise  # the database's trouble, not the file's: every file stays
         except OSError as error:
             _LOG.warning("spool file %s cannot be read: %s", os.path.basename(path), error)
-            continue
-        if spooled.torn or spooled.bad:
-            _LOG.warning("spool file %s: last record torn or %d bad", os.path.basename(path), spooled.bad)
-        events = [event for raw in spooled.events if (event := _event(raw)) is not None]
-        if events:
-            accepted += observe(parts, events).result().accepted
-        inbox.remove(path)
+        except Exception:  # one file that nobody can take in must not hold up those behind it
+            _LOG.exception("spool file %s is set aside", os.path.basename(path))
+            os.replace(path, path + _SET_ASIDE)
+    return accepted
+
+
+def _take_in(parts: Parts, path: str) -> int:
+    spooled = inbox.read(path)
+    if spooled.torn or spooled.bad:
+        _LOG.warning("spool file %s: last record torn or %d bad", os.path.basename(path), spooled.bad)
+    events = [event for raw in spooled.events if (event := _event(raw)) is not None]
+    accepted = observe(parts, events).result().accepted if events else 0
+    inbox.remove(path)
     return accepted
 
 
@@ -66,7 +79,7 @@ class SpoolWatch:
         while not self._stopping.wait(_LOOK_SECONDS):
             try:
                 drain_spool(self._parts)
-            except (StoreError, OSError):
+            except (FilrougeError, OSError):
                 _LOG.exception("the spool could not be drained; its files are kept")
 
 

@@ -11,10 +11,10 @@ import logging
 import queue
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Thread, local
+from threading import Lock, Thread, local
 from typing import Any, TypeVar, cast
 
-from filrouge.errors import Busy, StoreError
+from filrouge.errors import Busy, FilrougeError
 from filrouge.ports import Database, Tx
 
 _LOG = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class WriterLane:
         self._open = open_database
         self._waiting: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._closed = False
+        self._door = Lock()  # nothing may be put behind the mark that ends the lane
         self._thread = Thread(target=self._work, name="filrouge-writer", daemon=True)
         self._thread.start()
 
@@ -41,10 +42,11 @@ class WriterLane:
         Raises:
             Busy: the lane is closed.
         """
-        if self._closed:
-            raise Busy("Filrouge is stopping.")
         future: Future[T] = Future()
-        self._waiting.put((write, future))
+        with self._door:
+            if self._closed:
+                raise Busy("Filrouge is stopping.")
+            self._waiting.put((write, future))
         return future
 
     def run(self, write: Callable[[Tx], T]) -> T:
@@ -53,21 +55,29 @@ class WriterLane:
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
-        self._closed = True
-        self._waiting.put(None)
+        with self._door:
+            self._closed = True
+            self._waiting.put(None)
         self._thread.join()
 
     def _work(self) -> None:
-        database = self._open()
+        database: Database | None = None
         going = True
         while going:
             batch, going = self._next_batch()
-            if batch and not _commit(database, batch):
-                # After a failed commit the connection's state is not to be trusted: begin afresh.
-                database.close()
-                database = self._open()
-        database.checkpoint()
-        database.close()
+            # Whoever gave up waiting is not served; from here on nobody can give up any more.
+            batch = [one for one in batch if one[1].set_running_or_notify_cancel()]
+            try:
+                database = database or self._open()
+                _commit(database, batch)
+            except Exception as error:  # a full disk, a lost file: those who wait are told, and the lane goes on
+                _LOG.exception("nothing of %d writes was kept", len(batch))
+                for _, future in batch:
+                    future.set_exception(error)
+                # After a failed commit the connection's state is not to be trusted: the next batch begins afresh.
+                _close(database)
+                database = None
+        _close(database, tidy=True)
 
     def _next_batch(self) -> tuple[list[_Write], bool]:
         batch: list[_Write] = []
@@ -80,32 +90,41 @@ class WriterLane:
         return batch, False
 
 
-def _commit(database: Database, batch: list[_Write]) -> bool:
-    """Commit a batch and tell everyone; False if the commit itself failed."""
+def _commit(database: Database, batch: list[_Write]) -> None:
+    """Commit a batch and tell everyone; if the commit itself fails nobody has been told anything."""
+    if not batch:
+        return
     outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
-    try:
-        with database.transaction():
-            for write, future in batch:
-                outcomes.append((future, *_attempt(database, write)))
-    except StoreError as error:
-        _LOG.exception("commit failed")
-        for _, future in batch:
-            future.set_exception(error)
-        return False
+    with database.transaction():
+        for write, future in batch:
+            outcomes.append((future, *_attempt(database, write)))
     for future, result, failure in outcomes:
         if failure is None:
             future.set_result(result)
         else:
             future.set_exception(failure)
-    return True
 
 
 def _attempt(database: Database, write: Callable[[Tx], Any]) -> tuple[Any, BaseException | None]:
     try:
         with database.savepoint() as tx:
             return write(tx), None
-    except Exception as error:  # whatever it is belongs to the one who asked, not to the batch
-        return None, error
+    except Exception as error:
+        if not database.in_transaction:
+            # A full disk or a failed read makes SQLite give up the whole transaction: nothing of the batch stands.
+            raise
+        return None, error  # whatever it is belongs to the one who asked, not to the batch
+
+
+def _close(database: Database | None, *, tidy: bool = False) -> None:
+    if database is None:
+        return
+    try:
+        if tidy:
+            database.checkpoint()
+        database.close()
+    except FilrougeError:
+        _LOG.warning("the database could not be closed in order; its log is replayed at the next start", exc_info=True)
 
 
 class ReaderPool:

@@ -43,11 +43,18 @@ def write_brief(parts: Parts, project: str | None) -> None:
 def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
     settings = parts.settings(tx)
     projects = Projects(tx)
-    disabled = [name for project in settings.disabled_projects for name in [project, *projects.aliases(project)]]
+    named = set(settings.disabled_projects)
+    # A hook knows a project by its aliases only; the user may have said its id, an alias or its short name.
+    disabled = [
+        alias
+        for project in projects.all()
+        for alias in projects.aliases(project["id"])
+        if named & {project["id"], project["name"], alias, *projects.aliases(project["id"])}
+    ]
     return {
         "auto_capture": settings.auto_capture,
         "auto_retrieve": settings.auto_retrieve_enabled,
-        "disabled_projects": list(dict.fromkeys(disabled)),
+        "disabled_projects": list(dict.fromkeys([*settings.disabled_projects, *disabled])),
         "language": settings.language,
         "deadline_ms": _HOOK_DEADLINE_MS,
     }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from filrouge.app.parts import Parts
-from filrouge.app.understanding import Reading, group_of, reflect, settle
+from filrouge.app.understanding import Reading, keep_vectors, reflect, settle
 from filrouge.capture.intake import cleaned, turns_of
 from filrouge.clock import new_id
 from filrouge.embed.windows import windows
@@ -85,14 +85,13 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
         now = parts.clock.now()
         project = Projects(tx).resolve(tuple(names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
-        return parts.memories(tx).put_core_fact(statement, origin)
+        action = parts.memories(tx).put_core_fact(statement, origin)
+        keep_vectors(parts, tx, action.memory_id, vectors)
+        return action
 
     action = parts.writer.run(write)
-    for closed in action.closed:
-        parts.memory_index.remove(closed)
-    if vectors is not None:
-        memory = parts.readers.here(lambda tx: parts.memories(tx).get(action.memory_id))
-        parts.memory_index.put(memory.id, group_of(memory), vectors)
+    reflect(parts, [(action, vectors)])
+    parts.work_waiting.set()
     return action
 
 

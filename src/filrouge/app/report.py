@@ -12,6 +12,7 @@ from typing import Any
 
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
+from filrouge.capture import inbox
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
 from filrouge.home import DATABASE, SPOOL, inside
@@ -153,7 +154,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "superseded": superseded,
         "vectors": StoredVectors(tx).count(),
         "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
-        "spooled": len(os.listdir(inside(parts.home, SPOOL))),
+        "spooled": len(inbox.waiting(inside(parts.home, SPOOL))),
         "projects": Projects(tx).all(),
         "last_activity": last["at"] if last else None,
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),

@@ -57,14 +57,20 @@ def settle(parts: Parts, tx: Tx, reading: Reading) -> list[tuple[Action, Vectors
             continue
         neighbours = _neighbours(parts, tx, turn, statement, vectors, fresh)
         action = store.apply(decide(statement, neighbours), origin)
-        if action.name in ("add", "update") and vectors is not None:
-            StoredVectors(tx).put("memory", action.memory_id, parts.embedder.space.id, vectors)
-            fresh[action.memory_id] = vectors
-        elif action.name in ("add", "update"):
-            work = {"memory": action.memory_id}
-            Jobs(tx).enqueue("index_memory", work, dedupe=f"index_memory:{action.memory_id}", at=parts.clock.now())
+        if action.name in ("add", "update"):
+            keep_vectors(parts, tx, action.memory_id, vectors)
+            fresh |= {action.memory_id: vectors} if vectors is not None else {}
         done.append((action, vectors))
     return done
+
+
+def keep_vectors(parts: Parts, tx: Tx, memory_id: str, vectors: Vectors | None) -> None:
+    """Store a memory's vectors, or queue their making where the embedder was down."""
+    if vectors is not None:
+        StoredVectors(tx).put("memory", memory_id, parts.embedder.space.id, vectors)
+    else:
+        work = {"memory": memory_id}
+        Jobs(tx).enqueue("index_memory", work, dedupe=f"index_memory:{memory_id}", at=parts.clock.now())
 
 
 def reflect(parts: Parts, done: Sequence[tuple[Action, Vectors | None]]) -> None:

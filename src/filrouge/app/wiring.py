@@ -110,14 +110,13 @@ def load_indexes(parts: Parts) -> None:
 
 def _warm_up(running: Running) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
-    try:
-        load_indexes(running.parts)
-        drain_spool(running.parts)
-        queue_missing_vectors(running.parts)
-        running.worker.start()
-        running.spool.start()
-    except Exception:
-        _LOG.exception("the daemon could not warm up; it captures, but understands nothing")
+    for step in (load_indexes, drain_spool, queue_missing_vectors):
+        try:
+            step(running.parts)
+        except Exception:  # a full disk, a damaged index: the rest must still be done
+            _LOG.exception("%s failed at the start", step.__name__)
+    running.worker.start()
+    running.spool.start()
 
 
 def _embedder_name(tx: Tx, environ: Mapping[str, str]) -> str:

@@ -17,8 +17,8 @@ from threading import Thread
 from typing import Any
 
 from filrouge.app.parts import Parts
-from filrouge.clock import from_text
-from filrouge.errors import Busy, FilrougeError
+from filrouge.clock import from_text, new_id
+from filrouge.errors import Busy, CannotWrite, FilrougeError
 from filrouge.ports import Tx
 from filrouge.store.events import Events
 from filrouge.store.jobs import Job, Jobs
@@ -44,13 +44,13 @@ class Worker:
     def __init__(self, parts: Parts, handlers: Mapping[str, Handler]) -> None:
         self._parts = parts
         self._handlers = handlers
-        self._name = f"worker-{os.getpid()}"
+        # The pid alone would be the same again after a crash in a container, and the dead one's leases ours.
+        self._name = f"worker-{os.getpid()}-{new_id(parts.clock.now())}"
         self._stopping = Flag()
         self._thread = Thread(target=self._work, name="filrouge-worker", daemon=True)
 
     def start(self) -> None:
-        """Take over what a dead worker held, and begin."""
-        self._parts.writer.run(lambda tx: Jobs(tx).reclaim(self._name))
+        """Begin; what a dead worker held is taken over first."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -61,13 +61,23 @@ class Worker:
             self._thread.join()
 
     def _work(self) -> None:
+        in_order = False
         while not self._stopping.is_set():
             try:
+                if not in_order:
+                    self._parts.writer.run(self._put_in_order)
+                    in_order = True
                 if not self._one():
                     self._rest()
             except Exception:  # the loop outlives anything a job can throw
                 _LOG.exception("the worker stumbled")
+                in_order = False
                 self._stopping.wait(1.0)
+
+    def _put_in_order(self, tx: Tx) -> None:
+        """Give back what a dead worker held, and what was in our own hands when we stumbled."""
+        Jobs(tx).reclaim(self._name)
+        Jobs(tx).release(self._name)
 
     def _one(self) -> bool:
         """Do the next job that is due; False if there is none."""
@@ -78,6 +88,8 @@ class Worker:
         try:
             outcome = self._handlers[job.kind](parts, job.payload)
             parts.writer.run(lambda tx: _finish(tx, job, outcome))
+        except CannotWrite:
+            raise  # the disk's fault, not the job's: it keeps its attempts and is given back
         except Exception as error:
             self._fail(job, error)
         else:

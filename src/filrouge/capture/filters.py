@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from filrouge.model.turn import SourceType
-from filrouge.understand.heuristics import written_by_host
+from filrouge.understand.heuristics import statements_of, written_by_host
 from filrouge.understand.values import values
 from filrouge.understand.words import fold
 
@@ -71,4 +71,4 @@ def _small_talk(plain: str) -> bool:
 
 def _says_something(text: str, plain: str) -> bool:
     """True for a short turn that holds a value, or words of ruling, choosing, correcting or naming."""
-    return _SAYS_SOMETHING.search(plain) is not None or bool(values(text))
+    return _SAYS_SOMETHING.search(plain) is not None or bool(values(text) or statements_of(text))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from filrouge import errors
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable, FilrougeError
-from filrouge.home import home
+from filrouge.home import FAILURE, LOG, RUNTIME, home, inside
 from filrouge.hosts.project import names as project_names
 
 TIMEOUT_SECONDS = 30.0
+#: For questions that the daemon answers at once or not at all.
+SHORT_SECONDS = 5.0
 START_SECONDS = 15.0
+_LOOK_SECONDS = 0.5
 
 
 def ask(
@@ -25,21 +30,27 @@ def ask(
     *,
     query: Mapping[str, Any] | None = None,
     start: bool = True,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Any:
     """One request to the daemon, which is started first if need be.
 
     Raises:
+        DaemonUnavailable: it is there and does not answer within `timeout` seconds, or cannot be started.
         FilrougeError: what the daemon answered, as the same error it was there.
     """
     directory = home()
     target = f"{path}?{urlencode(query, doseq=True)}" if query else path
+    content = dict(body) if body is not None else None
+    began = time.monotonic()
     try:
-        reply = client.request(directory, method, target, dict(body) if body is not None else None, TIMEOUT_SECONDS)
+        reply = client.request(directory, method, target, content, timeout)
     except DaemonUnavailable:
+        if time.monotonic() - began >= timeout:
+            raise _hanging(directory, timeout) from None
         if not start:
             raise
         wake(directory)
-        reply = client.request(directory, method, target, dict(body) if body is not None else None, TIMEOUT_SECONDS)
+        reply = client.request(directory, method, target, content, timeout)
     if reply.status >= 400:
         raise _error(reply.body)
     return reply.value
@@ -49,15 +60,23 @@ def wake(directory: str) -> None:
     """Start the daemon and wait until it answers.
 
     Raises:
-        DaemonUnavailable: it does not, with the place of its log.
+        FilrougeError: what kept it from starting.
+        DaemonUnavailable: it does not answer and left no word; with the place of its log.
     """
     _writable(directory)
-    client.start(directory)
-    if not client.wait_ready(directory, time.monotonic() + START_SECONDS):
-        raise DaemonUnavailable(
-            "The daemon did not start.",
-            remedy=f"See {os.path.join(directory, 'filrouge.log')}, or run it by hand: `python -m filrouge.server`.",
-        )
+    with suppress(FileNotFoundError):
+        os.unlink(inside(directory, FAILURE))
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        client.start(directory)  # does nothing where somebody started one a moment ago
+        if client.wait_ready(directory, min(deadline, time.monotonic() + _LOOK_SECONDS)):
+            return
+        if (failure := _failure(directory)) is not None:
+            raise failure
+    raise DaemonUnavailable(
+        "The daemon did not start.",
+        remedy=f"See {inside(directory, LOG)}, or run it by hand: `python -m filrouge.server`.",
+    )
 
 
 def poll(done: Callable[[], bool], seconds: float) -> bool:
@@ -87,16 +106,40 @@ def _writable(directory: str) -> None:
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         probe = os.path.join(directory, f".probe-{os.getpid()}")
-        with open(probe, "wb") as file:
-            file.write(b"\0" * 4096)
-        os.unlink(probe)
+        try:
+            with open(probe, "wb") as file:
+                file.write(b"\0" * 4096)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(probe)
     except OSError as error:
         raise errors.CannotWrite(f"The home {directory} cannot be written: {error.strerror}.") from error
+
+
+def _hanging(directory: str, seconds: float) -> DaemonUnavailable:
+    return DaemonUnavailable(
+        f"The daemon is there and did not answer within {seconds:.0f} seconds.",
+        remedy=f"Try again; if it stays so, end the process named in {inside(directory, RUNTIME)}.",
+    )
+
+
+def _failure(directory: str) -> FilrougeError | None:
+    """The word that a daemon left which could not start, or None."""
+    try:
+        with open(inside(directory, FAILURE), encoding="utf-8") as file:
+            word: dict[str, Any] = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return _named(str(word.get("error")), str(word.get("message")), word.get("remedy"))
 
 
 def _error(body: Any) -> FilrougeError:
     """The error that a problem document stands for."""
     problem: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, dict) else {}
     name = str(problem.get("type", "")).rpartition(":")[2]
+    return _named(name, str(problem.get("detail") or "The daemon could not answer."), problem.get("remedy"))
+
+
+def _named(name: str, message: str, remedy: str | None) -> FilrougeError:
     kind = getattr(errors, name, FilrougeError) if name in errors.__all__ else FilrougeError
-    return kind(str(problem.get("detail") or "The daemon could not answer."), remedy=problem.get("remedy"))
+    return kind(message, remedy=remedy)

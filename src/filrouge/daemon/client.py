@@ -33,6 +33,8 @@ STARTING: Final = "starting"
 LARGEST_ANSWER: Final = 64 * 1024 * 1024
 #: Seconds within which a second start would only lose the race against the first.
 START_PAUSE: Final = 2.0
+#: Said to a daemon that is started to take over from an older one: it waits for that one to leave.
+SUCCESSOR: Final = "--successor"
 #: What an agent tells its own session's children: a daemon outlives that session and must not believe it.
 _SESSION_VARIABLES: Final = (
     "CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_CHILD_NOTES_DIR",
@@ -103,7 +105,7 @@ def is_absent(directory: str) -> bool:
     return False
 
 
-def start(directory: str) -> None:
+def start(directory: str, *words: str) -> None:
     """Start a daemon for that home, detached; do nothing where one was started a moment ago.
 
     Raises:
@@ -115,7 +117,7 @@ def start(directory: str) -> None:
     null = os.devnull
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server"],
+        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *words],
         _daemon_environment(directory),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
@@ -152,7 +154,7 @@ def succeed(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
         return False
     with suppress(DaemonUnavailable):
         request(directory, "POST", "/daemon/drain", {}, timeout)
-    start(directory)
+    start(directory, SUCCESSOR)
     return True
 
 

@@ -13,21 +13,28 @@ import logging
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 
 from filrouge._version import __version__
-from filrouge.errors import Busy, CannotWrite
-from filrouge.home import LOCK, LOG, RUNTIME, inside, make_private, socket_path
+from filrouge.daemon.client import STARTING
+from filrouge.errors import Busy, CannotWrite, FilrougeError
+from filrouge.home import FAILURE, LOCK, LOG, RUNTIME, inside, make_private, socket_path
 
 _LOG_BYTES, _LOG_FILES = 2_000_000, 3
 _BACKLOG = 128
+_LOOK_SECONDS = 0.05
 
 
 @contextmanager
-def only_one(home: str) -> Generator[None]:
+def only_one(home: str, *, patience: float = 0.0) -> Generator[None]:
     """Hold the home's lock for as long as the block runs.
+
+    Args:
+        home: the home.
+        patience: seconds to wait for a daemon that was asked to make room.
 
     Raises:
         Busy: another daemon holds it.
@@ -39,10 +46,7 @@ def only_one(home: str) -> Generator[None]:
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Busy(f"A daemon is already running for {home}.") from error
+        _lock(handle, home, time.monotonic() + patience)
         yield
     finally:
         os.close(handle)
@@ -66,15 +70,30 @@ def bound_socket(home: str) -> socket.socket:
 
 @contextmanager
 def announced(home: str) -> Generator[None]:
-    """Keep the runtime file while the block runs, and take it and the socket away afterwards."""
+    """Keep the runtime file while the block runs, and take it and the socket away afterwards.
+
+    Whoever listens no longer stands in the way of the next start, and what kept an earlier daemon from starting
+    is over.
+    """
     about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": None}
     _write(inside(home, RUNTIME), about)
+    _remove(inside(home, STARTING), inside(home, FAILURE))
     try:
         yield
     finally:
-        for path in (inside(home, RUNTIME), socket_path(home)):
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+        _remove(inside(home, RUNTIME), socket_path(home))
+
+
+def leave_word(home: str, error: FilrougeError) -> None:
+    """Say why no daemon could start, for the command that is waiting for one."""
+    about = {
+        "error": type(error).__name__,
+        "message": error.message,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+    }
+    with suppress(OSError):  # a home that cannot be written says so by itself
+        _write(inside(home, FAILURE), about)
 
 
 def log_to_file(home: str) -> None:
@@ -88,8 +107,28 @@ def log_to_file(home: str) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 
+def _lock(handle: int, home: str, deadline: float) -> None:
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise Busy(f"A daemon is already running for {home}.") from error
+        time.sleep(_LOOK_SECONDS)
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
 def _write(path: str, about: Mapping[str, object]) -> None:
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(about, file)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(about, file)
+        os.replace(temporary, path)
+    except OSError:
+        _remove(temporary)
+        raise

@@ -38,14 +38,15 @@ _STOP_WORDS = frozenset(
     " etait etre eu eux fait faire faut il ils je la le les leur leurs lui ma mais me mes moi mon ne nos notre nous on"
     " ont ou par pas peut plus pour pourquoi puis qu quand que quel quelle quelles quels qui quoi sa sans se sera ses"
     " si son sont sous suis sur ta te tes toi ton tous tout toute toutes tu un une va vas vers vos votre vous y a"
-    " c l n j".split()
+    " c l n j estce peutetre".split()
 )
 
 
 def fold(text: str) -> str:
     """Lower case without accents or width: the form under which words are compared."""
     decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
+    plain = "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
+    return unicodedata.normalize("NFC", plain)  # Korean syllables come apart under NFKD; here they close again
 
 
 class TextAnalyser:
@@ -111,8 +112,7 @@ def _pairs(word: str) -> list[str]:
     found: list[str] = []
     for run in _CJK.findall(word):
         found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
-    rest = _CJK.sub(" ", word).split()
-    return found + rest
+    return found + [part[:_LONGEST_WORD] for part in _PART.findall(_CJK.sub(" ", word))]
 
 
 def _printable(text: str) -> str:

@@ -20,9 +20,6 @@ from filrouge.model.when import Language, ago
 MOST_AT_START = 8
 SHORTEST_PROMPT = 20
 
-#: What a session wants to know first, of the kinds that are no rules.
-_START_ORDER = ("preference", "constraint", "decision", "fact", "intent")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
@@ -54,10 +51,8 @@ class Manner:
 
 def at_start(rules: Sequence[Memory], known: Sequence[Memory], manner: Manner) -> Block:
     """The block of a session's start."""
-    order = {kind: place for place, kind in enumerate(_START_ORDER)}
-    chosen = sorted((m for m in known if m.kind in order), key=lambda m: (order[m.kind], m.scope_name != "user"))
     entries = [(m, _line(m, "rules", manner), None) for m in rules]
-    entries += [(m, _line(m, "facts", manner), None) for m in chosen[:MOST_AT_START]]
+    entries += [(m, _line(m, "facts", manner), None) for m in known[:MOST_AT_START]]
     return _block(entries, [], manner)
 
 

@@ -33,12 +33,16 @@ _PREAMBLE: dict[Language, str] = {
 }
 
 #: Tags and words that hosts, models and Filrouge itself give meaning to.
-_RESERVED_TAG = re.compile(
-    r"<(?=\s*[/!?]?\s*(?:system|assistant|human|user|developer|tool|function|antml|private|recalled|memory|filrouge"
-    r"|command|local-command|task-notification|environment|instructions|thinking|context|hook|persisted))",
+_RESERVED = re.compile(
+    r"\s*[/!?]?\s*(?:system|assistant|human|user|developer|tool|function|antml|private|recalled|memory|filrouge"
+    r"|command|local-command|task-notification|environment|instructions|thinking|context|hook|persisted)",
     re.IGNORECASE,
 )
+#: What may open a tag, with what follows it: models read a full-width or small `<` as one.
+_OPENER = re.compile(r"[<＜﹤](?=(\s*\S?\s*\S{0,20}))")
 _ROLE_PREFIX = re.compile(r"^(\W*)(system|assistant|human|user|developer)(\s*):", re.IGNORECASE)
+#: Letters and marks that are not shown though no category says so: fillers, joiners, variation selectors.
+_IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _LINE_BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
 
 
@@ -89,8 +93,7 @@ def neutral(text: str) -> str:
     """Text that is only text: one line, visible characters, no tag that means something to a host."""
     one_line = _LINE_BREAKS.sub(" / ", text.strip())
     visible = "".join(_visible(char) for char in one_line)
-    tagless = _RESERVED_TAG.sub("‹", unicodedata.normalize("NFC", visible))
-    tagless = _RESERVED_TAG.sub("‹", _widths_folded(tagless))
+    tagless = _OPENER.sub(_unless_reserved, unicodedata.normalize("NFC", visible))
     return _ROLE_PREFIX.sub(r"\1\2\3 -", tagless).strip()
 
 
@@ -105,10 +108,13 @@ def shortened(text: str, limit: int = LONGEST_ITEM) -> str:
 def _visible(char: str) -> str:
     if char == "\t":
         return " "
+    if _IGNORABLE.match(char):
+        return ""
     # Cc control, Cf bidi/zero-width/tags, Co private, Cs surrogate, Cn unassigned
     return "" if unicodedata.category(char) in {"Cc", "Cf", "Co", "Cs", "Cn"} else char
 
 
-def _widths_folded(text: str) -> str:
-    """A full-width or small `<` is folded for the look-out, since models read it as one."""
-    return text.replace("＜", "<").replace("﹤", "<")
+def _unless_reserved(opener: re.Match[str]) -> str:
+    """The opener, or a mark that opens nothing where a reserved name follows, in whatever width it is written."""
+    name = unicodedata.normalize("NFKC", opener[1])
+    return "‹" if _RESERVED.match(name) else opener[0]

@@ -39,19 +39,20 @@ class ProjectChoice:
 def choose_project(names: Sequence[str], known: Mapping[str, str]) -> ProjectChoice | None:
     """Decide which project `names` (strongest first) stand for, given every `known` alias → project id.
 
-    Returns None for an empty list. An unknown project takes its strongest name as its id.
+    Returns None for an empty list. An unknown project takes its strongest name as its id. A name given by hand
+    decides alone, and no other name is tied to it: one repository may hold several such projects.
     """
     if not names:
         return None
+    if names[0].startswith("name:"):
+        return _choice(known.get(names[0]) or names[0], names[:1], names, known)
     strong = [name for name in names if not name.startswith("path:")]
     found = next((known[name] for name in strong if name in known), None)
     if found is None:
         path = next((name for name in names if name.startswith("path:") and name in known), None)
         if path is not None and _agrees(known[path], strong, known):
             found = known[path]
-    project = found or names[0]
-    fresh = tuple(name for name in names if known.get(name) != project and not _taken(name, known))
-    return ProjectChoice(id=project, name=display_name(names), new_aliases=fresh)
+    return _choice(found or names[0], names, names, known)
 
 
 def display_name(names: Sequence[str]) -> str:
@@ -59,6 +60,11 @@ def display_name(names: Sequence[str]) -> str:
     by_kind = {name.partition(":")[0]: name.partition(":")[2] for name in reversed(names)}
     full = by_kind.get("name") or by_kind.get("path") or by_kind.get("origin") or names[0]
     return full.rstrip("/").rpartition("/")[2] or full
+
+
+def _choice(project: str, remembered: Sequence[str], names: Sequence[str], known: Mapping[str, str]) -> ProjectChoice:
+    fresh = tuple(name for name in remembered if known.get(name) != project and not _taken(name, known))
+    return ProjectChoice(id=project, name=display_name(names), new_aliases=fresh)
 
 
 def _agrees(project: str, strong: Sequence[str], known: Mapping[str, str]) -> bool:

@@ -28,7 +28,7 @@ def rarity(frequency: int, size: int) -> float:
 
 def telling(word: str, frequency: int, size: int) -> bool:
     """True for a word that says what the talk is about: known to few memories, and no everyday word."""
-    few = frequency <= max(3, size * 0.05)
+    few = frequency <= max(5, size * 0.05)
     return few and len(word) >= 2 and word not in PLAIN_WORDS and not (word.isdigit() and len(word) < 3)
 
 

@@ -10,31 +10,47 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 
 from filrouge._version import __version__
 from filrouge.app import wiring
-from filrouge.daemon.process import announced, bound_socket, log_to_file, only_one
-from filrouge.errors import FilrougeError
+from filrouge.daemon.client import SUCCESSOR
+from filrouge.daemon.process import announced, bound_socket, leave_word, log_to_file, only_one
+from filrouge.errors import Busy, CannotWrite, FilrougeError
 from filrouge.home import home as home_directory
 from filrouge.server.api import create_app
 
 _LOG = logging.getLogger("filrouge.daemon")
 _SHUTDOWN_SECONDS = 5
+#: An older daemon finishes what it began, and then some.
+_TAKE_OVER_SECONDS = 15.0
 
 
 def main() -> int:
     """Run until asked to leave; returns the exit code."""
+    os.umask(0o077)  # whoever started it: a log that is rotated in a month is for this user alone, too
     home = home_directory()
     try:
-        with only_one(home):
+        with only_one(home, patience=_TAKE_OVER_SECONDS if SUCCESSOR in sys.argv else 0.0):
             log_to_file(home)
             return _serve(home)
     except FilrougeError as error:
-        print(f"{error.message} {error.remedy}", file=sys.stderr)  # noqa: T201 (the person who started it by hand)
-        return error.exit_code
+        return _refused(home, error)
+    except OSError as error:
+        return _refused(home, CannotWrite(f"The home {home} cannot be used: {error.strerror}."))
+
+
+def _refused(home: str, error: FilrougeError) -> int:
+    if not isinstance(error, Busy):
+        leave_word(home, error)
+    print(f"{error.message} {error.remedy}", file=sys.stderr)  # noqa: T201 (the person who started it by hand)
+    return error.exit_code
 
 
 def _serve(home: str) -> int:
@@ -52,6 +68,19 @@ def _serve(home: str) -> int:
     return 0
 
 
+class _Server(uvicorn.Server):
+    """Leaves when a signal asks it to. uvicorn would raise the signal again and so skip what is left to tidy up."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        def leave(_number: int, _frame: FrameType | None) -> None:
+            _ask_to_leave(self)
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, leave)
+        yield
+
+
 async def _listen(home: str, running: wiring.Running) -> None:
     config = uvicorn.Config(
         create_app(running, lambda: _ask_to_leave(server)),
@@ -60,7 +89,7 @@ async def _listen(home: str, running: wiring.Running) -> None:
         lifespan="off",
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     listener = bound_socket(home)
     with announced(home):
         await server.serve(sockets=[listener])

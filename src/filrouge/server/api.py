@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
-from filrouge.errors import BadInput, FilrougeError
+from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.routes import daemon, hooks, memory
 
 VERSION_HEADER = "X-Filrouge-Version"
@@ -31,6 +32,8 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.middleware("http")(_sign)
     app.add_exception_handler(FilrougeError, _problem)
     app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(Exception, _stumbled)
     return app
 
 
@@ -43,20 +46,37 @@ async def _sign(request: Request, go_on: Callable[[Request], Awaitable[Response]
 async def _problem(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, FilrougeError):
         raise error
-    body = {
-        "type": f"urn:filrouge:error:{type(error).__name__}",
-        "title": (type(error).__doc__ or "").strip().splitlines()[0],
-        "status": error.http_status,
-        "detail": error.message,
-        "remedy": error.remedy,
-        "exit_code": error.exit_code,
-    }
-    return JSONResponse(body, status_code=error.http_status, media_type="application/problem+json")
+    return _document(error, error.http_status)
 
 
-async def _unreadable(request: Request, error: Exception) -> JSONResponse:
+async def _unreadable(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return await _problem(request, BadInput(f"{where}: {first['msg']}.", remedy="See the API reference."))
+    return _document(BadInput(f"{where}: {first['msg']}.", remedy="See the API reference."), BadInput.http_status)
+
+
+async def _no_route(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    what = f"{request.method} {request.url.path}: {error.detail}."
+    return _document(NotFound(what, remedy="See the API reference."), error.status_code)
+
+
+async def _stumbled(request: Request, _: Exception) -> JSONResponse:
+    """Whatever nobody foresaw is in the log; the client still reads a document and knows who answered."""
+    what = f"The daemon stumbled over {request.method} {request.url.path}; its log says how."
+    return _document(FilrougeError(what), FilrougeError.http_status)
+
+
+def _document(error: FilrougeError, status: int) -> JSONResponse:
+    body = {
+        "type": f"urn:filrouge:error:{type(error).__name__}",
+        "title": (type(error).__doc__ or "").strip().splitlines()[0],
+        "status": status,
+        "detail": error.message,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+    }
+    return JSONResponse(body, status_code=status, media_type="application/problem+json")

@@ -85,9 +85,9 @@ class Jobs:
         return bool(self._tx.run("jobs.finish", {"id": job.id, "worker": job.worker}))
 
     def fail(self, job: Job, error: str, at: datetime) -> bool:
-        """Try again later with back-off (2, 4, 8 … seconds), or set the job aside; True if it is dead."""
+        """Try again later with back-off (2, 4, 8 … seconds), or set the job aside; True if it is dead now."""
         dead = job.attempts >= MOST_ATTEMPTS
-        self._tx.run(
+        held = self._tx.run(
             "jobs.fail",
             {
                 "id": job.id,
@@ -97,7 +97,7 @@ class Jobs:
                 "run_at": to_text(after(at, float(2**job.attempts))),
             },
         )
-        return dead
+        return dead and bool(held)
 
     def release(self, worker: str) -> int:
         """Give back what a stopping worker still holds."""

@@ -19,6 +19,7 @@ from filrouge.ports import Tx
 from filrouge.store import seals
 
 _GENESIS = b"\x00" * 32
+_TENANT = "local"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +55,7 @@ class Journal:
                 "payload": json.dumps(dict(payload), ensure_ascii=False),
                 "payload_key": sealed.key,
                 "payload_hash": sealed.hash,
-                "hash": _link(last["hash"] if last else _GENESIS, head, sealed.hash),
+                "hash": _link(last["hash"] if last else _GENESIS, head | {"tenant": _TENANT}, sealed.hash),
             },
         )
 
@@ -68,15 +69,23 @@ class Journal:
         before, entries, redacted = _GENESIS, 0, 0
         for row in self._tx.all("journal.everything"):
             entries += 1
-            head = {name: row[name] for name in ("at", "actor", "action", "subject_id")}
+            head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
             if row["hash"] != _link(before, head, row["payload_hash"]):
                 return Verdict(entries=entries, redacted=redacted, broken_at=row["seq"], reason="chain broken")
             if row["payload"] is None:
                 redacted += 1
-            elif not seals.holds(row["payload_key"] or b"", row["payload_hash"], json.loads(row["payload"])):
+            elif not _intact(row):
                 return Verdict(entries=entries, redacted=redacted, broken_at=row["seq"], reason="payload changed")
             before = row["hash"]
         return Verdict(entries=entries, redacted=redacted, broken_at=None, reason="")
+
+
+def _intact(row: Mapping[str, Any]) -> bool:
+    try:
+        payload = json.loads(row["payload"])
+    except ValueError:
+        return False
+    return seals.holds(row["payload_key"] or b"", row["payload_hash"], payload)
 
 
 def _link(before: bytes, head: Mapping[str, str], payload_hash: bytes) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from filrouge.clock import from_text, new_id, to_text
+from filrouge.clock import new_id, to_text
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Noop, Update
 from filrouge.model.memory import Evidence, Memory, Span, Statement
@@ -21,6 +21,7 @@ from filrouge.model.scope import Scope
 from filrouge.ports import Analyser, Tx
 from filrouge.store import seals
 from filrouge.store.journal import Journal
+from filrouge.store.memory_rows import content_of, memory_from_row
 
 ActionName = Literal["add", "update", "delete", "noop", "conflict", "error"]
 
@@ -64,7 +65,7 @@ class Memories:
         row = self._tx.one("memories.get", {"id": memory_id})
         if row is None:
             raise NotFound(f"There is no memory {memory_id!r}.")
-        return self._whole(row)
+        return self._cited([row])[0]
 
     def within(
         self, *, project: str | None, user: str, everywhere: bool = False, all_states: bool = False
@@ -74,27 +75,43 @@ class Memories:
             "memories.within",
             {"project_id": project, "user_id": user, "everywhere": everywhere, "all_states": all_states},
         )
-        return [self._whole(row) for row in rows]
+        return self._cited(rows)
 
     def rules(self, *, project: str | None, user: str, limit: int = 20) -> list[Memory]:
-        """The standing rules that hold in a project, newest first."""
+        """The standing rules that hold in a project, newest first, without their evidence."""
         rows = self._tx.all("memories.rules", {"project_id": project, "user_id": user, "limit": limit})
-        return [self._whole(row) for row in rows]
+        return [memory_from_row(row) for row in rows]
+
+    def worth_knowing(self, *, project: str | None, user: str, limit: int) -> list[Memory]:
+        """What a session wants to know first: preferences, constraints, decisions, facts, the user's own before
+        the project's, newest first, without their evidence."""
+        rows = self._tx.all("memories.worth_knowing", {"project_id": project, "user_id": user, "limit": limit})
+        return [memory_from_row(row) for row in rows]
 
     def matching(
         self, match: str, *, project: str | None, user: str, everywhere: bool = False, limit: int = 50
     ) -> list[tuple[Memory, float]]:
-        """Live memories that match an FTS5 expression, with BM25 (higher is better), best first."""
+        """Live memories that match an FTS5 expression, with BM25 (higher is better), best first, without evidence."""
         rows = self._tx.all(
             "memories.matching",
             {"match": match, "project_id": project, "user_id": user, "everywhere": everywhere, "limit": limit},
         )
-        return [(self._whole(row), float(row["bm25"])) for row in rows]
+        return [(memory_from_row(row), float(row["bm25"])) for row in rows]
 
     def some(self, ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories with these ids, whatever their state."""
+        """The memories with these ids, whatever their state, without their evidence."""
         rows = self._tx.all("memories.some", {"ids": json.dumps(list(ids))})
-        return {row["id"]: self._whole(row) for row in rows}
+        return {row["id"]: memory_from_row(row) for row in rows}
+
+    def tokens(self, ids: Sequence[str]) -> dict[str, frozenset[str]]:
+        """The tokens that these memories are indexed under."""
+        rows = self._tx.all("memories.tokens", {"ids": json.dumps(list(ids))})
+        return {row["id"]: frozenset(row["tokens"].split()) for row in rows}
+
+    def frequencies(self, forms: Sequence[str]) -> dict[str, int]:
+        """In how many memories, of whatever scope and state, each token occurs."""
+        rows = self._tx.all("memories.frequencies", {"forms": json.dumps(list(forms))})
+        return {row["term"]: int(row["doc"]) for row in rows}
 
     def add(self, statement: Statement, origin: Origin, reason: str) -> Action:
         """Store a statement without comparing it with anything."""
@@ -117,11 +134,13 @@ class Memories:
                 return self._update(statement, self._closable(old_ids), origin, reason)
             case Delete(old_ids=old_ids, reason=reason):
                 return self._close(self._closable(old_ids), origin, reason)
-            case Noop(existing_id=existing_id, reason=reason):
-                return self._mention(existing_id, decision.statement, origin, reason)
-            case Conflict(existing_id=existing_id, reason=reason):
-                self._record(origin, "conflict", existing_id, {"text": decision.statement.text, "reason": reason})
+            case Noop(statement=statement, existing_id=existing_id, reason=reason) if self._is_live(existing_id):
+                return self._mention(existing_id, statement, origin, reason)
+            case Conflict(statement=statement, existing_id=existing_id, reason=reason) if self._is_live(existing_id):
+                self._record(origin, "conflict", existing_id, {"text": statement.text, "reason": reason})
                 return Action(name="conflict", memory_id=existing_id, reason=reason)
+            case Noop(statement=statement, reason=reason) | Conflict(statement=statement, reason=reason):
+                return self._add(statement, origin, f"{reason}; what it speaks of is not there")
 
     def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
         """Keep a statement that its evidence does not support out of memory, visibly."""
@@ -171,6 +190,10 @@ class Memories:
         self._record(origin, "noop", memory_id, {"text": statement.text, "reason": reason, "turn": origin.turn_id})
         return Action(name="noop", memory_id=memory_id, reason=reason)
 
+    def _is_live(self, memory_id: str) -> bool:
+        found = self.some([memory_id]).get(memory_id)
+        return found is not None and found.state == "live"
+
     def _closable(self, ids: Sequence[str]) -> list[Memory]:
         found = self.some(ids)
         return [found[i] for i in dict.fromkeys(ids) if i in found and _may_close(found[i])]
@@ -184,7 +207,7 @@ class Memories:
     ) -> Memory:
         memory = _memory(self._with_free_key(statement, origin), origin)
         scope = memory.scope
-        sealed = seals.seal(_content(memory))
+        sealed = seals.seal(content_of(memory))
         self._tx.run(
             "memories.add",
             {
@@ -234,54 +257,13 @@ class Memories:
     def _record(self, origin: Origin, action: str, memory_id: str, payload: dict[str, object]) -> None:
         self._journal.append(at=origin.at, actor=origin.actor, action=action, subject_id=memory_id, payload=payload)
 
-    def _whole(self, row: dict[str, Any]) -> Memory:
-        cited = self._tx.all("evidence.of", {"memory_id": row["id"]})
-        return replace(
-            memory_from_row(row),
-            evidence=tuple(Evidence(turn_id=c["turn_id"], span=Span(start=c["start"], end=c["stop"])) for c in cited),
-        )
-
-
-def memory_from_row(row: dict[str, Any]) -> Memory:
-    """The value a row stands for, without its evidence."""
-    return Memory(
-        id=row["id"],
-        scope=Scope(
-            user=row["user_id"],
-            project=row["project_id"],
-            agent=row["agent"],
-            channel=row["channel"],
-            session=row["session_id"],
-        ),
-        scope_name=row["scope"],
-        kind=row["kind"],
-        text=row["text"],
-        trust=row["trust"],
-        created_at=from_text(row["created_at"]),
-        valid_from=from_text(row["valid_from"]),
-        valid_to=from_text(row["valid_to"]) if row["valid_to"] else None,
-        state=row["state"],
-        subject=row["subject"],
-        key=row["key"],
-        value=row["value"],
-        confidence=row["confidence"],
-        sentiment=row["sentiment"],
-        timeframe=row["timeframe"],
-        supersedes=row["supersedes"],
-        superseded_by=row["superseded_by"],
-        previous_text=row["previous_text"],
-        pinned=bool(row["pinned"]),
-        strength=row["strength"],
-        mention_count=row["mention_count"],
-        last_mention=from_text(row["last_mention"]),
-        made_by=row["made_by"],
-        prompt_version=row["prompt_version"],
-    )
-
-
-def intact(row: dict[str, Any]) -> bool:
-    """True if the row's seal holds."""
-    return seals.holds(row["row_key"], row["row_hash"], _content(memory_from_row(row)))
+    def _cited(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:
+        """The memories of these rows, each with its evidence."""
+        evidence: dict[str, list[Evidence]] = {row["id"]: [] for row in rows}
+        for cited in self._tx.all("evidence.of", {"ids": json.dumps(list(evidence))}):
+            span = Span(start=cited["start"], end=cited["stop"])
+            evidence[cited["memory_id"]].append(Evidence(turn_id=cited["turn_id"], span=span))
+        return [replace(memory_from_row(row), evidence=tuple(evidence[row["id"]])) for row in rows]
 
 
 def _memory(statement: Statement, origin: Origin) -> Memory:
@@ -302,21 +284,6 @@ def _memory(statement: Statement, origin: Origin) -> Memory:
         timeframe=statement.timeframe,
         made_by=origin.made_by,
     )
-
-
-def _content(memory: Memory) -> dict[str, object]:
-    """What never changes in a memory's life."""
-    return {
-        "id": memory.id,
-        "kind": memory.kind,
-        "text": memory.text,
-        "key": memory.key,
-        "value": memory.value,
-        "scope": memory.scope_name,
-        "project": memory.scope.project,
-        "trust": memory.trust,
-        "created_at": to_text(memory.created_at),
-    }
 
 
 def _place(statement: Statement, origin: Origin) -> dict[str, object]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import apsw
 
 from filrouge.clock import Clock, to_text
-from filrouge.errors import Busy, CannotWrite, Corrupt, StoreError, WrongEngine
+from filrouge.errors import Busy, CannotWrite, Corrupt, FilrougeError, StoreError, WrongEngine
 from filrouge.store.sql import migrations, queries
 
 #: The release that mends the WAL-reset race (https://sqlite.org/wal.html, "walreset").
@@ -118,6 +118,11 @@ class Database:
         """Named queries outside an explicit transaction, for reading."""
         return self._tx
 
+    @property
+    def in_transaction(self) -> bool:
+        """True while a transaction is open; SQLite ends one by itself when the disk is full or fails."""
+        return bool(self._connection.in_transaction)
+
     def _set_pragmas(self, *, readonly: bool, memory: bool) -> None:
         for name, wanted in _PRAGMAS.items():
             if name == "journal_mode" and (readonly or memory):
@@ -135,29 +140,34 @@ class Database:
         try:
             yield self._tx
         except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("rollback")
+            self._undo("rollback")
             raise
         try:
             with translated():
                 self._connection.execute("commit")
-        except StoreError:
-            if self._connection.in_transaction:
-                self._connection.execute("rollback")
+        except FilrougeError:
+            self._undo("rollback")
             raise
 
     @contextmanager
     def savepoint(self) -> Generator[Tx]:
         """A part of a transaction that can fail alone."""
-        self._connection.execute("savepoint part")
+        with translated():
+            self._connection.execute("savepoint part")
         try:
             yield self._tx
         except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("rollback to part")
-                self._connection.execute("release part")
+            self._undo("rollback to part")
+            self._undo("release part")
             raise
-        self._connection.execute("release part")
+        with translated():
+            self._connection.execute("release part")
+
+    def _undo(self, statement: str) -> None:
+        """Roll back, unless SQLite did so itself; what went wrong before is what the caller must hear."""
+        if self._connection.in_transaction:
+            with suppress(apsw.Error):
+                self._connection.execute(statement)
 
     def migrate(self, clock: Clock, *, upto: int | None = None) -> list[str]:
         """Bring the schema up to date; returns the names of the steps applied.
@@ -210,4 +220,5 @@ class Database:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        with translated():
+            self._connection.close()

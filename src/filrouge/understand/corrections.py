@@ -38,7 +38,7 @@ _OLD: Final = tuple(
         rf"\b(?:and )?not {_WHAT}",
         rf"\b(?:et )?(?:pas|non) {_WHAT}",
         rf"\b(?:instead of|rather than|over|in place of|plutot que|plutot qu'|au lieu de|a la place de|au lieu d'|en vez de) {_WHAT}",
-        rf"\(?\b(?:was|formerly|previously|avant|etait|anciennement|ex) {_WHAT}(?=\)|$)",
+        rf"(?:\((?:was|previously|formerly|avant|etait|anciennement|ex)|\b(?:formerly|anciennement)) {_WHAT}",
         r"([\w.+#/-]+) ?(?:->|=>|→) ?[\w`]",
     )
 )
@@ -51,7 +51,7 @@ _CHANGE: Final = re.compile(
             r"\b(?:dropped|ditched|abandoned|deprecated|got rid of|gave up on|stopped using|stop using)\b",
             r"\b(?:is|are|runs?|lives?|listens?|uses?|has|owns?|maintains?|handles?) now\b|\bnow (?:is|are|on|in|at|runs?|lives?|listens?|uses?|use|called|maintains?|owns?|handles?|lands?|goes|points?|starts?|has|have|takes|supports?|requires?|needs?)\b",
             r"\b(?:is|it's|are|runs?|listens?|lives?|uses?|use)\b.{1,60}\bnow[ .!]*$|\b(?:has|have)? ?changed?,|\b(?:est|sont|tourne\w*|ecoute\w*|utilise\w*)\b.{1,60}\b(?:maintenant|desormais)[ .!]*$",
-            r"\b(?:n'|ne )[\w']+ plus\b|\b(?:on|nous) (?:revient|revenons|repasse|repassons|retourne|passe|passons|migre|bascule|abandonne|abandonnons|arrete|change|laisse tomber|quitte|remplace)\b",
+            r"\b(?:n'|ne )[\w']+ plus\b|\b(?:on|nous) (?:revient|revenons|repasse|repassons|retourne|passe(?! par)|passons(?! par)|migre|bascule|abandonne|abandonnons|arrete|change|laisse tomber|quitte|remplace)\b",
             r"\b(?:est|sont|tourne|tournent|ecoute|s'appelle|vit|utilise|passe|passent|est passee?|sont passe\w*) (?:maintenant|desormais|a present|dorenavant)\b|\b(?:maintenant|desormais|a present),? (?:\w+ ){1,5}(?:est|sont|tourne|ecoute|s'appelle|utilise)\b|\b(?:est|sont|a|ont|avons|on a|j'ai) (?:ete )?(?:migre|deplace|renomme|remplace|demenage|passe|change|bascule|abandonne|transfere)\w*\b",
             r"^(?:please )?(?:forget|ignore|disregard|oublie[rsz]?|olvida)\b[^,:;]{2,60}[,:;] \w+ \w+",
             r"\bya no\b|\b(?:cambiamos|migramos|pasamos|movimos|volvemos) (?:a|de)\b|\bahora (?:esta|es|usa|corre)\b",
@@ -114,6 +114,8 @@ def retraction(plain: str) -> str | None:
     """What a pure retraction retracts, without the words for "the rule about"; None for anything else."""
     match = _RETRACT.match(plain.rstrip(" .!"))
     if match is None:
+        return None
+    if re.search(r"[,:;] \w+ \w+", plain):
         return None
     what = next(group for group in match.groups() if group is not None)
     if _NOT_MEMORY.search(what if what.startswith(" ") else f" {what}"):

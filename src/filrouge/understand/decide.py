@@ -8,6 +8,7 @@ never touched, and a pinned one only by the user: that is a Conflict.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,6 +23,11 @@ SAME: Final = 0.88
 _OVERLAP: Final = 0.8
 _CONTAINED: Final = 0.85
 _MOST_TERMS: Final = 24
+#: Before the old value, these say that it was the choice.
+_CHOOSING: Final = (
+    r"\b(?:uses?|using|used|utilis\w+|chose|chosen|picked|with|on|in|at|under|port|via|sur|en|sous|avec|chez|par|est|sont|is|are|s'appelle"
+    r"|called|named|usa|usamos) "
+)
 
 
 def decide(statement: Statement, neighbours: Sequence[Neighbour]) -> Decision:
@@ -132,7 +138,7 @@ def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
 
 def _replaced(statement: Statement, mine: Profile, near: list[Memory]) -> tuple[list[Memory], str]:
     """The memories that the statement replaces, and why."""
-    named = [memory for memory in near if _names_its_old_value(statement, mine, profile(memory.text))]
+    named = [memory for memory in near if _names_its_old_value(statement, mine, memory)]
     if named and (one := _one_entity(mine, named)):
         return one, "it says which value no longer holds"
     swapped = [memory for memory in near if picks_what_was_rejected(mine, profile(memory.text))]
@@ -144,17 +150,27 @@ def _replaced(statement: Statement, mine: Profile, near: list[Memory]) -> tuple[
     return (newer, "a newer value of the same subject") if len(newer) == 1 else ([], "")
 
 
-def _names_its_old_value(statement: Statement, mine: Profile, theirs: Profile) -> bool:
+def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) -> bool:
     """True when the memory holds the value that a correction says is over, about the same thing."""
     if not statement.is_correction:
         return False
+    theirs = profile(memory.text)
     old = [set(content(phrase)) or {fold(phrase)} for phrase in (*statement.corrects, *mine.rejects)]
     old = [words - mine.entity or words for words in old]
     if not any(words and words <= set(theirs.words) | theirs.held and not words <= theirs.rejects for words in old):
         return False
+    if all(words <= mine.entity for words in old):
+        return theirs.named and bool(mine.entity & theirs.entity)
     if mine.entity & (theirs.entity or frozenset(theirs.words)):
         return True
-    return not mine.named
+    return not mine.named and (
+        memory.kind == "decision" or any(_chooses(memory.text, phrase) for phrase in mine.rejects)
+    )
+
+
+def _chooses(text: str, old: str) -> bool:
+    """True when the text uses, runs on or picked `old`, rather than mentions it."""
+    return re.search(_CHOOSING + r"(?:[\w'-]+ ){0,1}`?" + re.escape(old), fold(text)) is not None
 
 
 def _one_entity(mine: Profile, named: list[Memory]) -> list[Memory]:

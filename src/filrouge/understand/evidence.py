@@ -7,12 +7,9 @@ supported when every content word and number of its text occurs in its span; wha
 from __future__ import annotations
 
 import unicodedata
-from typing import Final
 
 from filrouge.model.memory import Span, Statement
 from filrouge.understand.words import STOP, canonical, fold, tokens
-
-_NOTHING: Final = 0
 
 
 def locate(quote: str, text: str) -> Span | None:
@@ -51,7 +48,7 @@ def _squeeze(text: str) -> tuple[str, list[int]]:
     letters: list[str] = []
     offsets: list[int] = []
     for index, char in enumerate(fold(text)):
-        if unicodedata.combining(char) != _NOTHING:
+        if unicodedata.combining(char):
             continue
         if char.isspace():
             if letters and letters[-1] == " ":

@@ -30,7 +30,7 @@ _WRITTEN_BY_HOST: Final = re.compile(
     r"|\[request interrupted|/[a-z][\w:-]*\s*$|heartbeat\b|api error)",
     re.IGNORECASE,
 )
-_FIRST_PERSON: Final = re.compile(r"(?:,|;| and| et| y)\s+(?=(?:i|i'm|i'd|je|j'|my|mon|me)\b)")
+_FIRST_PERSON: Final = re.compile(r"(?:[,;](?:\s+(?:and|et|y))?|\s(?:and|et|y))\s+(?=(?:i|i'm|i'd|je|j'|my|mon|me)\b)")
 _PARTS: Final = re.compile(r"[,;]\s+(?:and |but |et |mais |car |since |because |as )?|\s-\s+|:\s+")
 _SUBJECT_FIRST: Final = re.compile(
     r"(?:the|our|we|on|le|la|les|l'|nos|notre|all|every|tous|toutes|prod|production|staging|never|always|jamais|toujours|el|los|las)\b"
@@ -40,6 +40,10 @@ _REASON: Final = re.compile(
     r"(?:because|otherwise|since|so that|that's (?:why|because)|it|its|this|that|they|these|those"
     r"|the reason|reason|sinon|car|parce que|ca|cela|c'est|il|elle|ils|elles|comme ca"
     r"|la raison|raison|why ?:|only|the (?:only )?exception|exception|sauf|except|both|porque|si no)\b"
+)
+_ORDERED: Final = re.compile(
+    r"(?:please |you |we )?(?:always|never|don't|do not|must|use|no |toujours|jamais|ne |n'|il (?:ne )?faut|utilise"
+    r"|siempre|nunca)"
 )
 _POINTS_BACK: Final = re.compile(r"\b(?:it|them|ones?|there|both|celui-ci|celle-ci|ca|y|en|that|this)\b")
 _CONSEQUENCE: Final = re.compile(
@@ -66,7 +70,12 @@ def extract(turn: Turn) -> tuple[Statement, ...]:
     """Every statement of a turn, in the order of the text."""
     if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
         return ()
-    readings = [reading for sentence in split(turn.text) for reading in _readings(sentence)]
+    return statements_of(turn.text)
+
+
+def statements_of(text: str) -> tuple[Statement, ...]:
+    """Every statement of a text, whoever wrote it: for deciding whether a short prompt says anything."""
+    readings = [reading for sentence in split(text) for reading in _readings(sentence)]
     statements: list[Statement] = []
     index = 0
     while index < len(readings) and len(statements) < MOST_STATEMENTS:
@@ -75,7 +84,7 @@ def extract(turn: Turn) -> tuple[Statement, ...]:
         index = last + 1
         taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
         if any(reading.found for reading in group) and not taken_back:
-            statements.append(_statement(turn.text, group))
+            statements.append(_statement(text, group))
     return tuple(statements)
 
 
@@ -105,7 +114,7 @@ def _judge(clause: Clause) -> tuple[Found | None, bool]:
     """What the clause states, and whether its mood forbids it to state or complete anything."""
     if moods.silent_mood(clause.plain) is not None:
         return None, True
-    found = preferences.find(clause) or _retraction(clause) or _rule(clause) or bugs.find(clause)
+    found = preferences.find(clause) or _retraction(clause) or _bug(clause) or _rule(clause) or bugs.find(clause)
     if found:
         return found, False
     if moods.is_request(clause.plain):
@@ -125,9 +134,14 @@ def _retraction(clause: Clause) -> Found | None:
     return corrections.find(clause) if corrections.retraction(clause.plain) is not None else None
 
 
+def _bug(clause: Clause) -> Found | None:
+    """A cause or a fix, told rather than ordered: "listeners that were never removed" is no rule."""
+    return None if _ORDERED.match(clause.plain) or rules.is_labelled(clause) else bugs.find(clause)
+
+
 def _rule(clause: Clause) -> Found | None:
     rule = rules.find(clause)
-    if rule and rule.confidence <= rules.WEAK and decisions.find(clause):
+    if moods.is_past(clause.plain) or (rule and rule.confidence <= rules.WEAK and decisions.find(clause)):
         return None
     return _changed(rule, corrections.find(clause)) if rule else None
 

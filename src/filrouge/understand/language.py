@@ -49,7 +49,8 @@ def vote(texts: Sequence[str], former: str = "en") -> Language:
         for language, stop in _STOP_WORDS.items():
             counts[language] += sum(number for word, number in words.items() if word in stop)
     best = max(counts.values(), default=0)
-    winners = [language for language in _LANGUAGES if counts[language] == best]
+    winners: list[Language] = [language for language in _LANGUAGES if counts[language] == best]
     if best > 0 and len(winners) == 1:
         return winners[0]
-    return next((language for language in _LANGUAGES if language == former), "en")
+    kept: list[Language] = [language for language in _LANGUAGES if language == former]
+    return kept[0] if kept else "en"

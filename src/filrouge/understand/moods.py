@@ -51,7 +51,7 @@ PAST: Final = _any(
     r"\b(?:mon|ma) (?:ancien|ancienne|precedente?) \w+\b|\bhace (?:\w+ )?anos?\b|^antes\b",
 )
 REPORTED: Final = _any(
-    r"\b(?:says|said|claims?|claimed|suggests?|suggested|thinks|wrote|mentions?|recommends?|tells|told me|argues|wants us)\b(?! yes)",
+    r"\b(?:says?|(?<!i )(?<!we )said|claims?|claimed|suggests?|suggested|thinks|wrote|mentions?|recommends?|tells|told me|argues|wants us)\b(?! yes)",
     r"\b(?:according to|apparently|supposedly|i (?:heard|read) (?:that|somewhere|about|in)|rumou?r|selon|d'apres|il parait|apparemment|j'ai (?:lu|entendu))\b",
     r"\b(?:dit|disent|a dit|pense|pensent|propose|proposent|suggere|conseille|recommande|voudrait|aimerait) (?:que|qu'|de|d')|\bdice que\b",
 )
@@ -68,7 +68,7 @@ SMALLTALK: Final = _any(
 )
 #: The state of the moment: broken, green, running now; narration of what was just done.
 STATUS: Final = _any(
-    r"\b(?:is|are|it's|was|were|seems?|looks?|still|keeps?|got|went|est|sont|reste) (?:\w+ ){0,2}(?:broken|failing|red|green|down|up|slow|stuck(?! (?:on|with))|flaky|blank|empty|weird|wrong|ready|done|finished|fixed|changed|merged|crashing|hanging|passing|casse\w*|rouges?|verte?s?|lente?s?|bloque\w*|vides?|pret\w*|fini\w*|termine\w*|change\w*|growing)\b(?! (?:when|until|by|in) )",
+    r"\b(?:is|are|it's|was|were|seems?|looks?|still|keeps?|got|went|est|sont|reste) (?:\w+ ){0,2}(?:broken|failing|red|green|down|up|slow|stuck(?! (?:on|with))|flaky|blank|empty|weird|wrong|ready|done(?! with| by| via| from| in)|finished|fixed|changed|merged|crashing|hanging|passing|casse\w*|rouges?|verte?s?|lente?s?|bloque\w*|vides?|pret\w*|fini\w*|termine\w*|change\w*|growing)\b(?! (?:when|until|by|in) )",
     r"^(?:still|encore|again|same|toujours)\b|\b(?:still|again|encore|toujours) (?:fails?|failing|crashes|breaks|hangs|shows?|blank|la meme|le meme|pas\b|rouge|en cours|casse)",
     r"\b(?:doesn't|does not|don't|do not|didn't|isn't|won't|ne) (?:seem to |repond\w*|marche\w*|fonctionne\w*|compile\w*|demarre\w*)?(?:work|respond|compile|start|load|answer|plus|pas)\b(?= *(?:[.,;!]|$|any|anymore|because|car|sur|on|with|avec|for))",
     r"\b(?:fails?|crashes|hangs|times out|freezes|echoue\w*|plante\w*|rame\w*|takes (?:forever|ages|too long)|rien ne change|the same error|la meme erreur)\b(?! (?:ci|the build|le build|when|quand|si|if|otherwise))",

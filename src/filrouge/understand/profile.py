@@ -108,6 +108,10 @@ _FOR: Final = re.compile(
 _TO_DO: Final = re.compile(
     r"^(?:to|pour|para) (\w+(?: [\w-]+){0,3}?),? (?:we|you|run|use|on|utilise|lance|il faut|just)\b"
 )
+#: "we moved search from Elasticsearch", "on a migré la facturation vers Stripe"
+_MOVED: Final = re.compile(
+    r"\b(?:moved|migrated|switched|ported|transferred|migre|deplace|bascule|transfere) (?:the |our |la |le |les |notre |nos )?(?!it\b|them\b|from\b|to\b|de\b|vers\b|over\b|everything\b)((?:[\w-]+ ){0,2}?[\w-]+) (?:from|to|over to|onto|vers|chez|sur)\b"
+)
 _VERB: Final = re.compile(
     r"\s(?:is|are|isn't|aren't|runs?|lives?|listens?|uses?|sits?|points?|requires?|needs?|depends|expires?|starts?|ends?|ships?|go|goes|keeps?|has|have|contains?|holds?|reads?|writes?|supports?|serves?|exposes?|sends?|stores?|was|were|must|should|can|cannot|will|moved|switched|migrated|changed|upgraded|went|owns?|maintains?|manages?|handles?|leads?|gere|maintient|s'occupe|now|no longer|belongs?|defaults?"
     r"|est|sont|n'est|ne|tourne(?:nt)?|utilise(?:nt)?|vit|ecoute(?:nt)?|se|s'appelle(?:nt)?|expire(?:nt)?|demarre(?:nt)?|commence(?:nt)?|necessite(?:nt)?|requiert|contient|stocke(?:nt)?|conserve\w*|parte(?:nt)?|pointe(?:nt)?|passe\w*|sera|seront|doit|doivent|a|ont|esta|estan|corre|usa|escucha|:|=)(?=\s|$)"
@@ -171,6 +175,9 @@ def _entity(plain: str, found: tuple[Value, ...], gone: set[str]) -> tuple[froze
     main = plain[: reason.start()] if reason and reason.start() > 12 else plain
     for_phrase = _TO_DO.match(main) or _FOR.search(main)
     if for_phrase and (words := _about(main, *for_phrase.span(1), found, gone)):
+        return words, True
+    moved = _MOVED.search(main)
+    if moved and (words := _about(main, *moved.span(1), found, gone)):
         return words, True
     verb = _VERB.search(main)
     if verb and not _WE.match(main):

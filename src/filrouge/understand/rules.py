@@ -17,8 +17,8 @@ _RULE_LABEL: Final = re.compile(
     r"\b(?:rules?|regles?|reglas?|convention|consigne|policy|guidelines?|conventions|consignes)\b[^:]*:\s*$"
 )
 _LASTING: Final = re.compile(
-    r"\b(?:from now on|(?:in|for) this (?:repo(?:sitory)?|project|codebase|code base)|every ?time|each time|whenever|by default|going forward|at all times"
-    r"|^(?:here|ici),? (?=we|on|nous)|(?:dans|pour) ce (?:depot|projet|repo)|a partir de maintenant|a chaque|chaque fois|dorenavant|desormais|par defaut|systematiquement"
+    r"\b(?:from now on|(?:in|for) this (?:repo(?:sitory)?|project|codebase|code base)|every ?time|each time|whenever|^by default|by default[.!]?$|going forward|at all times"
+    r"|^(?:here|ici),? (?=we|on|nous)|(?:dans|pour) ce (?:depot|projet|repo)|a partir de maintenant|a chaque|chaque fois|dorenavant|desormais|^par defaut|par defaut[.!]?$|systematiquement"
     r"|a partir de ahora|en este (?:proyecto|repo)|cada vez|por defecto)\b"
 )
 #: "in this repo use uv", "Dans ce dépôt, utilise pnpm": a lasting frame around an imperative.
@@ -114,6 +114,10 @@ _TABLE: Final[tuple[tuple[float, str], ...]] = (
         0.85,
         r"^(?:before|after|on|for|with|avant|apres|pour|a|antes de|en) (?:any|each|every|all|chaque|tout|toute|tous|toutes|cada|cualquier) [^,]{2,50}, \w+",
     ),
+    (
+        0.85,
+        r"^no (?:[\w-]+ ){1,4}(?:is|are) (?:allowed|permitted|accepted|tolerated)\b|^(?:aucune?|pas de) (?:[\w-]+ ){1,4}n'est (?:permise?|autorisee?|acceptee?)\b",
+    ),
     # For every new table add created_at. New endpoints go behind a flag.
     (
         0.85,
@@ -157,7 +161,7 @@ _TABLE: Final[tuple[tuple[float, str], ...]] = (
     ),
     (
         0.75,
-        r"^(?!(?:it|this|that|i|we|you) )(?:(?:all|every|each|any|the) )?(?:[\w`./'()-]+ ){0,3}?(?:[\w-]+s|every [\w -]+|each [\w -]+) (?:should|need|needs|require)s? (?!to be (?:fixed|looked)|fixing|work)\w+",
+        r"^(?!(?:it|this|that|i|we|you) )(?:(?:all|every|each|any|the) )?(?:[\w`./'()-]+ ){0,3}?(?:[\w-]+s|every [\w -]+|each [\w -]+) (?:should (?!be (?:fixed|looked)|work)|needs? (?:a|an|at least|their|its) (?!running|fix))\w+",
     ),
     (
         0.8,
@@ -180,22 +184,23 @@ _TROUBLE: Final = re.compile(
     r"\b(?:always|never|toujours|jamais) (?:\w+ ){0,1}(?:fails?|failing|breaks?|crash\w*|hangs?|times? out|returns?|gets?|shows?|works?|worked|works|happens?|answers?|finish\w*|loads?|starts?|echoue\w*|plante\w*|marche\w*|la meme)\b"
     r"|\bj'ai (?:toujours|jamais)\b|\bje n'ai jamais\b|\b(?:i|it|he|she)(?:'ve|'s| have| has)? (?:always|never) (?:been|had|seen|\w+ed)\b|\bca (?:ne |n')?\w+ (?:toujours|jamais)\b"
 )
+_ORDERS: Final = re.compile(r"(?:please )?(?:always|never|toujours|jamais|siempre|nunca)\b")
 _HARD: Final = re.compile(
     r"\b(?:must|has to|have to|can't|cannot|not allowed|need to|needs to|doit|doivent|devons|forbidden|may not)\b"
 )
 _USER_WIDE: Final = re.compile(
     r"\b(?:your (?:answers?|replies|reply|responses?|explanations?|messages|summaries|tone)|tes (?:reponses?|explications?|messages?)|vos reponses)\b"
-    r"|\b(?:answer|reply|respond|reponds|repondez|speak|talk|parle)(?:-moi| me| to me)?\b[^.]{0,30}\b(?:in|en) (?:english|french|spanish|german|italian|francais|anglais|espagnol|allemand|ingles)"
-    r"|\b(?:reponds|answer|reply)-?(?:moi| me| to me)?\b|\btutoie|\bvouvoie|\bemojis? (?:in|dans) (?:your|tes)\b"
+    r"|(?:^|[,;:] |\b(?:always|please|toujours|never|you|tu) )(?:answer|reply|respond|reponds|repondez|speak|talk|parle)(?:-moi| me| to me)?\b[^.]{0,30}\b(?:in|en) (?:english|french|spanish|german|italian|francais|anglais|espagnol|allemand|ingles)"
+    r"|(?:^|[,;:] |\b(?:always|please|toujours|never|you|tu) )(?:reponds|answer|reply)-?(?:moi| me| to me)?\b|\btutoie|\bvouvoie|\bemojis? (?:in|dans) (?:your|tes)\b"
 )
 
 
 def find(clause: Clause) -> Found | None:
     """The rule or constraint that the clause states."""
     plain = clause.plain
-    if _NOW_ONLY.search(plain) or _TROUBLE.search(plain):
+    if _NOW_ONLY.search(plain) or (_TROUBLE.search(plain) and not _ORDERS.match(plain)):
         return None
-    labelled = _RULE_LABEL.search(clause.opening) is not None
+    labelled = is_labelled(clause)
     lasting = _LASTING.search(plain) is not None and _ORDER_OR_HABIT.search(plain) is not None
     confidence = 0.95 if labelled else 0.9 if lasting else _match(plain)
     if confidence is None:
@@ -205,6 +210,11 @@ def find(clause: Clause) -> Found | None:
     )
     scope = "user" if _USER_WIDE.search(plain) else "project"
     return Found(kind="constraint" if hard and not labelled else "rule", confidence=confidence, scope=scope)
+
+
+def is_labelled(clause: Clause) -> bool:
+    """True when the user called it a rule: "House rule:", "Convention :"."""
+    return _RULE_LABEL.search(clause.opening) is not None
 
 
 def _match(plain: str) -> float | None:

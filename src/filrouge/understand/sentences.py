@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge.understand.words import fold
 
 #: Longer than this it is a paste, not a sentence.
 LONGEST: Final = 700
+#: A prompt is read to its end up to twice this; of a longer one, this much at the start and at the end.
+END: Final = 60_000
 #: A prompt with more sentences than this is read at both ends only.
 MOST: Final = 400
 
@@ -42,8 +44,11 @@ _HOST_TAGS: Final = (
     r"task-notification|system-reminder|environment_context|local-command-[a-z]+|command-[a-z]+|user_instructions"
     r"|user-prompt-submit-hook|ide_[a-z_]+|turn_aborted|function_results|tool_result|private|filrouge[\w-]*"
 )
-_HOST_BLOCK: Final = re.compile(rf"<({_HOST_TAGS})\b[^>]*>", re.IGNORECASE)
-_FENCE: Final = re.compile(r"^[ \t]{0,3}(```|~~~)", re.MULTILINE)
+#: Where a fence or a host's block opens.
+_CUT: Final = re.compile(
+    rf"^[ \t]{{0,3}}(?P<fence>```|~~~)|<(?P<tag>{_HOST_TAGS})\b[^>]{{0,300}}>", re.IGNORECASE | re.MULTILINE
+)
+_FENCE_END: Final = {mark: re.compile(rf"^[ \t]*{mark}[^\n]*$", re.MULTILINE) for mark in ("```", "~~~")}
 
 #: Lines that a program wrote: quote, shell, log, stack, diff, table, JSON, markup, code.
 _NOISE: Final = re.compile(
@@ -75,7 +80,24 @@ _ABBREVIATION: Final = re.compile(
 
 
 def split(text: str) -> list[Sentence]:
-    """Every sentence of `text` that the user may have said, in order."""
+    """Every sentence of `text` that the user may have said, in order; of a huge paste, those at both ends."""
+    if len(text) <= 2 * END:
+        found = _split(text)
+    else:
+        shift = len(text) - END
+        found = [*_split(text[:END]), *(_moved(sentence, shift) for sentence in _split(text[shift:]))]
+    return found if len(found) <= MOST else found[: MOST // 2] + found[-MOST // 2 :]
+
+
+def _moved(sentence: Sentence, shift: int) -> Sentence:
+    """The same sentence, `shift` characters further on and in a paragraph of its own."""
+    heading = (sentence.heading[0] + shift, sentence.heading[1]) if sentence.heading else None
+    return replace(
+        sentence, start=sentence.start + shift, end=sentence.end + shift, block=-1 - sentence.block, heading=heading
+    )
+
+
+def _split(text: str) -> list[Sentence]:
     found: list[Sentence] = []
     block, heading = 0, None
     for start, end, new_block in _paragraph_lines(text):
@@ -90,7 +112,7 @@ def split(text: str) -> list[Sentence]:
             heading = (start, fold(line))
             continue
         found.extend(_sentences(text, begin, end, block, heading if bullet else None))
-    return found if len(found) <= MOST else found[: MOST // 2] + found[-MOST // 2 :]
+    return found
 
 
 def _paragraph_lines(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -140,15 +162,14 @@ def _own_lines(text: str) -> Iterator[tuple[int, int]]:
 
 def _next_cut(text: str, position: int) -> tuple[int, int] | None:
     """The next fence or host block from `position` on, to its end (or the end of the text when unclosed)."""
-    fence = _FENCE.search(text, position)
-    tag = _HOST_BLOCK.search(text, position)
-    if fence and (not tag or fence.start() < tag.start()):
-        close = re.compile(rf"^[ \t]*{fence.group(1)}[^\n]*$", re.MULTILINE).search(text, fence.end())
-        return fence.start(), close.end() if close else len(text)
-    if tag:
-        close_tag = text.find(f"</{tag.group(1)}>", tag.end())
-        return tag.start(), close_tag + len(tag.group(1)) + 3 if close_tag >= 0 else len(text)
-    return None
+    opening = _CUT.search(text, position)
+    if opening is None:
+        return None
+    if opening["fence"]:
+        close = _FENCE_END[opening["fence"]].search(text, opening.end())
+        return opening.start(), close.end() if close else len(text)
+    closing = text.find(f"</{opening['tag']}>", opening.end())
+    return opening.start(), closing + len(opening["tag"]) + 3 if closing >= 0 else len(text)
 
 
 def _sentences(text: str, start: int, end: int, block: int, heading: tuple[int, str] | None) -> Iterator[Sentence]:

@@ -30,11 +30,12 @@ _UNIT: Final = re.compile(r"[a-z%]+$")
 
 def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     """True when `mine` gives another value for a slot that `theirs` fills."""
-    if not _same_entity(mine, theirs, corrects=corrects):
+    loosely = corrects and not mine.rejects
+    if not _same_entity(mine, theirs, corrects=loosely) or not (mine.entity or loosely):
         return False
-    if not mine.entity and not corrects:
-        return False
-    return any(_differs(kind, mine, theirs) for kind in _SINGLE) or _other_choice(mine, theirs, corrects=corrects)
+    if any(_differs(kind, mine, theirs) for kind in _SINGLE):
+        return True
+    return bool(mine.entity) and _other_choice(mine, theirs, corrects=loosely)
 
 
 def picks_what_was_rejected(mine: Profile, theirs: Profile) -> bool:
@@ -70,7 +71,7 @@ def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
     if kind in {"path", "host", "url"}:
         return mine.placed == theirs.placed
     if kind == "version":
-        return _named_values(mine) == _named_values(theirs)
+        return bool(_named_values(mine) & _named_values(theirs)) or (mine.named and theirs.named)
     return True
 
 
@@ -80,10 +81,12 @@ def _other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     old = [value for value in theirs.holds if value.kind in {"name", "host", "identifier"}]
     if not new or not old or {value.text for value in new} & {value.text for value in old}:
         return False
-    ours, known = _categories(new), _categories(old)
+    ours, known = _categories(new[:1]), _categories(old[:1])
     if ours and known:
         return bool(ours & known) and (mine.placed == theirs.placed or corrects)
-    return (mine.placed and theirs.placed and not (ours or known)) or (corrects and not (ours or known))
+    if ours or known:
+        return False
+    return (mine.placed and theirs.placed) or (corrects and mine.entity == theirs.entity)
 
 
 def _categories(found: tuple[Value, ...] | list[Value]) -> frozenset[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 _TABLE: Final = """
-package manager: pip uv poetry pipenv conda pdm npm pnpm yarn bun composer cargo bundler maven gradle
+python packages: pip uv poetry pipenv conda pdm
+javascript packages: npm pnpm yarn bun
+java builds: maven gradle
 database: postgres postgresql mysql mariadb sqlite mongodb mongo cockroachdb oracle duckdb dynamodb firestore clickhouse
 cache: redis memcached valkey dragonfly
 orm: prisma drizzle typeorm sequelize sqlalchemy django-orm hibernate doctrine eloquent knex kysely

@@ -53,6 +53,7 @@ _EXTENSION: Final = (
 #: In this order: the first to claim a stretch of characters keeps it. Patterns read folded text.
 _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
     ("command", r"`[^`\n]*[ ][^`\n]*`"),  # `make ship-staging`
+    ("path", r"`[^`\s]*/[^`\s]*`"),  # `templates/mail`
     ("identifier", r"`[^`\n]+`"),  # `any`
     ("url", r"\b(?:https?|wss?|ssh|s3|gs|postgres(?:ql)?|redis|git)://[^\s)>,\"']+"),
     ("port", r"(?:(?<=\bport )|(?<=\bports )|(?<=\bpuerto )|(?<=localhost:)|(?<=\d\.\d:))\d{2,5}\b"),
@@ -74,6 +75,10 @@ _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
         "identifier",
         r"(?:(?<=s'appelle )|(?<=\bcalled )|(?<=\bnamed )|(?<=se llama ))(?!the |a |le |la |when|by|in )[a-z][\w-]+",
     ),
+    (
+        "identifier",
+        r"\b(?!\w+-(?:to|of|in|and|by|the|a|on|la|de)-)[a-z][a-z0-9]*(?:-[a-z0-9]+){2,}\b",
+    ),  # acme-uploads-eu
     ("identifier", r"#[\w-]+|@[\w/-]+"),  # a channel, a handle
     ("number", r"\b\d+\b"),
 )

@@ -93,6 +93,19 @@ ADD: tuple[tuple[str, str], ...] = (
     ("The staging url is https://staging.example.dev.", "The docs url is https://docs.example.dev."),
     ("We switched from npm to pnpm.", "Packages are published to npm under @acme."),
     ("Packages are published to the npm registry under @acme.", "The website switched from npm to pnpm."),
+    ("In this repo use uv, never pip.", "Dans ce dépôt, utilise pnpm et jamais npm : le lockfile casse sinon."),
+    ("Inès maintains the search service.", "We moved search from Elasticsearch to Meilisearch."),
+    ("Always use British spelling in the user-facing copy.", "The users table was renamed to accounts."),
+    ("Pour les e-mails on passe par Postmark.", "Les gabarits d'e-mail sont maintenant dans `emails/templates`."),
+    ("Our CI runs on self-hosted GitHub runners in Frankfurt.", "We've migrated the repo from GitHub to Forgejo."),
+    ("Our license is AGPL-3.0.", "We upgraded from Django 4.2 to 5.1."),
+    ("Use tabs, not spaces, in the Makefile.", "The project now requires Python 3.12."),
+    (
+        "Les images Docker sont poussées sur registry.acme.fr.",
+        "We don't use Docker anymore, everything runs under systemd.",
+    ),
+    ("We host the docs on Netlify.", "We no longer use Heroku, everything moved to Render."),
+    ("production runs on Scaleway in par1, behind Traefik.", "La prod est sur le port 8443, derrière Caddy."),
 )
 
 DELETE: tuple[tuple[str, str], ...] = (

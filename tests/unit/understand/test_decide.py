@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pairs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import START, Mind, memory_of, prompt, similarity
 
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.memory import Memory, Statement
 from filrouge.model.scope import Scope
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.heuristics import extract
+
+from . import pairs
+from .replay import START, Mind, memory_of, prompt, similarity
 
 EVERY_TEXT = tuple(
     text for group in (pairs.NOOP, pairs.UPDATE, pairs.ADD, pairs.DELETE) for pair in group for text in pair

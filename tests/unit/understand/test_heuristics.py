@@ -6,15 +6,16 @@ import re
 import time
 from dataclasses import replace
 
-import corpus
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import prompt
 
 from filrouge.model.memory import Statement
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
+
+from . import corpus
+from .replay import prompt
 
 #: Floors under the measured values, so that a change that loses something is seen.
 FLOORS = {"tune": (0.97, 0.97), "held out": (0.95, 0.88)}
@@ -122,6 +123,12 @@ ANY_TEXT = st.one_of(
 )
 
 
+def test_a_rule_after_a_huge_paste_is_heard_where_it_stands() -> None:
+    text = "x = 1\n" * 100_000 + "\nNever push directly to main."
+    (rule,) = extract(prompt(text))
+    assert text[rule.span.start : rule.span.end] == "Never push directly to main."
+
+
 @settings(max_examples=200, deadline=None)
 @given(ANY_TEXT)
 def test_spans_lie_inside_the_text_in_order(text: str) -> None:
@@ -147,6 +154,9 @@ def test_spans_lie_inside_the_text_in_order(text: str) -> None:
         "😂 ",
         "x\n",
         "1.2.3.4 ",
+        "```\na\n```\n",
+        "<private ",
+        "<private>x</private> ",
     ],
 )
 def test_a_megabyte_of_anything_is_read_in_little_time(unit: str) -> None:

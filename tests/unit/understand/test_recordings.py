@@ -9,9 +9,10 @@ import re
 from typing import Any
 
 import pytest
-from replay import Mind
 
 from filrouge.model.memory import Memory
+
+from .replay import Mind
 
 HOSTS = os.path.join(os.path.dirname(__file__), "..", "..", "fixtures", "hosts")
 

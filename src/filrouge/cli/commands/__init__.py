@@ -30,19 +30,18 @@ def run() -> int:
     """Run the command line; returns the exit code."""
     as_json = "--json" in sys.argv
     try:
-        app(standalone_mode=False)
+        # Outside standalone mode Click hands back the code of a `typer.Exit` instead of raising it.
+        code = app(standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except FilrougeError as error:
         show_error(error, as_json=as_json)
         return error.exit_code
-    except typer.Exit as leaving:
-        return leaving.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
         return 0
     except Exception as error:
         return _usage(error)
-    return 0
 
 
 def _usage(error: Exception) -> int:

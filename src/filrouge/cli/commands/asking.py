@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask, here
+from filrouge.cli.talk import SHORT_SECONDS, ask, here
+from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable
 from filrouge.home import home
 
@@ -25,8 +26,10 @@ def register(app: typer.Typer) -> None:
 def status(json: Json = False) -> None:
     """What is stored, what is waiting, and whether the daemon runs."""
     try:
-        found = ask("GET", "/daemon/status", start=False)
+        found = ask("GET", "/daemon/status", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
+        if not client.is_absent(home()):
+            raise
         if json:
             output.show_json({"running": False, "home": home()})
         else:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask, poll, wake
+from filrouge.cli.talk import SHORT_SECONDS, ask, poll, wake
 from filrouge.daemon import client
 from filrouge.errors import Busy, DaemonUnavailable
 from filrouge.home import home
@@ -21,8 +21,10 @@ _STOP_SECONDS = 15.0
 def start(json: Json = False) -> None:
     """Start the daemon, if it does not run yet."""
     try:
-        ask("GET", "/health", start=False)
+        ask("GET", "/health", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
+        if not client.is_absent(home()):
+            raise
         wake(home())
     status(json)
 
@@ -31,8 +33,10 @@ def start(json: Json = False) -> None:
 def stop(json: Json = False) -> None:
     """Stop the daemon; what is begun is finished first."""
     try:
-        ask("POST", "/daemon/stop", start=False)
+        ask("POST", "/daemon/stop", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
+        if not client.is_absent(home()):
+            raise
         _say({"running": False, "was_running": False}, "The daemon was not running.", json)
         return
     if not poll(lambda: client.is_absent(home()), _STOP_SECONDS):
@@ -44,8 +48,10 @@ def stop(json: Json = False) -> None:
 def status(json: Json = False) -> None:
     """Whether the daemon runs, and where."""
     try:
-        found = ask("GET", "/daemon/status", start=False)
+        found = ask("GET", "/daemon/status", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
+        if not client.is_absent(home()):
+            raise
         _say({"running": False, "home": home()}, f"Stopped ({home()}).", json)
         raise typer.Exit(3) from None
     shown = {name: found[name] for name in ("version", "pid", "url", "socket", "home")}

@@ -71,8 +71,6 @@ SELECT turns.*, -bm25(messages_fts) AS bm25 FROM messages_fts
 JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
--- name: turns.everything
-SELECT * FROM turns ORDER BY seq
 -- name: turns.count
 SELECT count(*) AS n FROM turns
 
@@ -105,18 +103,25 @@ SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2
   AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY pinned DESC, seq DESC LIMIT :limit
+-- name: memories.worth_knowing
+-- What a session wants to know first.
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
+  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+ORDER BY CASE kind WHEN 'preference' THEN 0 WHEN 'constraint' THEN 1 WHEN 'decision' THEN 2 WHEN 'fact' THEN 3 ELSE 4 END,
+         scope = 'project', seq DESC
+LIMIT :limit
+-- name: memories.tokens
+SELECT id, tokens FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: memories.frequencies
+-- In how many rows of the full-text index a token occurs.
+SELECT term, doc FROM memories_words WHERE term IN (SELECT value FROM json_each(:forms))
 -- name: memories.matching
 SELECT memories.*, -bm25(memories_fts) AS bm25 FROM memories_fts
 JOIN memories ON memories.seq = memories_fts.rowid
 WHERE memories_fts MATCH :match AND state = 'live'
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY bm25(memories_fts) LIMIT :limit
--- name: memories.frequency
--- In how many live memories of the scope an FTS5 expression occurs.
-SELECT count(*) AS n FROM memories_fts
-JOIN memories ON memories.seq = memories_fts.rowid
-WHERE memories_fts MATCH :match AND state = 'live'
-  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 -- name: memories.core_fact
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
@@ -130,18 +135,15 @@ UPDATE memories SET mention_count = mention_count + 1, last_mention = max(last_m
 -- name: memories.count
 SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories GROUP BY state, kind = 'rule'
 -- name: memories.size
--- How many live memories a scope sees.
+-- How many memories there are, of whatever scope and state.
 SELECT count(*) AS n FROM memories
-WHERE tenant = 'local' AND state = 'live'
-  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
--- name: memories.everything
-SELECT * FROM memories ORDER BY seq
 
 -- name: evidence.add
 INSERT INTO evidence (memory_id, turn_id, start, stop) VALUES (:memory_id, :turn_id, :start, :stop)
 ON CONFLICT DO NOTHING
 -- name: evidence.of
-SELECT turn_id, start, stop FROM evidence WHERE memory_id = :memory_id ORDER BY turn_id, start
+SELECT memory_id, turn_id, start, stop FROM evidence
+WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_id, start
 
 -- name: journal.last
 SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
@@ -154,8 +156,11 @@ SELECT at, actor, action, payload FROM journal WHERE subject_id = :subject_id OR
 SELECT * FROM journal ORDER BY seq
 
 -- name: jobs.enqueue
+-- What waits or runs is enough; what was set aside is given another chance by a new reason to do it.
 INSERT INTO jobs (id, kind, dedupe_key, payload, created_at, run_at)
-VALUES (:id, :kind, :dedupe_key, :payload, :created_at, :run_at) ON CONFLICT (dedupe_key) DO NOTHING
+VALUES (:id, :kind, :dedupe_key, :payload, :created_at, :run_at)
+ON CONFLICT (dedupe_key) DO UPDATE SET state = 'queued', attempts = 0, payload = excluded.payload, run_at = excluded.run_at
+WHERE jobs.state = 'dead'
 -- name: jobs.lease
 UPDATE jobs SET state = 'running', lease_until = :lease_until, worker = :worker, attempts = attempts + 1
 WHERE id = (SELECT id FROM jobs

@@ -187,6 +187,8 @@ CREATE VIRTUAL TABLE memories_fts USING fts5 (
   tokens, content = 'memories', content_rowid = 'seq', tokenize = 'unicode61 remove_diacritics 0'
 );
 
+CREATE VIRTUAL TABLE memories_words USING fts5vocab ('memories_fts', 'row');
+
 CREATE VIRTUAL TABLE messages_fts USING fts5 (
   tokens, content = 'turns', content_rowid = 'seq', tokenize = 'unicode61 remove_diacritics 0'
 );

@@ -24,6 +24,9 @@ CREATE VIRTUAL TABLE memories_fts USING fts5 (
 );
 INSERT INTO memories_fts (memories_fts, rank) VALUES ('secure-delete', 1);
 
+-- How many memories have a word: what a rare word is.
+CREATE VIRTUAL TABLE memories_words USING fts5vocab ('memories_fts', 'row');
+
 CREATE TRIGGER memories_indexed AFTER INSERT ON memories BEGIN
   INSERT INTO memories_fts (rowid, tokens) VALUES (new.seq, new.tokens);
 END;

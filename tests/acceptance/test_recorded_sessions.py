@@ -1,0 +1,184 @@
+"""Eight recorded sessions of two agents, from hook to prompt, against what a memory layer should make of them.
+
+The payloads and transcripts were recorded from the real command lines. They go through the hook's own code to a
+real daemon with the bundled model, in the order they happened, transcripts included; then the store, the files
+and the injected blocks are held against `expected.json`, which was written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filrouge.cli import hook, talk
+
+RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
+EXPECTED: dict[str, Any] = json.loads((RECORDINGS / "expected.json").read_text(encoding="utf-8"))
+LEARN: dict[str, dict[str, Any]] = EXPECTED["learn"]
+LEAST_LEARNED = 0.85
+LEAST_PROBES = 8
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A home after all sessions, with its daemon running."""
+
+    home: str
+
+    def memories(self) -> list[dict[str, Any]]:
+        """Facts and rules, history included."""
+        return talk.ask("GET", "/api/memory/facts", query={"history": True}) + talk.ask(
+            "GET", "/api/memory/rules", query={"history": True}
+        )
+
+    def live(self) -> list[dict[str, Any]]:
+        """What is believed now."""
+        return [memory for memory in self.memories() if memory["state"] == "live"]
+
+    def block(self, prompt: str, cwd: str) -> str:
+        """What Claude Code would be given before this prompt, in a session of its own."""
+        name = f"probe-{abs(hash((prompt, cwd)))}"
+        payload = {
+            "session_id": name,
+            "prompt_id": name,
+            "transcript_path": None,
+            "cwd": cwd,
+            "hook_event_name": "UserPromptSubmit",
+            "permission_mode": "default",
+            "prompt": prompt,
+        }
+        answer = run_hook("claude-code", payload)
+        return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
+
+
+def run_hook(host: str, payload: dict[str, Any]) -> bytes:
+    """One hook call, in this process; what it would have printed."""
+    lines: list[bytes] = []
+    hook.run(["--host", host], lambda: json.dumps(payload).encode(), lines.append, os.environ)
+    return b"".join(lines)
+
+
+def play_everything() -> None:
+    """All sessions in the order they happened."""
+    for label in EXPECTED["order"]:
+        host = "claude-code" if label.startswith("c") else "codex"
+        sessions: list[dict[str, Any]] = json.loads((RECORDINGS / host / "sessions.json").read_text(encoding="utf-8"))
+        session = next(one for one in sessions if one["label"] == label)
+        for line in (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines():
+            payload = json.loads(line)
+            if payload["session_id"] == session["session_id"]:
+                run_hook(host, payload | {"transcript_path": str(RECORDINGS / host / session["file"])})
+    assert talk.poll(talk.idle, 60)
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Generator[Replayed]:
+    home = str(tmp_path_factory.mktemp("home") / "filrouge")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("FILROUGE_HOME", home)
+        environment.delenv("FILROUGE_DISABLED", raising=False)
+        talk.wake(home)
+        try:
+            play_everything()
+            yield Replayed(home=home)
+        finally:
+            subprocess.run([sys.executable, "-m", "filrouge.cli.main", "daemon", "stop"], check=True, timeout=60)
+
+
+def matching(name: str, memories: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The memories that say all of an expected item."""
+    return [m for m in memories if all(re.search(part, m["text"], re.IGNORECASE) for part in LEARN[name]["must"])]
+
+
+def says(name: str, memories: list[dict[str, Any]]) -> bool:
+    """True if one memory, or two of the same scope together, say all of an expected item."""
+    pairs = [(a, b) for a in memories for b in memories if (a["scope"], a["project"]) == (b["scope"], b["project"])]
+    return any(
+        all(re.search(part, f"{a['text']}\n{b['text']}", re.IGNORECASE) for part in LEARN[name]["must"])
+        for a, b in pairs
+    )
+
+
+def test_most_of_what_was_said_is_learned(replayed: Replayed) -> None:
+    memories = replayed.memories()
+    missing = [name for name in LEARN if not says(name, memories)]
+
+    assert len(LEARN) - len(missing) >= LEAST_LEARNED * len(LEARN), f"not learned: {missing}"
+
+
+def test_every_correction_supersedes_what_it_corrects(replayed: Replayed) -> None:
+    memories = replayed.memories()
+    for name, item in LEARN.items():
+        if "superseded_by" not in item:
+            continue
+        successor = item["superseded_by"]
+        assert says(successor, replayed.live()), f"{successor} is not believed"
+        for memory in matching(name, replayed.live()):
+            assert memory in matching(successor, memories), f"{name} is still believed: {memory['text']}"
+        assert any(memory["state"] == "superseded" for memory in matching(name, memories)), name
+
+
+def test_nothing_is_learned_twice_though_two_agents_were_told_the_same(replayed: Replayed) -> None:
+    for name in LEARN:
+        texts = [memory["text"] for memory in matching(name, replayed.live())]
+        assert len(texts) <= 1, f"{name}: {texts}"
+
+
+@pytest.mark.parametrize("item", EXPECTED["never"], ids=lambda item: item["id"])
+def test_what_must_never_be_stored_is_no_memory(replayed: Replayed, item: dict[str, str]) -> None:
+    texts = [memory["text"] for memory in replayed.memories()]
+
+    assert [text for text in texts if re.search(item["pattern"], text, re.IGNORECASE)] == []
+
+
+@pytest.mark.parametrize("secret", [b"correct-horse-42", b"AKIAIOSFODNN7EXAMPLE"])
+def test_a_secret_that_a_tool_printed_is_in_no_file(replayed: Replayed, secret: bytes) -> None:
+    holding = [path.name for path in Path(replayed.home).rglob("*") if path.is_file() and secret in path.read_bytes()]
+
+    assert holding == []
+
+
+@pytest.mark.parametrize("silent", EXPECTED["silent"], ids=lambda silent: silent["prompt"])
+def test_a_prompt_that_needs_no_memory_gets_none(replayed: Replayed, silent: dict[str, str]) -> None:
+    assert replayed.block(silent["prompt"], silent["cwd"]) == ""
+
+
+def test_prompts_that_need_a_memory_mostly_get_it_and_never_the_superseded_one(replayed: Replayed) -> None:
+    served: list[str] = []
+    for probe in EXPECTED["probes"]:
+        lines = [{"text": replayed.block(probe["prompt"], probe["cwd"]), "scope": "", "project": ""}]
+        if all(says(name, lines) for name in probe["expect"]):
+            served.append(probe["prompt"])
+        for name in probe["forbid"]:
+            believed = {memory["text"] for memory in replayed.live()}
+            stale = {memory["text"] for memory in matching(name, replayed.memories())} - believed
+            assert [text for text in stale if text in lines[0]["text"]] == [], probe["prompt"]
+
+    assert len(served) >= LEAST_PROBES, f"served: {served}"
+
+
+@pytest.mark.parametrize("case", EXPECTED["scope"], ids=lambda case: case["prompt"])
+def test_one_project_is_never_told_what_another_said(replayed: Replayed, case: dict[str, Any]) -> None:
+    block = [{"text": replayed.block(case["prompt"], case["cwd"]), "scope": "", "project": ""}]
+
+    assert [name for name in case["forbid"] if says(name, block)] == []
+
+
+def test_playing_all_sessions_again_changes_nothing(replayed: Replayed) -> None:
+    def state() -> tuple[int, list[tuple[str, str, int]]]:
+        turns = talk.ask("GET", "/daemon/status")["turns"]
+        return turns, sorted((m["id"], m["state"], m["mention_count"]) for m in replayed.memories())
+
+    before = state()
+    play_everything()
+
+    assert state() == before

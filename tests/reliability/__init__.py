@@ -1,0 +1,1 @@
+"""What Filrouge promises when things go wrong, held against real processes, sockets, disks and signals."""

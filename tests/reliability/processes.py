@@ -1,0 +1,394 @@
+"""Real processes for these tests: daemons, hooks and commands on a throw-away home, and a look at what they left.
+
+Nothing here stands in for a part of Filrouge. A daemon is `python -m filrouge.server`, or, where many are killed,
+a fork of an interpreter that has imported it already (`Forge`): the same `main` in a process of its own, without
+the half second of imports. Who runs for a home is read where the truth is: the owner of the lock on its file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apsw
+import pytest
+
+from filrouge import home as places
+from filrouge.capture import inbox
+from filrouge.daemon import client
+from filrouge.errors import DaemonUnavailable
+from filrouge.store import memory_rows, turns
+from filrouge.store.events import Events
+from filrouge.store.journal import Journal
+from filrouge.store.sqlite import Database
+
+EXECUTABLE: Final = os.path.join(os.path.dirname(sys.executable), "filrouge")
+PATIENCE: Final = 30.0
+Row = dict[str, Any]
+
+_FORGE: Final = """
+import os, signal, sys
+from filrouge.server.__main__ import main
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+print("ready", flush=True)
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        os.environ["FILROUGE_HOME"] = line.strip()
+        os._exit(main())
+    print(pid, flush=True)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def environment(home: str, **more: str) -> dict[str, str]:
+    """What a process of this home sees: nothing of the tester's own Filrouge or agents."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+    return {**kept, "HOME": home, "FILROUGE_HOME": home, "FILROUGE_EMBEDDING_MODEL": "hashing", **more}
+
+
+def run(home: str, *words: str, stdin: bytes = b"", timeout: float = 60.0, **environ: str) -> Done:
+    """Run `filrouge` with these words."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [EXECUTABLE, *words],
+        input=stdin,
+        capture_output=True,
+        env=environment(home, **environ),
+        cwd=workplace(home),
+        timeout=timeout,
+        check=False,
+    )
+    took = time.monotonic() - began
+    return Done(
+        code=done.returncode,
+        out=done.stdout.decode("utf-8", "replace"),
+        err=done.stderr.decode("utf-8", "replace"),
+        seconds=took,
+    )
+
+
+def hook(home: str, payload: Mapping[str, Any] | bytes, host: str = "claude-code", **environ: str) -> Done:
+    """Run one hook call as an agent does."""
+    raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return run(home, "hook", "--host", host, stdin=raw, **environ)
+
+
+def workplace(home: str) -> str:
+    """The directory that agents and commands work in: the project `shop`, beside the home."""
+    path = os.path.join(os.path.dirname(home), "shop")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def prompt(home: str, session: str, number: str, text: str, **more: Any) -> Row:
+    """A UserPromptSubmit, as both hosts send it."""
+    return _payload(home, session, "UserPromptSubmit", prompt_id=number, turn_id=number, prompt=text, **more)
+
+
+def reply(home: str, session: str, number: str, text: str, **more: Any) -> Row:
+    """A Stop with the agent's last words."""
+    return _payload(home, session, "Stop", prompt_id=number, turn_id=number, last_assistant_message=text, **more)
+
+
+def session_start(home: str, session: str) -> Row:
+    """A SessionStart."""
+    return _payload(home, session, "SessionStart", source="startup")
+
+
+def tool(home: str, session: str, number: str, output: str) -> Row:
+    """A PostToolUse of a shell command."""
+    call = {"tool_name": "Bash", "tool_use_id": number, "tool_input": {"command": "make"}, "tool_response": output}
+    return _payload(home, session, "PostToolUse", **call)
+
+
+def eventually(what: str, true: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Look again and again, and fail with what was waited for."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not true: {what}"
+        time.sleep(0.02)
+
+
+def lock_holder(home: str) -> int:
+    """The process that holds the home's lock, as the kernel says; 0 for none."""
+    try:
+        facts = os.stat(places.inside(home, places.LOCK))
+    except OSError:
+        return 0
+    wanted = f"{os.major(facts.st_dev):02x}:{os.minor(facts.st_dev):02x}:{facts.st_ino}"
+    with open("/proc/locks", encoding="ascii") as file:
+        lines = [line.split() for line in file]
+    return next((int(words[4]) for words in lines if words[1] == "FLOCK" and words[5] == wanted), 0)
+
+
+def alive(pid: int) -> bool:
+    """True while that process runs; a zombie does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def kill(pid: int) -> bool:
+    """kill -9, and wait until it is gone; False if it was gone before."""
+    if pid <= 0 or not alive(pid):
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    eventually(f"process {pid} is gone", lambda: not alive(pid))
+    return True
+
+
+def status(home: str, timeout: float = 5.0) -> Row:
+    """What the daemon says of itself; empty where none answers."""
+    try:
+        return client.request(home, "GET", "/daemon/status", timeout=timeout).body
+    except DaemonUnavailable:
+        return {}
+
+
+def is_up(home: str) -> bool:
+    """True where a daemon answers."""
+    try:
+        return client.request(home, "GET", "/health", timeout=2.0).status == 200
+    except DaemonUnavailable:
+        return False
+
+
+def quiet(home: str) -> bool:
+    """True once everything captured, the spool's files too, is understood."""
+    found = status(home)
+    return bool(
+        found
+        and found["index_ready"]
+        and found["queue"]["waiting"] + found["queue"]["running"] + found["spooled"] == 0
+    )
+
+
+def spooled(home: str) -> list[Row]:
+    """Every event that waits in the spool, oldest first."""
+    files = inbox.waiting(places.inside(home, places.SPOOL))
+    return [event for file in files for event in inbox.read(file).events]
+
+
+@contextmanager
+def daemon(home: str, **environ: str) -> Generator[subprocess.Popen[bytes]]:
+    """A daemon that answers; ended at the end of the block if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "filrouge.server"],
+        env=environment(home, **environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        eventually("the daemon answers or has ended", lambda: is_up(home) or process.poll() is not None)
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+        process.terminate()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def throw_away_home() -> Generator[str]:
+    """A home on a short path; whoever serves it at the end is ended, and all files go."""
+    root = tempfile.mkdtemp(prefix="frl-")
+    home = os.path.join(root, "home")
+    try:
+        yield home
+    finally:
+        for _ in range(3):  # a hook may have sent for a daemon a moment ago
+            kill(lock_holder(home))
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def tiny_disk(home: str, megabytes: int = 3) -> Generator[Callable[[], None]]:
+    """Put the home on a disk of that size; gives what fills it to the last byte with the file `filler`."""
+    os.makedirs(home)
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a small disk needs root and mount")
+    asked = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "tmpfs", home]
+    if subprocess.run(asked, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine allows no tmpfs mount")
+
+    def fill() -> None:
+        with suppress(OSError), open(os.path.join(home, "filler"), "ab", buffering=0) as file:
+            for size in (65536, 4096):
+                with suppress(OSError):
+                    while file.write(b"\0" * size):
+                        pass
+
+    try:
+        yield fill
+    finally:
+        kill(lock_holder(home))
+        subprocess.run(["umount", "--lazy", home], check=False)
+
+
+class Forge:
+    """Makes daemons by forking an interpreter that has imported everything."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _FORGE],
+            env=environment(home),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self._said() == "ready"
+
+    def daemon(self) -> int:
+        """Start one; its process id."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(self._home + "\n")
+        self._process.stdin.flush()
+        return int(self._said())
+
+    def close(self) -> None:
+        """End the forge; its daemons live on."""
+        self._process.communicate(timeout=PATIENCE)
+
+    def _said(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+class Stub:
+    """Somebody else at the daemon's socket, of a version of its own. Takes every event, and remembers the paths."""
+
+    def __init__(self, home: str, version: str) -> None:
+        places.make_private(home)
+        self.heard: list[str] = []
+        self._version = version
+        self._wire = socket.socket(socket.AF_UNIX)
+        self._wire.bind(places.socket_path(home))
+        self._wire.listen(16)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening; the socket's file stays."""
+        with suppress(OSError):
+            self._wire.shutdown(socket.SHUT_RDWR)
+        self._wire.close()
+        self._thread.join(PATIENCE)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._wire.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):
+                raw = connection.recv(1 << 20)
+                self.heard.append(raw.split(b" ", 2)[1].decode())
+                body = b'{"accepted":1,"duplicates":0,"context":"","status":"healthy"}'
+                head = f"HTTP/1.1 200 OK\r\nX-Filrouge-Version: {self._version}\r\nContent-Length: {len(body)}\r\n\r\n"
+                connection.sendall(head.encode() + body)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """Everything that a stopped Filrouge left in its database."""
+
+    events: list[Row]
+    turns: list[Row]
+    memories: list[Row]
+    journal: list[Row]
+    jobs: list[Row]
+    recalls: list[Row]
+
+    def event(self, session: str, key: str) -> list[Row]:
+        """The events of that session and key."""
+        return [row for row in self.events if (row["session_id"], row["key"]) == (session, key)]
+
+
+def left(home: str) -> Left:
+    """Read the database of a home whose daemon has stopped."""
+    connection: Any = apsw.Connection(os.path.join(home, places.DATABASE))
+    try:
+        tables = ("events", "turns", "memories", "journal", "jobs", "memory_retrievals")
+        found = [_rows(connection, f"select * from {table} order by rowid") for table in tables[:4]]
+        found += [_rows(connection, f"select * from {table}") for table in tables[4:]]
+    finally:
+        connection.close()
+    return Left(
+        events=found[0], turns=found[1], memories=found[2], journal=found[3], jobs=found[4], recalls=found[5]
+    )
+
+
+def assert_sound(home: str) -> None:
+    """SQLite finds nothing wrong; chain, seals, ledger and full text hold."""
+    path = os.path.join(home, places.DATABASE)
+    database = Database(path)
+    try:
+        assert database.check() == []
+        assert Journal(database.tx).verify().sound
+        ledger = Events(database.tx).ledger()
+    finally:
+        database.close()
+    found = left(home)
+    assert [row["id"] for row in found.turns if not turns.intact(row)] == []
+    assert [row["id"] for row in found.memories if not memory_rows.intact(row)] == []
+    connection: Any = apsw.Connection(path)
+    try:
+        for table in ("memories_fts", "messages_fts"):
+            # The rank makes FTS5 compare its index with the rows it stands for, not only with itself.
+            connection.execute(f"insert into {table} ({table}, rank) values ('integrity-check', 1)")
+        (received,) = connection.execute("select count(*) from events").fetchone()
+    finally:
+        connection.close()
+    assert ledger["queued"] == 0, ledger
+    assert received == sum(ledger.values()), ledger
+
+
+def _rows(connection: Any, query: str) -> list[Row]:
+    cursor = connection.execute(query)
+    rows: list[tuple[Any, ...]] = list(cursor)
+    if not rows:
+        return []
+    names = [column[0] for column in connection.execute(query).get_description()]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _payload(home: str, session: str, event: str, **more: Any) -> Row:
+    return {"hook_event_name": event, "session_id": session, "cwd": workplace(home), **more}

@@ -1,0 +1,57 @@
+"""Where Filrouge lives: the platform's data directory, and a socket path that always fits."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import platformdirs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filrouge import home
+
+
+@pytest.mark.parametrize("base", [None, "/elsewhere/data"])
+def test_the_default_is_the_users_data_directory(base: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FILROUGE_HOME", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    if base:
+        monkeypatch.setenv("XDG_DATA_HOME", base)
+    assert home.home() == platformdirs.user_data_dir("filrouge", appauthor=False)
+
+
+def test_a_given_home_is_made_absolute() -> None:
+    assert home.home({"FILROUGE_HOME": "~/memory"}) == os.path.expanduser("~/memory")
+    assert home.home({"FILROUGE_HOME": "memory"}) == os.path.abspath("memory")
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00/"), min_size=1, max_size=120))
+def test_a_socket_path_always_fits(name: str) -> None:
+    path = home.socket_path(f"/home/{name}")
+    plain = f"/home/{name}/{home.SOCKET}"
+    assert len(os.fsencode(path)) <= home.LONGEST_SOCKET_PATH
+    assert (path == plain) == (len(os.fsencode(plain)) <= home.LONGEST_SOCKET_PATH)
+
+
+def test_two_long_homes_have_two_sockets_and_one_home_has_one(tmp_path: Path) -> None:
+    one, other = tmp_path / ("a" * 120), tmp_path / ("b" * 120)
+    assert home.socket_path(str(one)) != home.socket_path(str(other))
+    assert home.socket_path(str(one)) == home.socket_path(f"{tmp_path}/{'x' * 100}/../{'a' * 120}")
+    assert f"-{os.getuid()}/" in home.socket_path(str(one))
+
+
+def test_a_directory_is_made_private_and_kept_so(tmp_path: Path) -> None:
+    place = tmp_path / "deep" / "home"
+    home.make_private(str(place))
+    place.chmod(0o755)
+    home.make_private(str(place))
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+
+
+def test_a_brief_has_one_name_per_project() -> None:
+    assert home.brief_path("/h", "origin:a") == "/h/briefs/" + home.stable_hash("origin:a") + ".md"
+    assert home.stable_hash("") == "cbf29ce484222325"
+    assert home.stable_hash("a") == "af63dc4c8601ec8c"

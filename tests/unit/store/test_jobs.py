@@ -1,0 +1,102 @@
+"""The outbox: one worker at a time, back-off, dead letters, and no effect for a lost lease."""
+
+from __future__ import annotations
+
+from filrouge.clock import to_text
+from filrouge.store.jobs import LEASE_SECONDS, MOST_ATTEMPTS, Job, Jobs, QueueCount
+from filrouge.testing import ManualClock, memory_database
+
+
+def queue(*names: str) -> tuple[Jobs, ManualClock]:
+    jobs, clock = Jobs(memory_database().tx), ManualClock()
+    for name in names:
+        assert jobs.enqueue("analyse", {"turn": name}, dedupe=name, at=clock.now())
+        clock.move(milliseconds=5)
+    return jobs, clock
+
+
+def leased(jobs: Jobs, clock: ManualClock, worker: str = "w") -> Job:
+    job = jobs.lease(worker, clock.now())
+    assert job is not None
+    return job
+
+
+def test_jobs_are_taken_oldest_first_and_by_one_worker_each() -> None:
+    jobs, clock = queue("a", "b")
+    assert [leased(jobs, clock, worker).payload for worker in ("one", "other")] == [{"turn": "a"}, {"turn": "b"}]
+    assert jobs.lease("third", clock.now()) is None
+    assert jobs.count() == QueueCount(waiting=0, running=2, dead=0)
+
+
+def test_a_job_with_the_same_key_is_queued_once_until_it_is_done() -> None:
+    jobs, clock = queue("a")
+    assert not jobs.enqueue("analyse", {}, dedupe="a", at=clock.now())
+    job = leased(jobs, clock)
+    assert not jobs.enqueue("analyse", {}, dedupe="a", at=clock.now())
+    assert jobs.finish(job)
+    assert jobs.enqueue("analyse", {}, dedupe="a", at=clock.now())
+
+
+def test_a_delayed_job_waits_and_says_until_when() -> None:
+    jobs, clock = queue()
+    assert jobs.next_due() is None
+    jobs.enqueue("reconcile", {}, dedupe="r", at=clock.now(), delay=2.0)
+    clock.move(seconds=1.999)
+    assert jobs.lease("w", clock.now()) is None
+    clock.move(milliseconds=1)
+    assert jobs.next_due() == to_text(clock.now())
+    assert leased(jobs, clock).kind == "reconcile"
+
+
+def test_a_lease_that_runs_out_goes_to_another_and_the_first_cannot_finish() -> None:
+    jobs, clock = queue("a")
+    first = leased(jobs, clock, "dead")
+    clock.move(seconds=LEASE_SECONDS - 0.001)
+    assert jobs.lease("other", clock.now()) is None
+    clock.move(milliseconds=1)
+    second = leased(jobs, clock, "other")
+    assert (second.id, second.attempts) == (first.id, 2)
+    assert not jobs.finish(first)
+    assert jobs.finish(second)
+    assert not jobs.finish(second)
+
+
+def test_a_failure_backs_off_by_powers_of_two_and_is_set_aside_after_eight() -> None:
+    jobs, clock = queue("a")
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        job = leased(jobs, clock)
+        assert job.attempts == attempt
+        assert jobs.fail(job, "no model", clock.now()) == (attempt == MOST_ATTEMPTS)
+        clock.move(seconds=2**attempt - 0.001)
+        assert jobs.lease("w", clock.now()) is None
+        clock.move(milliseconds=1)
+    assert jobs.lease("w", clock.now()) is None
+    assert jobs.count() == QueueCount(waiting=0, running=0, dead=1)
+    assert [(letter["error"], letter["attempts"]) for letter in jobs.dead()] == [("no model", 8)]
+
+
+def test_a_lost_lease_cannot_fail_the_job_of_who_has_it() -> None:
+    jobs, clock = queue("a")
+    for _ in range(MOST_ATTEMPTS):
+        lost = leased(jobs, clock, "slow")
+        clock.move(seconds=LEASE_SECONDS)
+    leased(jobs, clock, "quick")
+    assert not jobs.fail(lost, "late", clock.now())
+    assert jobs.count() == QueueCount(waiting=0, running=1, dead=0)
+
+
+def test_a_stopping_worker_gives_its_own_back_as_if_never_taken() -> None:
+    jobs, clock = queue("a", "b")
+    leased(jobs, clock, "stopping")
+    leased(jobs, clock, "other")
+    assert jobs.release("stopping") == 1
+    assert leased(jobs, clock, "next").attempts == 1
+
+
+def test_the_lock_holder_takes_over_what_all_others_held() -> None:
+    jobs, clock = queue("a", "b")
+    mine, theirs = leased(jobs, clock, "me"), leased(jobs, clock, "dead")
+    assert jobs.reclaim("me") == 1
+    assert leased(jobs, clock, "me").id == theirs.id
+    assert jobs.finish(mine)
+    assert not jobs.finish(theirs)

@@ -1,0 +1,199 @@
+"""Memories: what each decision comes to, and that nothing believed is ever overwritten."""
+
+from __future__ import annotations
+
+import pytest
+
+from filrouge.errors import BadInput, NotFound
+from filrouge.index.analyser import TextAnalyser
+from filrouge.index.lexical import any_of
+from filrouge.model.decision import Add, Conflict, Delete, Noop, Update
+from filrouge.model.memory import Evidence, Span
+from filrouge.ports import Tx
+from filrouge.store.events import Projects
+from filrouge.store.journal import Journal
+from filrouge.store.memories import Memories
+from filrouge.store.memory_rows import intact
+from filrouge.store.turns import Turns
+from filrouge.testing import memory_database
+
+from .given import NOON, origin, statement, turn
+
+
+def fresh() -> tuple[Memories, Tx]:
+    tx = memory_database().tx
+    return Memories(tx, TextAnalyser()), tx
+
+
+def live(memories: Memories) -> list[str]:
+    return [memory.text for memory in memories.within(project=None, user="local", everywhere=True)]
+
+
+def actions(tx: Tx, memory_id: str) -> list[str]:
+    return [entry["action"] for entry in Journal(tx).of(memory_id)]
+
+
+def test_add_stores_the_statement_with_its_words() -> None:
+    memories, tx = fresh()
+    said = turn("Our port is 8443, by the way.")
+    Turns(tx, TextAnalyser()).add(said)
+    added = memories.apply(Add(statement=statement("Our port is 8443"), reason="new"), origin(turn_id=said.id))
+    memory = memories.get(added.memory_id)
+    assert (added.name, memory.text, memory.state, memory.valid_from, memory.valid_to) == (
+        "add", "Our port is 8443", "live", NOON, None,
+    )  # fmt: skip
+    assert memory.evidence == (Evidence(turn_id=said.id, span=Span(start=0, end=16)),)
+    assert Journal(tx).of(memory.id)[0]["payload"] == {"text": memory.text, "reason": "new", "turn": said.id}
+
+
+def test_update_links_both_sides_and_keeps_what_was() -> None:
+    memories, tx = fresh()
+    old = memories.add(statement("The port is 8443"), origin(), "new").memory_id
+    also = memories.add(statement("Port: 8443"), origin(), "new").memory_id
+    change = Update(statement=statement("The port is 9443"), old_ids=(old, also), reason="newer")
+    done = memories.apply(change, origin(seconds=60))
+    new, was, other = memories.get(done.memory_id), memories.get(old), memories.get(also)
+    assert (done.name, done.closed) == ("update", (old, also))
+    assert (new.supersedes, new.previous_text, new.state) == (old, "The port is 8443", "live")
+    assert (was.superseded_by, was.state, was.text, was.valid_to) == (new.id, "superseded", "The port is 8443", new.valid_from)
+    assert (other.superseded_by, other.state) == (new.id, "superseded")
+    assert live(memories) == ["The port is 9443"]
+    assert (actions(tx, old), actions(tx, new.id)) == (["add"], ["update"])
+
+
+def test_delete_closes_and_keeps() -> None:
+    memories, tx = fresh()
+    old = memories.add(statement("We use Typst"), origin(), "new").memory_id
+    done = memories.apply(Delete(statement=statement("no Typst"), old_ids=(old,), reason="gone"), origin(seconds=5))
+    assert (done.name, done.closed, memories.get(old).state, live(memories)) == ("delete", (old,), "binned", [])
+    assert actions(tx, old) == ["add", "delete"]
+
+
+def test_noop_is_one_more_mention_with_its_evidence() -> None:
+    memories, tx = fresh()
+    known = memories.add(statement("We use Drizzle"), origin(), "new").memory_id
+    said = turn("We use Drizzle", seconds=60)
+    Turns(tx, TextAnalyser()).add(said)
+    again = Noop(statement=statement("We use Drizzle"), existing_id=known, reason="known")
+    done = memories.apply(again, origin(seconds=60, turn_id=said.id))
+    memory = memories.get(known)
+    assert (done.name, memory.mention_count, memory.last_mention, len(memory.evidence)) == ("noop", 2, said.at, 1)
+    assert live(memories) == ["We use Drizzle"]
+
+
+def test_an_older_mention_does_not_make_a_memory_older() -> None:
+    memories, _ = fresh()
+    known = memories.add(statement("We use Drizzle"), origin(), "new").memory_id
+    memories.apply(Noop(statement=statement("x"), existing_id=known, reason="known"), origin(seconds=-3600))
+    assert memories.get(known).last_mention == NOON
+
+
+def test_a_conflict_changes_nothing_and_is_recorded() -> None:
+    memories, tx = fresh()
+    known = memories.add(statement("We use uv"), origin(), "new").memory_id
+    before = memories.get(known)
+    done = memories.apply(Conflict(statement=statement("We use pip"), existing_id=known, reason="unsaid"), origin())
+    assert (done.name, memories.get(known), live(memories)) == ("conflict", before, ["We use uv"])
+    assert Journal(tx).of(known)[-1]["payload"] == {"text": "We use pip", "reason": "unsaid"}
+
+
+def test_a_pinned_memory_is_never_closed() -> None:
+    memories, tx = fresh()
+    pinned = memories.add(statement("Never deploy on Friday"), origin(), "new").memory_id
+    tx._connection.execute("update memories set pinned = 1")  # type: ignore[attr-defined]  # pyright: ignore
+    new = statement("Deploy on Friday")
+    assert memories.apply(Update(statement=new, old_ids=(pinned,), reason="newer"), origin()).name == "add"
+    assert memories.apply(Delete(statement=new, old_ids=(pinned,), reason="gone"), origin()).closed == ()
+    assert memories.get(pinned).state == "live"
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_invented_ids_and_those_no_longer_live_are_dropped(gone: bool) -> None:
+    memories, tx = fresh()
+    target = "01invented"
+    if gone:
+        target = memories.add(statement("old"), origin(), "new").memory_id
+        memories.bin(target, origin(), "by hand")
+    said = turn("anything")
+    Turns(tx, TextAnalyser()).add(said)
+    place, new = origin(turn_id=said.id), statement("anything")
+    done = [
+        memories.apply(Update(statement=new, old_ids=(target,), reason=""), place).name,
+        memories.apply(Noop(statement=new, existing_id=target, reason=""), place).name,
+        memories.apply(Conflict(statement=new, existing_id=target, reason=""), place).name,
+        memories.apply(Delete(statement=new, old_ids=(target,), reason=""), place).name,
+    ]
+    assert done == ["add", "add", "add", "delete"]
+    assert live(memories) == ["anything"] * 3
+    assert actions(tx, target) == (["add", "delete"] if gone else [])
+
+
+def test_a_core_fact_is_unique_by_scope_and_key_and_a_new_value_supersedes() -> None:
+    memories, tx = fresh()
+    Projects(tx).resolve(("name:shop",), at=NOON)
+    name = [statement(f"user_name: {value}", key="user_name", value=value) for value in ("Ana", "Ana B.")]
+    first = memories.put_core_fact(name[0], origin())
+    second = memories.put_core_fact(name[1], origin(seconds=1))
+    elsewhere = statement("user_name: bot", scope="project", key="user_name", value="bot")
+    third = memories.put_core_fact(elsewhere, origin(project="name:shop"))
+    assert (first.name, second.name, second.closed, third.name) == ("add", "update", (first.memory_id,), "add")
+    assert memories.get(second.memory_id).previous_text == "user_name: Ana"
+    assert live(memories) == ["user_name: bot", "user_name: Ana B."]
+
+
+def test_an_added_core_fact_whose_key_is_taken_goes_without_it() -> None:
+    memories, _ = fresh()
+    memories.put_core_fact(statement("editor: vim", key="editor", value="vim"), origin())
+    added = memories.add(statement("editor: helix", key="editor", value="helix"), origin(), "new")
+    assert memories.get(added.memory_id).key is None
+
+
+def test_what_its_words_do_not_support_is_kept_apart_and_visible() -> None:
+    memories, tx = fresh()
+    kept = memories.quarantine(statement("The port is 1"), origin(), "not in the turn")
+    assert (kept.name, memories.get(kept.memory_id).state, live(memories)) == ("error", "quarantined", [])
+    assert actions(tx, kept.memory_id) == ["quarantine"]
+
+
+def test_the_user_bins_a_live_memory_once() -> None:
+    memories, _ = fresh()
+    one = memories.add(statement("old"), origin(), "new").memory_id
+    assert memories.bin(one, origin(), "by hand").closed == (one,)
+    with pytest.raises(BadInput, match=f"{one} is binned, not live"):
+        memories.bin(one, origin(), "by hand")
+    with pytest.raises(NotFound, match="'01nothing'"):
+        memories.bin("01nothing", origin(), "by hand")
+
+
+def test_only_the_live_memories_of_the_scope_are_found_by_words() -> None:
+    memories, tx = fresh()
+    for project in ("name:shop", "name:blog"):
+        Projects(tx).resolve((project,), at=NOON)
+        memories.add(statement(f"port of {project}", scope="project"), origin(project=project), "new")
+    memories.add(statement("port of the user"), origin(), "new")
+    memories.bin(memories.add(statement("port binned"), origin(), "new").memory_id, origin(), "by hand")
+    match = any_of(TextAnalyser().terms("ports"))
+    found = memories.matching(match, project="name:shop", user="local")
+    assert {memory.text for memory, _ in found} == {"port of name:shop", "port of the user"}
+    everywhere = memories.matching(match, project=None, user="local", everywhere=True)
+    assert len(everywhere) == 3
+    assert [bm25 for _, bm25 in everywhere] == sorted((bm25 for _, bm25 in everywhere), reverse=True)
+
+
+def test_rules_are_those_the_user_gave() -> None:
+    memories, _ = fresh()
+    memories.add(statement("Always use uv", kind="rule"), origin(trust=2), "new")
+    memories.add(statement("Skip all tests", kind="rule"), origin(trust=0), "new")
+    assert [memory.text for memory in memories.rules(project=None, user="local")] == ["Always use uv"]
+
+
+@pytest.mark.parametrize("column", ["text", "kind", "trust", "key", "value", "created_at", "scope", "id"])
+def test_a_change_of_what_never_changes_breaks_the_seal(column: str) -> None:
+    memories, tx = fresh()
+    one = memories.add(statement("a: b", key="a", value="b"), origin(), "new").memory_id
+    row = tx.one("memories.get", {"id": one})
+    assert row is not None
+    assert intact(row)
+    changed = {"trust": 3, "created_at": "2026-05-01T12:00:00.000001Z"}.get(column, f"{row[column]}x")
+    assert not intact(row | {column: changed})
+    assert intact(row | {"state": "binned", "strength": 0.1, "mention_count": 9})
