@@ -97,7 +97,7 @@ def run(home: str, *words: str, stdin: bytes = b"", timeout: float = 60.0, **env
 def hook(home: str, payload: Mapping[str, Any] | bytes, host: str = "claude-code", **environ: str) -> Done:
     """Run one hook call as an agent does."""
     raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    return run(home, "hook", "--host", host, stdin=raw, **environ)
+    return run(home, "hook", "--host", host, stdin=raw, timeout=60.0, **environ)
 
 
 def workplace(home: str) -> str:
@@ -187,9 +187,7 @@ def quiet(home: str) -> bool:
     """True once everything captured, the spool's files too, is understood."""
     found = status(home)
     return bool(
-        found
-        and found["index_ready"]
-        and found["queue"]["waiting"] + found["queue"]["running"] + found["spooled"] == 0
+        found and found["index_ready"] and found["queue"]["waiting"] + found["queue"]["running"] + found["spooled"] == 0
     )
 
 
@@ -277,7 +275,10 @@ class Forge:
         assert self._said() == "ready"
 
     def daemon(self) -> int:
-        """Start one; its process id."""
+        """Start one; its process id. A killed one holds its lock until the last of its threads is gone."""
+        deadline = time.monotonic() + 1.0
+        while lock_holder(self._home) and time.monotonic() < deadline:
+            time.sleep(0.001)
         assert self._process.stdin is not None
         self._process.stdin.write(self._home + "\n")
         self._process.stdin.flush()
@@ -351,9 +352,7 @@ def left(home: str) -> Left:
         found += [_rows(connection, f"select * from {table}") for table in tables[4:]]
     finally:
         connection.close()
-    return Left(
-        events=found[0], turns=found[1], memories=found[2], journal=found[3], jobs=found[4], recalls=found[5]
-    )
+    return Left(events=found[0], turns=found[1], memories=found[2], journal=found[3], jobs=found[4], recalls=found[5])
 
 
 def assert_sound(home: str) -> None:

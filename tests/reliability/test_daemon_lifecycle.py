@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -29,6 +30,7 @@ from filrouge.daemon import client, process
 
 from .processes import (
     PATIENCE,
+    Done,
     Stub,
     alive,
     assert_sound,
@@ -74,10 +76,11 @@ def test_twenty_starts_at_once_make_one_daemon(home: str) -> None:
 
 
 def test_twenty_hooks_that_miss_the_daemon_get_one_and_lose_nothing(home: str) -> None:
+    def miss(number: int) -> Done:
+        return hook(home, prompt(home, f"s{number}", f"p{number}", f"{SAID}{number}"))
+
     with ThreadPoolExecutor(20) as pool:
-        ends = list(
-            pool.map(lambda n: hook(home, prompt(home, f"s{n}", f"p{n}", f"{SAID}{n}")), range(20))
-        )
+        ends = list(pool.map(miss, range(20)))
     assert {(end.code, end.err) for end in ends} == {(0, "")}
     promised = sum(end.seconds < 0.85 for end in ends)
     eventually("one daemon has taken everything in", lambda: quiet(home))
@@ -107,7 +110,7 @@ def test_a_lease_that_a_killed_daemon_held_is_taken_over_at_once(home: str) -> N
     with daemon(home):
         hook(home, prompt(home, "s", "p1", SAID))
         eventually("it is understood", lambda: quiet(home))
-    connection = apsw.Connection(places.inside(home, places.DATABASE))
+    connection: Any = apsw.Connection(places.inside(home, places.DATABASE))
     turn = left(home).turns[0]["id"]
     connection.execute(
         "insert into jobs (id, kind, dedupe_key, payload, state, attempts, created_at, run_at, lease_until, worker)"
@@ -302,5 +305,3 @@ def words_of(pid: int, what: str = "cmdline") -> bytes:
             return file.read()
     except OSError:
         return b""
-
-

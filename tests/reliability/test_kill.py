@@ -126,8 +126,8 @@ def kill_daemons(home: str, forge: Forge, chance: random.Random, tally: Tally, b
 def keep_hooks_from_starting(home: str) -> None:
     """A start was just made: a hook that finds nobody spools, and leaves the processor to those who are tested."""
     marker = places.inside(home, client.STARTING)
-    with open(marker, "ab"):
-        os.utime(marker)
+    with open(marker, "ab") as file:  # by its number: a daemon that is ready takes the name away
+        os.utime(file.fileno())
 
 
 def guarded(tally: Tally, home: str, seed: int, one: int) -> None:
@@ -155,9 +155,7 @@ def agent(tally: Tally, home: str, chance: random.Random, one: int) -> None:
             by_hook(tally, home, chance, host, f"reply:p{number}", answer, "")
 
 
-def by_hook(
-    tally: Tally, home: str, chance: random.Random, host: str, key: str, payload: Row, words: str
-) -> None:
+def by_hook(tally: Tally, home: str, chance: random.Random, host: str, key: str, payload: Row, words: str) -> None:
     """Send one event through a hook process, which may be killed at any moment."""
     tally.said[payload["session_id"], key] = words
     raw, began = json.dumps(payload).encode(), time.monotonic()

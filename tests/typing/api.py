@@ -46,7 +46,7 @@ own: Embedder = Mine()
 fake: Embedder = StableHash()
 assert_type(own.query("a"), NDArray[np.float32])
 assert_type(fake.space.calibrated(0.9), float)
-assert_type(__version__, str)
+VERSION: str = __version__
 
 now = datetime.now(UTC)
 memory = Memory(

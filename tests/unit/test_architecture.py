@@ -15,8 +15,10 @@ import filrouge
 
 ROOT = Path(filrouge.__file__).parent
 FOUNDATION = {"errors", "clock", "home", "config", "_version", "model"}
-ADAPTERS = {"store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes"}
-ADAPTERS |= {"capture.inbox", "capture.transcripts", "capture.redact_complete"}
+ADAPTERS = {
+    "store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes",
+    "capture.inbox", "capture.transcripts", "capture.redact_complete",
+}  # fmt: skip
 THINKING = {"understand", "threads", "recall", "inject", "garden", "capture"}
 SURFACES = {"cli", "server", "web", "testing"}
 #: The complete redaction is the hook's one with a faster engine, so it builds on it.
@@ -25,8 +27,10 @@ NAMED_EXCEPTIONS = {
     ("filrouge.capture.redact_complete", "filrouge.capture.redact"),
     ("filrouge.capture.redact_complete", "filrouge.capture.secret_rules"),
 }
-HOOK_MAY = ("errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply", "cli.hook")
-HOOK_MAY += ("capture.inbox", "capture.redact", "capture.guard")
+HOOK_MAY = (
+    "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply", "cli.hook",
+    "capture.inbox", "capture.redact", "capture.guard",
+)  # fmt: skip
 REACHES_OUT = {"http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib"}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.clock import Clock
 from filrouge.config import Effective, Settings, resolve
-from filrouge.errors import EmbedderUnavailable
+from filrouge.errors import BadConfig, EmbedderUnavailable
 from filrouge.ports import Analyser, Embedder, Redactor, Tx, Vector, VectorIndex, Vectors
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
@@ -55,8 +55,12 @@ class Parts:
         return resolve(StoredSettings(tx).all(), home=self.home, environ=self.environ, cwd=local)
 
     def settings(self, tx: Tx, cwd: str | None = None) -> Settings:
-        """The settings that hold."""
-        return self.effective(tx, cwd).settings
+        """The settings that hold; a project's file that cannot be read is passed over, because agents must go on."""
+        try:
+            return self.effective(tx, cwd).settings
+        except BadConfig as error:
+            _LOG.warning("%s", error.message)
+            return self.effective(tx).settings
 
     def question_vector(self, text: str) -> tuple[Vector | None, tuple[str, ...]]:
         """A question's vector, or None with the notice to show."""

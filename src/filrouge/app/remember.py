@@ -44,6 +44,7 @@ def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName 
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
     reflect(parts, done)
+    parts.work_waiting.set()
     return [action for action, _ in done]
 
 
@@ -124,6 +125,7 @@ def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
 def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
     project = Events(tx).add(event, received_at=parts.clock.now()) or ""
     turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
-    parts.turns(tx).add(turn)
+    if parts.turns(tx).add(turn):
+        Jobs(tx).enqueue("index_turn", {"turn": turn.id}, dedupe=f"index_turn:{turn.id}", at=parts.clock.now())
     Events(tx).settle(event.id, "done")
     return settle(parts, tx, replace(reading, turn=turn))

@@ -1,7 +1,7 @@
 """What goes in front of a model: at the start of a session, and before a prompt.
 
 At the start: the standing rules, then what is known of the user and the project. Before a prompt: only what
-passes the relevance threshold; rules as well pass it or stay out, and alone they never break the silence.
+passes the relevance threshold. A rule passes it like everything else; being a rule never breaks the silence.
 Nothing relevant means no text at all.
 """
 

@@ -23,6 +23,7 @@ from filrouge.app import wiring
 from filrouge.daemon.client import SUCCESSOR
 from filrouge.daemon.process import announced, bound_socket, leave_word, log_to_file, only_one
 from filrouge.errors import Busy, CannotWrite, FilrougeError
+from filrouge.home import RUNTIME, inside
 from filrouge.home import home as home_directory
 from filrouge.server.api import create_app
 
@@ -30,6 +31,7 @@ _LOG = logging.getLogger("filrouge.daemon")
 _SHUTDOWN_SECONDS = 5
 #: An older daemon finishes what it began, and then some.
 _TAKE_OVER_SECONDS = 15.0
+_LOOK_AT_HOME_SECONDS = 2.0
 
 
 def main() -> int:
@@ -92,7 +94,17 @@ async def _listen(home: str, running: wiring.Running) -> None:
     server = _Server(config)
     listener = bound_socket(home)
     with announced(home):
+        watch = asyncio.create_task(_leave_with_the_home(server, home))
         await server.serve(sockets=[listener])
+        watch.cancel()
+
+
+async def _leave_with_the_home(server: uvicorn.Server, home: str) -> None:
+    """A daemon whose home was deleted serves nobody: it would only hold memory until the machine restarts."""
+    while os.path.exists(inside(home, RUNTIME)):
+        await asyncio.sleep(_LOOK_AT_HOME_SECONDS)
+    _LOG.info("the home is gone")
+    _ask_to_leave(server)
 
 
 def _ask_to_leave(server: uvicorn.Server) -> None:

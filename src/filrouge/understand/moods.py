@@ -40,7 +40,9 @@ HYPOTHESIS: Final = _any(
 UNDECIDED: Final = _any(
     r"\b(?:not|n't|never|hardly|haven't|hasn't) (?:\w+ ){0,2}(?:decided|settled|agreed|chosen|sure|certain|final|confirmed)\b",
     r"\b(?:undecided|to be decided|tbd|tbc|up in the air|no decision|nothing (?:is )?(?:decided|settled)|still (?:deciding|hesitating|open))\b",
-    r"\b(?:rien n'est|pas|n'a rien|jamais) (?:\w+ ){0,2}(?:decide|tranche|choisi|sur|certain|fixe|arrete|valide)\b(?! que)",
+    r"\b(?:rien n'est|pas|n'a rien|jamais) (?:\w+ ){0,2}(?:decide|tranche|choisi|certain|fixe|arrete|valide)\b(?! que)",
+    # folded, "sûr" is also the preposition "sur": it ends here, or goes on with "de" or "que"
+    r"\b(?:pas|jamais|rien n'est) (?:\w+ ){0,2}sur(?= *(?:[.,;!?)]|$)| (?:de|que|qu')\b)",
     r"\bon (?:hesite|verra|ne sait pas)\b|\bj'hesite\b|\ba voir\b|\bi (?:don't|do not) (?:know|remember|think)\b|\bje ne (?:sais|crois|pense|me souviens)\b|\bno idea\b|\baucune idee\b",
     r"\bno (?:hemos|esta) decidido\b|\btodavia no\b",
 )

@@ -92,6 +92,11 @@ _TABLE: Final[tuple[tuple[float, str], ...]] = (
         0.85,
         r"^(?:s'il te plait |stp )?(?:ne|n')\s?(?!t'inquiet|vous inquiet|marche|fonctionne|comprend)(?:[\w'-]+ )pas\b",
     ),
+    # Ne jamais pousser sur main. Ne pas toucher à legacy/, et ne plus utiliser Moment.
+    (
+        0.9,
+        r"(?:^|[,;:] |\b(?:et|mais|donc|de) )(?:ne|n') ?(?:jamais|pas|plus) (?:les? |la |l'|y |en )?\w+(?:er|ir|re|oir)\b",
+    ),
     (
         0.9,
         r"\bil ne faut (?:pas|jamais|surtout pas)\b|\bil faut (?:toujours|imperativement|systematiquement)\b|\binterdi(?:t|ction)s? (?:de|d')\b|\bne (?:doit|doivent|dois|devons|doivent) (?:pas|jamais)\b|\bsurtout pas\b",

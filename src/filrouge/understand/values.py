@@ -90,7 +90,7 @@ _CAMEL: Final = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b\d[A-Z][a-z]\w*\b")
 _WORD: Final = re.compile(r"[a-z0-9][\w.+#-]*")
 _NEVER_NAMES_WORDS: Final = """
 I I'm I've I'll I'd Ok OK The We Je On Le La Les Un Une Il Elle Ne Pas CI UTF ASCII TODO FYI BTW PR PRs MR
-ID IDs LOL MDR ASAP README
+ID IDs LOL MDR ASAP README API APIs UI DB URL URLs
 """
 _NEVER_NAMES: Final = frozenset(_NEVER_NAMES_WORDS.split())
 

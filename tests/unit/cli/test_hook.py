@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from filrouge import home
 from filrouge.capture import inbox
 from filrouge.clock import from_epoch, new_id
 from filrouge.daemon.client import STARTING
+from filrouge.daemon.process import only_one
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "fixtures" / "hosts"
@@ -86,15 +87,23 @@ def daemon(directory: Path, reply: Callable[[str, dict[str, Any]], bytes]) -> Ge
         served.close()
 
 
+@pytest.fixture(scope="session")
+def locks() -> Generator[ExitStack]:
+    """Locks that are held to the end: a daemon that a test started gets to its lock after the test is over."""
+    with ExitStack() as held:
+        yield held
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A home in which no daemon is started: one seems to have been started a moment ago."""
+def place(tmp_path: Path, locks: ExitStack) -> Path:
+    """A home in which no daemon can live: one seems to have started a moment ago, and the lock is taken."""
     directory = tmp_path / "home"
     directory.mkdir()
     (directory / STARTING).write_text("")
     os.utime(directory / STARTING, (time.time() + 1, time.time() + 1))
     (tmp_path / "shop").mkdir()
     (directory / home.HOOK_SETTINGS).write_text('{"deadline_ms": 500}')  # a test machine may be busy
+    locks.enter_context(only_one(str(directory)))
     return directory
 
 

@@ -96,5 +96,5 @@ def test_built_in_embedders_are_found_by_name_and_an_unknown_name_lists_them() -
     assert isinstance(embedder("hashing"), StableHash)
     assert isinstance(embedder("e5"), BundledE5)
     assert embedder("e5").space.id != embedder("hashing").space.id
-    with pytest.raises(BadConfig, match="no embedder 'gpt'; there are: .*e5.*hashing"):
+    with pytest.raises(BadConfig, match=r"no embedder 'gpt'; there are: .*e5.*hashing"):
         embedder("gpt")

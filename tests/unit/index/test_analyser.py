@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import apsw
 import pytest
@@ -17,8 +18,8 @@ ANALYSER = TextAnalyser()
 ANY = st.text(st.characters() | st.sampled_from("\"'*()^:-+{}\\%\x00\ud800İßŉﬁ²㈱한국東京ｆ̈\u200d_."), max_size=60)
 
 
-def table(*texts: str) -> apsw.Connection:
-    connection = apsw.Connection(":memory:")
+def table(*texts: str) -> Any:  # apsw's stubs leave the types of its bindings open
+    connection: Any = apsw.Connection(":memory:")
     connection.execute("create virtual table t using fts5 (tokens, tokenize = 'unicode61 remove_diacritics 0')")
     for text in texts:
         connection.execute("insert into t values (?)", (ANALYSER.tokens(text),))

@@ -11,10 +11,8 @@ from filrouge.ports import Vector, Vectors
 
 DIMENSION = 4
 OWNERS, GROUPS = st.sampled_from("abcdefgh"), st.sampled_from(["shop", "blog", "user:local", ""])
-CHANGES = st.lists(
-    st.tuples(st.just("put"), OWNERS, GROUPS, st.integers(1, 3), st.integers(0, 10**6)) | st.tuples(st.just("remove"), OWNERS),
-    max_size=30,
-)  # fmt: skip
+PUTS = st.tuples(st.just("put"), OWNERS, GROUPS, st.integers(1, 3), st.integers(0, 10**6))
+CHANGES = st.lists(PUTS | st.tuples(st.just("remove"), OWNERS), max_size=30)
 
 
 def units(seed: int, count: int) -> Vectors:

@@ -8,7 +8,7 @@ from filrouge.inject.context import MOST_AT_START, Block, Manner, at_start, befo
 from filrouge.inject.render import parse
 from filrouge.model.memory import Kind, Memory
 from filrouge.model.recall import Hit, Ranking
-from filrouge.model.scope import Scope, ScopeName
+from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.testing import ManualClock
 
@@ -16,10 +16,10 @@ NOW = ManualClock().now()
 MANNER = Manner(language="en", budget=2000, now=NOW)
 
 
-def memory(text: str, *, kind: Kind = "fact", trust: int = 2, scope: ScopeName = "project", days: int = 3) -> Memory:
+def memory(text: str, *, kind: Kind = "fact", trust: int = 2, days: int = 3) -> Memory:
     at = NOW - timedelta(days=days)
     return Memory(
-        id=text, scope=Scope(channel="codex"), scope_name=scope, kind=kind, text=text, trust=trust, created_at=at,
+        id=text, scope=Scope(channel="codex"), scope_name="project", kind=kind, text=text, trust=trust, created_at=at,
         valid_from=at,
     )  # fmt: skip
 
@@ -38,24 +38,11 @@ def reasons(block: Block) -> dict[str, str]:
     return {item.id: item.reason for item in block.items}
 
 
-def test_a_session_starts_with_its_rules_and_then_what_is_known() -> None:
-    block = at_start(
-        [memory("Use uv", kind="rule")],
-        [
-            memory("an intent", kind="intent"),
-            memory("a fact"),
-            memory("a fact of hers", scope="user"),
-            memory("a decision", kind="decision"),
-            memory("a preference", kind="preference"),
-            memory("a constraint", kind="constraint"),
-            memory("an episode", kind="episode"),
-        ],
-        MANNER,
-    )
-    texts = [line.partition("] ")[2] for line in parse(block.text)]
-    assert texts == ["Use uv", "a preference", "a constraint", "a decision", "a fact of hers", "a fact", "an intent"]
+def test_a_session_starts_with_its_rules_and_then_what_is_known_in_its_order() -> None:
+    block = at_start([memory("Use uv", kind="rule")], [memory("hers", kind="preference"), memory("a fact")], MANNER)
+    assert [line.partition("] ")[2] for line in parse(block.text)] == ["Use uv", "hers", "a fact"]
     assert block.text.index("## Rules") < block.text.index("Use uv") < block.text.index("## Known facts")
-    assert (block.injected, block.tokens) == (7, -(-len(block.text) // 4))
+    assert (block.injected, block.tokens) == (3, -(-len(block.text) // 4))
 
 
 def test_a_session_starts_with_eight_memories_at_the_most_and_all_rules() -> None:
@@ -120,9 +107,7 @@ def test_what_exceeds_the_budget_is_left_out_and_told() -> None:
 
 
 def test_a_turn_is_never_injected() -> None:
-    turn = Turn(
-        id="t", key="k", scope=Scope(), host="codex", role="tool", source="fetch", text="obey", at=NOW, trust=0
-    )
+    turn = Turn(id="t", key="k", scope=Scope(), host="codex", role="tool", source="fetch", text="obey", at=NOW, trust=0)
     assert prompted(hit(turn, 1.0)).text == ""
 
 

@@ -18,17 +18,27 @@ from filrouge.model.when import Language
 
 NONCE = "0123456789abcdef"
 NAMES = (
-    "system-reminder", "system", "assistant", "human", "user", "tool_result", "tool_use", "function_calls", "antml:invoke",
-    "private", "filrouge-memory", "recalled-memory", "memory", "thinking", "command-name", "persisted-output",
+    "system-reminder", "system", "assistant", "human", "user", "tool_result", "tool_use", "function_calls",
+    "antml:invoke", "private", "filrouge-memory", "recalled-memory", "memory", "thinking", "command-name",
+    "persisted-output",
 )  # fmt: skip
-INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202a\u202b\u202d\u202e\u2066\u2069\u034f\ufe0f\u3164\U000e0041\U000e0001\U000e0100"
+INVISIBLE = (
+    "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202a\u202b\u202d\u202e\u2066\u2069"
+    "\u034f\ufe0f\u3164\U000e0041\U000e0001\U000e0100"
+)
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\x00\x1b\x08\x7f"
 PIECES = st.one_of(
-    st.sampled_from([*NAMES, "<", "</", "< /", "＜", "﹤", "<!", "<?", ">", "/", "- [x] ", "## Rules", " ", "\t", ":", "]", "…"]),
-    st.sampled_from([f"</filrouge-memory {NONCE}>", f'<filrouge-memory nonce="{NONCE}">', "System:", "\n\nHuman: ", "\ud800"]),
+    st.sampled_from(
+        [*NAMES, "<", "</", "< /", "＜", "﹤", "<!", "<?", ">", "/", "- [x] ", "## Rules", " ", "\t", ":", "]", "…"]
+    ),
+    st.sampled_from(
+        [f"</filrouge-memory {NONCE}>", f'<filrouge-memory nonce="{NONCE}">', "System:", "\n\nHuman: ", "\ud800"]
+    ),
     st.sampled_from([*INVISIBLE, *BREAKS]),
     st.sampled_from(NAMES).map(lambda name: "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in name)),
-    st.sampled_from(NAMES).flatmap(lambda name: st.sampled_from([name.upper(), name.replace("s", "ſ"), "\u200b".join(name)])),
+    st.sampled_from(NAMES).flatmap(
+        lambda name: st.sampled_from([name.upper(), name.replace("s", "ſ"), "\u200b".join(name)])
+    ),
     st.text(max_size=8),
 )
 HOSTILE = st.lists(PIECES, max_size=12).map("".join)
@@ -93,7 +103,16 @@ def test_neutral_text_is_one_visible_line_and_neutral_again(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["the port is 9443", "a < b and c > d", "x <y", "if (a<b) return", "<div class='x'>", "l'été à Noël", "email: a@b.c", "東京 — ok"],
+    [
+        "the port is 9443",
+        "a < b and c > d",
+        "x <y",
+        "if (a<b) return",
+        "<div class='x'>",
+        "l'été à Noël",
+        "email: a@b.c",
+        "東京 — ok",
+    ],
 )
 def test_harmless_text_stays_as_it_is(text: str) -> None:
     assert neutral(text) == text
@@ -123,6 +142,12 @@ def test_what_fits_never_exceeds_the_budget(lines: list[Line], budget: int, lang
     assert len(render(taken, language)) <= budget
     assert sorted(map(id, taken + left)) == sorted(map(id, lines))
     assert not left or len(render(lines, language)) + overhead(language) > budget
+
+
+def test_many_small_lines_never_exceed_the_budget_either() -> None:
+    lines = [Line(section="facts", age="now", source="cli", text=str(n), verified=True) for n in range(80)]
+    for budget in range(0, 2000, 7):
+        assert len(render(fit(lines, budget, "fr")[0], "fr")) <= budget
 
 
 def test_a_line_that_does_not_fit_lets_a_shorter_one_in() -> None:

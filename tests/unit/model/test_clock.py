@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from filrouge.clock import after, from_epoch, from_text, new_id, to_text
 from filrouge.testing import ManualClock
 
-MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))
 
 
 @given(MOMENTS, st.timedeltas(timedelta(milliseconds=2), timedelta(days=9000)))
@@ -42,7 +42,7 @@ def test_every_zone_is_stored_as_utc() -> None:
 
 def test_a_naive_moment_cannot_be_stored() -> None:
     with pytest.raises(ValueError, match="aware"):
-        to_text(datetime(2026, 1, 1))  # noqa: DTZ001
+        to_text(datetime(2026, 1, 1))
 
 
 def test_seconds_are_counted_from_1970_and_onwards() -> None:

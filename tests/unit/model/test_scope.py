@@ -90,7 +90,9 @@ NAMES = st.lists(st.sampled_from([f"{kind}:{name}" for kind in KINDS for name in
 
 
 @given(st.lists(NAMES, max_size=6), NAMES)
-def test_asked_twice_a_project_is_the_same_and_has_nothing_new(seen: list[tuple[str, ...]], names: tuple[str, ...]) -> None:
+def test_asked_twice_a_project_is_the_same_and_has_nothing_new(
+    seen: list[tuple[str, ...]], names: tuple[str, ...]
+) -> None:
     known = after(*seen)
     first = choose_project(names, known)
     assert first is not None

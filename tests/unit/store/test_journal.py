@@ -34,7 +34,9 @@ def test_an_untouched_journal_is_sound() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 4), st.sampled_from(TEXTS), st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0")))
+@given(
+    st.integers(1, 4), st.sampled_from(TEXTS), st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"))
+)
 def test_any_edited_text_is_found(seq: int, column: str, text: str) -> None:
     journal, connection = written(4)
     before = connection.execute(f"select {column} from journal where seq = ?", (seq,)).fetchone()[0]

@@ -55,7 +55,12 @@ def test_update_links_both_sides_and_keeps_what_was() -> None:
     new, was, other = memories.get(done.memory_id), memories.get(old), memories.get(also)
     assert (done.name, done.closed) == ("update", (old, also))
     assert (new.supersedes, new.previous_text, new.state) == (old, "The port is 8443", "live")
-    assert (was.superseded_by, was.state, was.text, was.valid_to) == (new.id, "superseded", "The port is 8443", new.valid_from)
+    assert (was.superseded_by, was.state, was.text, was.valid_to) == (
+        new.id,
+        "superseded",
+        "The port is 8443",
+        new.valid_from,
+    )
     assert (other.superseded_by, other.state) == (new.id, "superseded")
     assert live(memories) == ["The port is 9443"]
     assert (actions(tx, old), actions(tx, new.id)) == (["add"], ["update"])
@@ -98,9 +103,11 @@ def test_a_conflict_changes_nothing_and_is_recorded() -> None:
 
 
 def test_a_pinned_memory_is_never_closed() -> None:
-    memories, tx = fresh()
+    tx = memory_database().tx
+    connection = tx._connection  # pyright: ignore[reportPrivateUsage] (no query pins yet)
+    memories = Memories(tx, TextAnalyser())
     pinned = memories.add(statement("Never deploy on Friday"), origin(), "new").memory_id
-    tx._connection.execute("update memories set pinned = 1")  # type: ignore[attr-defined]  # pyright: ignore
+    connection.execute("update memories set pinned = 1")
     new = statement("Deploy on Friday")
     assert memories.apply(Update(statement=new, old_ids=(pinned,), reason="newer"), origin()).name == "add"
     assert memories.apply(Delete(statement=new, old_ids=(pinned,), reason="gone"), origin()).closed == ()
@@ -178,6 +185,27 @@ def test_only_the_live_memories_of_the_scope_are_found_by_words() -> None:
     everywhere = memories.matching(match, project=None, user="local", everywhere=True)
     assert len(everywhere) == 3
     assert [bm25 for _, bm25 in everywhere] == sorted((bm25 for _, bm25 in everywhere), reverse=True)
+
+
+def test_a_session_wants_preferences_first_and_the_users_own_before_the_projects() -> None:
+    memories, tx = fresh()
+    Projects(tx).resolve(("name:shop",), at=NOON)
+    shop = origin(project="name:shop")
+    for kind in ("intent", "fact", "decision", "constraint", "preference", "episode", "rule"):
+        memories.add(statement(f"her {kind}", kind=kind), origin(), "new")
+        memories.add(statement(f"the shop's {kind}", kind=kind, scope="project"), shop, "new")
+    known = [memory.text for memory in memories.worth_knowing(project="name:shop", user="local", limit=9)]
+    kinds = ("preference", "constraint", "decision", "fact", "intent")
+    assert known == [f"{whose} {kind}" for kind in kinds for whose in ("her", "the shop's")][:9]
+    assert memories.worth_knowing(project=None, user="local", limit=99)[-1].text == "her intent"
+
+
+def test_the_words_of_a_memory_are_counted_over_all() -> None:
+    memories, _ = fresh()
+    one = memories.add(statement("Drizzle and Prisma"), origin(), "new").memory_id
+    memories.add(statement("Drizzle alone"), origin(), "new")
+    assert memories.frequencies(["drizzle", "prisma", "typst"]) == {"drizzle": 2, "prisma": 1}
+    assert {"drizzle", "prisma"} <= memories.tokens([one, "01unknown"])[one]
 
 
 def test_rules_are_those_the_user_gave() -> None:

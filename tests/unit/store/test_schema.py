@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -19,6 +20,11 @@ SOURCE = Path(filrouge.__file__).parent
 SCHEMA = SOURCE / "store/sql/sqlite/schema.sql"
 
 
+def opened(path: str) -> Any:
+    """A bare connection; apsw's stubs leave the types of its bindings open."""
+    return apsw.Connection(path)
+
+
 def plain(sql: str) -> str:
     return " ".join(re.sub(r"--[^\n]*", "", sql).split()).removesuffix(";").strip()
 
@@ -31,7 +37,7 @@ def test_the_schema_on_one_page_is_what_all_migrations_make() -> None:
 
 
 def test_the_schema_on_one_page_can_be_run() -> None:
-    apsw.Connection(":memory:").execute(SCHEMA.read_text(encoding="utf-8"))
+    opened(":memory:").execute(SCHEMA.read_text(encoding="utf-8"))
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:
@@ -51,20 +57,20 @@ def test_a_migration_that_fails_leaves_nothing(tmp_path: Path) -> None:
     Database(path).migrate(ManualClock(), upto=1)
     # A trigger of its last trigger's name makes the second step fail near its end.
     in_the_way = "create trigger memories_reindexed after delete on jobs begin select 1; end"
-    apsw.Connection(path).execute(in_the_way)
+    opened(path).execute(in_the_way)
     with pytest.raises(StoreError, match="memories_reindexed"):
         Database(path).migrate(ManualClock())
-    left = {name for (name,) in apsw.Connection(path).execute("select name from sqlite_schema")}
+    left = {name for (name,) in opened(path).execute("select name from sqlite_schema")}
     assert {name for name in left if "fts" in name or name.endswith("indexed")} == {"memories_reindexed"}
-    assert list(apsw.Connection(path).execute("select number from schema_migrations")) == [(1,)]
-    apsw.Connection(path).execute("drop trigger memories_reindexed")
+    assert list(opened(path).execute("select number from schema_migrations")) == [(1,)]
+    opened(path).execute("drop trigger memories_reindexed")
     assert Database(path).migrate(ManualClock()) == ["0002_full_text"]
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     Database(path).migrate(ManualClock())
-    apsw.Connection(path).execute("insert into schema_migrations values (9999, '9999_later', '')")
+    opened(path).execute("insert into schema_migrations values (9999, '9999_later', '')")
     with pytest.raises(WrongEngine, match=r"newer Filrouge: schema 9999, known here \d+") as refused:
         Database(path).migrate(SystemClock())
     assert "pip install --upgrade" in refused.value.remedy
@@ -83,8 +89,9 @@ def test_a_sqlite_that_is_mended_is_accepted(version: str | None) -> None:
 
 @pytest.mark.parametrize("name", queries("sqlite"))
 def test_every_named_query_compiles(name: str) -> None:
-    database = memory_database()
-    connection = database.tx._connection  # pyright: ignore[reportPrivateUsage] (a repository never sees it)
+    connection = opened(":memory:")
+    for step in migrations("sqlite"):
+        connection.execute(step.sql)
     sql = queries("sqlite")[name]
     assert plain(sql)
     list(connection.execute(f"explain {sql}", dict.fromkeys(re.findall(r":(\w+)", sql))))

@@ -12,6 +12,7 @@ import pytest
 
 from filrouge.errors import CannotWrite, Corrupt, FilrougeError, StoreError
 from filrouge.index.analyser import TextAnalyser
+from filrouge.ports import Tx
 from filrouge.store.sqlite import Database, translated
 from filrouge.store.turns import Turns
 from filrouge.testing import ManualClock, memory_database
@@ -42,11 +43,15 @@ def test_the_files_admit_their_owner_alone(tmp_path: Path) -> None:
     database.close()
 
 
+def stumble(tx: Tx) -> None:
+    Turns(tx, TextAnalyser()).add(turn("lost"))
+    raise ZeroDivisionError
+
+
 def test_a_transaction_is_all_or_nothing() -> None:
     database = memory_database()
     with pytest.raises(ZeroDivisionError), database.transaction() as tx:
-        Turns(tx, TextAnalyser()).add(turn("lost"))
-        raise ZeroDivisionError
+        stumble(tx)
     assert database.tx.one("turns.count") == {"n": 0}
 
 
@@ -55,8 +60,7 @@ def test_a_part_of_a_transaction_fails_alone() -> None:
     with database.transaction() as tx:
         Turns(tx, TextAnalyser()).add(turn("kept"))
         with pytest.raises(ZeroDivisionError), database.savepoint() as part:
-            Turns(part, TextAnalyser()).add(turn("lost"))
-            raise ZeroDivisionError
+            stumble(part)
     assert [row["text"] for row in Turns(database.tx, TextAnalyser()).recent("codex", None, 9)] == ["kept"]
 
 

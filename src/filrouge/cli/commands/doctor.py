@@ -10,7 +10,8 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -20,6 +21,9 @@ from filrouge.cli import output
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable, FilrougeError
 from filrouge.home import DATABASE, SPOOL, home, inside, socket_path
+from filrouge.ports import Tx
+from filrouge.store import memory_rows, turns
+from filrouge.store.journal import Journal
 from filrouge.store.sqlite import Database, check_engine
 
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
@@ -40,9 +44,12 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(
+    deep: Annotated[bool, typer.Option("--deep", help="Also check every row's seal and the journal's chain.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
     """Check the installation, the home, the database and the daemon."""
-    findings = examine(home())
+    findings = examine(home(), deep=deep)
     if json:
         output.show_json([finding._asdict() for finding in findings])
     else:
@@ -53,9 +60,9 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
         raise typer.Exit(1)
 
 
-def examine(directory: str) -> list[Finding]:
+def examine(directory: str, *, deep: bool = False) -> list[Finding]:
     """Run every check on a home."""
-    return [_safely(check, directory) for check in CHECKS]
+    return [_safely(check, directory) for check in (*CHECKS, *(DEEP_CHECKS if deep else ()))]
 
 
 def _safely(check: Callable[[str], Finding], directory: str) -> Finding:
@@ -117,6 +124,36 @@ def _database(directory: str) -> Finding:
     return Finding("Database", "ok", f"sound, {os.path.getsize(path) >> 10} KB")
 
 
+def _seals(directory: str) -> Finding:
+    """Seals."""
+    with _reading(directory) as tx:
+        broken = [row["id"] for row in tx.all("turns.sealed") if not turns.intact(row)]
+        broken += [row["id"] for row in tx.all("memories.sealed") if not memory_rows.intact(row)]
+    if broken:
+        remedy = "The disk or a program changed these rows: restore a backup."
+        return Finding("Seals", "fail", f"{len(broken)} rows are not what was stored: {', '.join(broken[:5])}", remedy)
+    return Finding("Seals", "ok", "every turn and memory is what was stored")
+
+
+def _journal(directory: str) -> Finding:
+    """Journal."""
+    with _reading(directory) as tx:
+        verdict = Journal(tx).verify()
+    if not verdict.sound:
+        remedy = "Somebody or something changed the history: compare with a backup."
+        return Finding("Journal", "fail", f"entry {verdict.broken_at}: {verdict.reason}", remedy)
+    return Finding("Journal", "ok", f"{verdict.entries} entries, {verdict.redacted} redacted")
+
+
+@contextmanager
+def _reading(directory: str) -> Generator[Tx]:
+    database = Database(inside(directory, DATABASE), readonly=True)
+    try:
+        yield database.tx
+    finally:
+        database.close()
+
+
 def _daemon(directory: str) -> Finding:
     """Daemon."""
     try:
@@ -176,3 +213,4 @@ CHECKS: tuple[Callable[[str], Finding], ...] = (
     _spool,
     _embedder,
 )
+DEEP_CHECKS: tuple[Callable[[str], Finding], ...] = (_seals, _journal)

@@ -71,6 +71,8 @@ SELECT turns.*, -bm25(messages_fts) AS bm25 FROM messages_fts
 JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
+-- name: turns.sealed
+SELECT id, role, text, at, row_key, row_hash FROM turns
 -- name: turns.count
 SELECT count(*) AS n FROM turns
 
@@ -104,13 +106,15 @@ WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2
   AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY pinned DESC, seq DESC LIMIT :limit
 -- name: memories.worth_knowing
--- What a session wants to know first.
-SELECT * FROM memories
-WHERE tenant = 'local' AND state = 'live' AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
-  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
-ORDER BY CASE kind WHEN 'preference' THEN 0 WHEN 'constraint' THEN 1 WHEN 'decision' THEN 2 WHEN 'fact' THEN 3 ELSE 4 END,
-         scope = 'project', seq DESC
-LIMIT :limit
+-- What a session wants to know first. The inner query sorts numbers only; whole rows are read for the few that win.
+SELECT * FROM memories WHERE seq IN (
+  SELECT seq FROM memories
+  WHERE tenant = 'local' AND state = 'live' AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
+    AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
+  LIMIT :limit
+)
+ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
 -- name: memories.tokens
 SELECT id, tokens FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.frequencies
@@ -134,6 +138,8 @@ UPDATE memories SET superseded_by = :superseded_by WHERE id = :id
 UPDATE memories SET mention_count = mention_count + 1, last_mention = max(last_mention, :at) WHERE id = :id
 -- name: memories.count
 SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories GROUP BY state, kind = 'rule'
+-- name: memories.sealed
+SELECT * FROM memories
 -- name: memories.size
 -- How many memories there are, of whatever scope and state.
 SELECT count(*) AS n FROM memories

@@ -1,0 +1,81 @@
+"""The whole server on the unix socket of a throw-away home, asked by the client that every hook uses."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+
+from filrouge.app import wiring
+from filrouge.app.parts import Parts
+from filrouge.clock import SystemClock
+from filrouge.daemon import client
+from filrouge.daemon.process import bound_socket
+from filrouge.daemon.reply import Reply
+from filrouge.server.api import create_app
+from filrouge.testing import idle
+
+ENVIRON = {"FILROUGE_EMBEDDING_MODEL": "hashing", "FILROUGE_NOTES_TAG": "mine"}
+
+
+@dataclass(kw_only=True)
+class Api:
+    """A running server, and the way to it."""
+
+    home: str
+    parts: Parts
+    asked_to_leave: Flag = field(default_factory=Flag)
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Reply:
+        return client.request(self.home, method, path, body, 10.0)
+
+    def get(self, path: str) -> Any:
+        reply = self.ask("GET", path)
+        assert reply.status == 200, reply
+        return reply.value
+
+    def remember(self, text: str, *project: str) -> list[dict[str, Any]]:
+        reply = self.ask("POST", "/api/memory/memories", {"text": text, "project": list(project)})
+        assert reply.status == 201, reply
+        return reply.body["actions"]
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Generator[Api]:
+    """A server of its own for a test that tells it something."""
+    with serving(str(tmp_path)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
+    """One server for all questions that change nothing."""
+    with serving(str(tmp_path_factory.mktemp("silent"))) as found:
+        yield found
+
+
+@contextmanager
+def serving(home: str) -> Generator[Api]:
+    """Run a server on `home` while the block runs."""
+    running = wiring.start(home, environ=ENVIRON, clock=SystemClock())
+    idle(running.parts)
+    found = Api(home=home, parts=running.parts)
+    config = uvicorn.Config(create_app(running, found.asked_to_leave.set), log_config=None, lifespan="off")
+    server, listener = uvicorn.Server(config), bound_socket(home)
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+        running.stop()
+    assert not thread.is_alive()
