@@ -175,6 +175,7 @@ def test_one_project_is_never_told_what_another_said(replayed: Replayed, case: d
 
 def test_playing_all_sessions_again_changes_nothing(replayed: Replayed) -> None:
     def state() -> tuple[int, list[tuple[str, str, int]]]:
+        assert talk.poll(talk.idle, 60)
         turns = talk.ask("GET", "/daemon/status")["turns"]
         return turns, sorted((m["id"], m["state"], m["mention_count"]) for m in replayed.memories())
 

@@ -24,6 +24,7 @@ from filrouge.understand.words import content
 MOST_STATEMENTS: Final = 25
 _LONGEST_TEXT: Final = 600
 
+_REDACTED: Final = re.compile(r"\[redacted:[\w-]+\]")
 _WRITTEN_BY_HOST: Final = re.compile(
     r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions)"
     r"|caveat: the messages below|this session is being continued from a previous|another language model started"
@@ -70,7 +71,8 @@ def extract(turn: Turn) -> tuple[Statement, ...]:
     """Every statement of a turn, in the order of the text."""
     if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
         return ()
-    return statements_of(turn.text)
+    # What was redacted says nothing; blanks of the same length keep every span where it was.
+    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text))
 
 
 def statements_of(text: str) -> tuple[Statement, ...]:

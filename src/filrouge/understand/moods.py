@@ -118,6 +118,8 @@ REQUEST: Final = _any(
     + r"(?:can|could|would|will) you\b|\b(?:peux|pourrais|veux)-tu\b|^tu (?:peux|pourrais)\b|\bpodrias\b|\bpuedes\b",
     r"^(?:i want|i need|i'd like|i would like|we need|you need|you have|je veux|je voudrais|j'aimerais|il faut|il faudra|on doit|tu dois|quiero|necesito) (?:you |to |a |an |the |some |that |que |qu'|un |une |le |la |les |des |de )",
     r"^let's (?!go with|use\b|keep\b|stick|adopt|standardi[sz]e|drop)|^(?:on|allez,? on) (?:attaque|commence|continue|regarde|passe a (?:la|autre|l'etape)|y va|reprend)\b|^allons-y\b",
+    # "Please note it in docs/decisions.md", which is not "Note that the port is 8080"
+    _POLITE + r"(?:note|jot|mark|note[zs]?)[ -](?:it|this|them|le|la|les|ca)\b(?! ?:)",
     r"\b(?:s'il te plait|stp|svp|please)[.! ]*$",
 )
 

@@ -62,7 +62,8 @@ def _play(directory: str, script: dict[str, Any], language: str) -> None:
         raise FilrougeError("The captured sessions are not understood yet.", remedy="See filrouge.log.")
     waited = time.monotonic() - began
     _learned()
-    asked = [_question(question, language) for question in script["questions"]]
+    opened: set[str] = set()
+    asked = [_question(question, language, opened) for question in script["questions"]]
     _never(script.get("never_stored", []))
     _figures(timings, asked, waited)
 
@@ -78,29 +79,35 @@ def _learned() -> None:
                 output.say(f"  {'':<11}{'':<9}↳ replaces: {memory['previous_text']}")
 
 
-def _question(question: dict[str, Any], language: str) -> float:
-    _heading(f"New session ({question['host']}, {os.path.basename(question['cwd'])}): {question['title'][language]}")
-    output.say(f"  > {question['prompt']}")
+def _question(question: dict[str, Any], language: str, opened: set[str]) -> float:
+    """Open a session and ask; what the start gives is printed once for each project."""
+    host, project = question["host"], os.path.basename(question["cwd"])
+    _heading(f"New session ({host}, {project}): {question['title'][language]}")
     session = f"demo-{os.urandom(8).hex()}"
-    payload = {
-        "session_id": session,
-        "transcript_path": None,
-        "cwd": question["cwd"],
-        "hook_event_name": "UserPromptSubmit",
-        "permission_mode": "default",
-        "prompt": question["prompt"],
-        **({"turn_id": session, "model": "demo"} if question["host"] == "codex" else {"prompt_id": session}),
-    }
-    answer, seconds = _hook(question["host"], payload)
-    given = json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
+    common = {"session_id": session, "transcript_path": None, "cwd": question["cwd"], "permission_mode": "default"}
+    prompt_id = {"turn_id": session} if host == "codex" else {"prompt_id": session}
+    codex = {"model": "demo"} if host == "codex" else {}
+    start, _ = _hook(host, common | codex | {"hook_event_name": "SessionStart", "source": "startup"})
+    if project not in opened:
+        opened.add(project)
+        output.say("At the session's start the agent is given:")
+        output.say(_context(start))
+    asked = {"hook_event_name": "UserPromptSubmit", "prompt": question["prompt"]}
+    answer, seconds = _hook(host, common | codex | prompt_id | asked)
+    output.say(f"  > {question['prompt']}")
+    given = _context(answer)
     output.say(given or "  (nothing is added: nothing relevant is known)")
     for wanted in question["look_for"]:
-        if wanted not in given:
+        if wanted not in given and wanted not in _context(start):
             output.say(f"  ✗ expected to see: {wanted}")
     for unwanted in question["look_out_for"]:
         if unwanted in given:
             output.say(f"  ✗ should not be there: {unwanted}")
     return seconds
+
+
+def _context(answer: str) -> str:
+    return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
 
 
 def _never(patterns: Iterable[str]) -> None:
