@@ -25,7 +25,9 @@ USER_FILE = "config.toml"
 PROJECT_FILE = ".filrouge.toml"
 
 #: Environment names with the prefix that are no settings: addresses, switches and guards.
-NOT_SETTINGS = frozenset({"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "PORT", "HOST_TESTS", "HOST_CACHE"})
+NOT_SETTINGS = frozenset(
+    {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "PORT", "HOST_TESTS", "HOST_CACHE", "MODELS"}
+)
 _PROJECT_MAY_NOT = frozenset({"llm_model", "embedding_model", "disabled_projects"})
 
 
@@ -50,7 +52,7 @@ class Settings(BaseModel):
     disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
     project_name: str = Field(default="", description="Overrides the detected project.")
     llm_model: str = Field(default="", description="Model that understands; empty = none.")
-    embedding_model: str = Field(default="e5", description="Embedder: e5 (bundled) or hashing (words only).")
+    embedding_model: str = Field(default="e5", description="Embedder: e5 (multilingual) or hashing (words only).")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

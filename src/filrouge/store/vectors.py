@@ -61,6 +61,11 @@ class StoredVectors:
         rows = self._tx.all("vectors.missing_memories", {"space_id": space_id, "limit": limit})
         return [row["id"] for row in rows]
 
+    def missing_turns(self, space_id: str, limit: int) -> list[str]:
+        """Turns that have no vector in this space yet, newest first."""
+        rows = self._tx.all("vectors.missing_turns", {"space_id": space_id, "limit": limit})
+        return [row["id"] for row in rows]
+
     def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
         owner, group, parts = "", "", list[bytes]()
         for row in self._tx.all(query, {"space_id": space_id}):

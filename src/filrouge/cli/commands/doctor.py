@@ -198,8 +198,9 @@ def _embedder(_: str) -> Finding:
     """Embedding model."""
     from filrouge.embed.registry import embedder
 
-    embedder("e5").query("ready?")
-    return Finding("Embedding model", "ok", "multilingual-e5-small, bundled")
+    model = embedder("e5")
+    model.query("ready?")
+    return Finding("Embedding model", "ok", f"{model.space.model}, {model.space.revision}")
 
 
 CHECKS: tuple[Callable[[str], Finding], ...] = (

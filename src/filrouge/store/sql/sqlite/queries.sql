@@ -230,3 +230,7 @@ SELECT count(*) AS n FROM vectors WHERE part = 0
 SELECT id FROM memories WHERE state = 'live' AND NOT EXISTS
   (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id)
 ORDER BY seq LIMIT :limit
+-- name: vectors.missing_turns
+SELECT id FROM turns WHERE role <> 'tool' AND NOT EXISTS
+  (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id)
+ORDER BY seq DESC LIMIT :limit

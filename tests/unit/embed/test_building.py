@@ -1,0 +1,96 @@
+"""A built model is whole or not there: damage, a second builder and a killed builder change nothing of that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from filrouge.embed.building import MODEL, NETWORK, build, model_path, source
+from filrouge.embed.cache import MANIFEST, is_whole, models_directory
+from filrouge.embed.onnx import OnnxE5
+from filrouge.embed.weights import Weights, unpacked
+from filrouge.errors import EmbedderUnavailable
+
+
+def builder(model: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "filrouge.embed.building", model], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("name", [NETWORK, "words.npy", "pieces.txt", MANIFEST])
+def test_a_damaged_model_is_noticed_and_built_again(tmp_path: Path, name: str) -> None:
+    model = model_path(str(tmp_path))
+    build(model)
+    data = bytearray((Path(model) / name).read_bytes())
+    data[len(data) // 2] ^= 0x10
+    (Path(model) / name).write_bytes(data)
+    if name != MANIFEST:
+        assert not is_whole(model)
+    assert OnnxE5(model).query("ready?").shape == (384,)
+    assert is_whole(model)
+    assert sorted(os.listdir(tmp_path)) == [MODEL, f"{MODEL}.lock"]
+
+
+def test_two_builders_make_one_model(tmp_path: Path) -> None:
+    model = model_path(str(tmp_path))
+    both = [builder(model), builder(model)]
+    told = [one.communicate(timeout=60)[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert sum("done (100 %)" in lines for lines in told) == 1
+    assert is_whole(model)
+
+
+def test_a_killed_builder_leaves_nothing_that_stands_in_the_way(tmp_path: Path) -> None:
+    model = model_path(str(tmp_path))
+    for moment in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3):
+        process = builder(model)
+        assert process.stdout is not None
+        process.stdout.readline()  # it has begun
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert is_whole(model) or not os.path.exists(model)
+    build(model)
+    assert is_whole(model)
+    assert sorted(os.listdir(tmp_path)) == [MODEL, f"{MODEL}.lock"]
+
+
+def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:
+    for content in (b"", b"GGUF" + bytes(100), b"E5S1\x02\x00\x00\x00" + bytes(100)):
+        (tmp_path / "weights.bin").write_bytes(content)
+        with pytest.raises(EmbedderUnavailable, match=r"weights\.bin is not a weight file"):
+            Weights(str(tmp_path / "weights.bin"))
+
+
+def test_a_weight_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    with open(source(), "rb") as file:
+        (tmp_path / "weights.bin").write_bytes(file.read(20_000_000))
+    with pytest.raises(EmbedderUnavailable, match="cut short"):
+        Weights(str(tmp_path / "weights.bin"))
+
+
+def test_blocks_are_unpacked_as_they_are_described() -> None:
+    weights = Weights(source())
+    rows = weights.blocks("emb.word", weights.sizes.words)
+    block = rows[4, :18].tobytes()
+    scale = float(np.frombuffer(block[:2], "<f2")[0])
+    halves = [byte & 15 for byte in block[2:]] + [byte >> 4 for byte in block[2:]]
+    np.testing.assert_allclose(unpacked(rows[4:5])[0, :32], [(half - 8) * scale for half in halves], rtol=1e-6)
+
+
+def test_the_place_of_models_follows_the_environment() -> None:
+    assert models_directory({"FILROUGE_MODELS": "/m"}) == "/m"
+    if sys.platform == "linux":
+        assert models_directory({"XDG_CACHE_HOME": "/c"}) == "/c/filrouge/models"
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(EmbedderUnavailable, match="cannot be kept in"):
+        build(model_path(str(tmp_path / "file")))
