@@ -171,8 +171,10 @@ class BM25:
 
 def hybrid(lexical: BM25, vectors: Vectors, question: Vector, text: str, ids: Sequence[str]) -> list[str]:
     words_, cosines = lexical.scores(text), vectors @ question
-    by_words: dict[str, float] = {ids[at]: float(words_[at]) for at in np.argsort(-words_)[:50] if words_[at] > 0}
-    by_meaning: dict[str, float] = {ids[at]: float(cosines[at]) for at in np.argsort(-cosines)[:50]}
+    by_words: dict[str, float] = {
+        ids[at]: float(words_[at]) for at in map(int, np.argsort(-words_)[:50]) if words_[at] > 0
+    }
+    by_meaning: dict[str, float] = {ids[at]: float(cosines[at]) for at in map(int, np.argsort(-cosines)[:50])}
     fused = fuse(normalised(by_words), normalised(by_meaning), 0.5)
     return sorted(fused, key=lambda id_: -fused[id_])[:10]
 
