@@ -57,6 +57,9 @@ def _store(parts: Parts, tx: Tx, events: Sequence[Event]) -> Receipt:
                 "session": event.session,
                 "project": project,
             }
-            name = f"reconcile:{event.transcript}"
+            # One waiting look serves all events before it; the last ones of a conversation get their own, because a
+            # look that is running just then may have read too early.
+            own = f":{event.id}" if event.kind in ("pre_compact", "session_end") else ""
+            name = f"reconcile:{event.transcript}{own}"
             jobs.enqueue("reconcile", place, dedupe=name, at=now, delay=_TRANSCRIPT_LAG_SECONDS)
     return Receipt(accepted=len(events) - duplicates, duplicates=duplicates, projects=tuple(projects))

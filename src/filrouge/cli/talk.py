@@ -16,7 +16,7 @@ from filrouge.errors import DaemonUnavailable, FilrougeError
 from filrouge.home import FAILURE, LOG, RUNTIME, home, inside
 from filrouge.hosts.project import names as project_names
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 10.0
 #: For questions that the daemon answers at once or not at all.
 SHORT_SECONDS = 5.0
 START_SECONDS = 15.0
