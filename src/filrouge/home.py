@@ -20,6 +20,8 @@ FAILURE = "daemon.error"
 SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
 BRIEFS = "briefs"
+#: Stands in a stored brief where each session gets a nonce of its own.
+UNSET_NONCE = "0" * 16
 
 #: sun_path holds 108 bytes on Linux and 104 on macOS, with the closing NUL.
 LONGEST_SOCKET_PATH = 100

@@ -7,6 +7,7 @@ each project: the rules and the last synthesis, for a session that starts before
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Final, NamedTuple
 
 from filrouge import home
@@ -46,9 +47,9 @@ def settings_of(directory: str) -> HookSettings:
 
 
 def brief(directory: str, names: tuple[str, ...]) -> str:
-    """The brief of the first of a project's names that has one, or empty."""
+    """The brief of the first of a project's names that has one, or empty; its delimiter is this session's own."""
     found = (_content(home.brief_path(directory, name)).strip() for name in names)
-    return next((text for text in found if text), "")
+    return next((text for text in found if text), "").replace(home.UNSET_NONCE, os.urandom(8).hex())
 
 
 def line(kind: str, context: str) -> bytes:

@@ -85,7 +85,7 @@ def statements_of(text: str) -> tuple[Statement, ...]:
         group = readings[index : last + 1]
         index = last + 1
         taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
-        if any(reading.found for reading in group) and not taken_back:
+        if any(reading.found for reading in group) and not taken_back and not _only_a_value(group[0]):
             statements.append(_statement(text, group))
     return tuple(statements)
 
@@ -114,6 +114,10 @@ def _readings(sentence: Sentence) -> list[_Read]:
 
 def _judge(clause: Clause) -> tuple[Found | None, bool]:
     """What the clause states, and whether its mood forbids it to state or complete anything."""
+    if corrections.is_bare(clause):
+        return Found(
+            kind="fact", confidence=0.85, corrects=corrections.old_values(clause.plain), is_correction=True
+        ), False
     if moods.silent_mood(clause.plain) is not None:
         return None, True
     found = preferences.find(clause) or _retraction(clause) or _bug(clause) or _rule(clause) or bugs.find(clause)
@@ -184,6 +188,8 @@ def _completes(group: list[_Read], after: _Read) -> bool:
     stated = next((reading.found for reading in group if reading.found), None)
     if stated is None:
         return False
+    if _only_a_value(after):
+        return bool(before.clause.values) and stated.key is None and not stated.retraction
     if after.found is None:
         return stated.scope == "project" and _explains(group, after)
     if stated.retraction or after.found.retraction:
@@ -198,6 +204,11 @@ def _completes(group: list[_Read], after: _Read) -> bool:
     ):
         return not rules.find(after.clause)
     return after.found.kind not in {"rule", "preference"} and facts.is_anaphoric(after.clause.plain)
+
+
+def _only_a_value(reading: _Read) -> bool:
+    """True for "En fait non, 3001.": it needs the sentence before it to say of what."""
+    return reading.sentence.heading is None and corrections.is_bare(reading.clause)
 
 
 def _explains(group: list[_Read], after: _Read) -> bool:

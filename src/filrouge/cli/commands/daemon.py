@@ -55,9 +55,8 @@ def status(json: Json = False) -> None:
             raise
         _say({"running": False, "home": home()}, f"Stopped ({home()}).", json)
         raise typer.Exit(3) from None
-    shown = {name: found[name] for name in ("version", "pid", "url", "socket", "home")}
     line = f"Running: version {found['version']}, pid {found['pid']}, {found['socket']}"
-    _say({"running": True, **shown, "queue": found["queue"]}, line, json)
+    _say(found, line, json)
 
 
 def _say(document: dict[str, object], line: str, json: bool) -> None:
