@@ -108,4 +108,3 @@ def _flat(value: object) -> str:
         texts = [part for part in cast("dict[str, Any]", value).values() if isinstance(part, str) and part.strip()]
         return "\n".join(texts)
     return json.dumps(value, ensure_ascii=False) if value else ""
-

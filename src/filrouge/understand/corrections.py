@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Corrections: a sentence that says that something is no longer so, and which words it replaces.
 
 `old_values` is also what the decider asks of stored text: "we moved from port 8443 to 9443" holds both numbers but

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Decisions: a choice that was made, between things that can be named."""
 
 from __future__ import annotations

@@ -81,11 +81,14 @@ def statements_of(text: str) -> tuple[Statement, ...]:
     statements: list[Statement] = []
     index = 0
     while index < len(readings) and len(statements) < MOST_STATEMENTS:
+        if _only_a_value(readings[index]):
+            index += 1
+            continue
         last = _group_end(readings, index)
         group = readings[index : last + 1]
         index = last + 1
         taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
-        if any(reading.found for reading in group) and not taken_back and not _only_a_value(group[0]):
+        if any(reading.found for reading in group) and not taken_back:
             statements.append(_statement(text, group))
     return tuple(statements)
 
@@ -114,12 +117,12 @@ def _readings(sentence: Sentence) -> list[_Read]:
 
 def _judge(clause: Clause) -> tuple[Found | None, bool]:
     """What the clause states, and whether its mood forbids it to state or complete anything."""
-    if corrections.is_bare(clause):
-        return Found(
-            kind="fact", confidence=0.85, corrects=corrections.old_values(clause.plain), is_correction=True
-        ), False
     if moods.silent_mood(clause.plain) is not None:
         return None, True
+    if corrections.is_bare(clause):
+        old = corrections.old_values(clause.plain)
+        replaces = any(value.text not in old for value in clause.values)
+        return Found(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
     found = preferences.find(clause) or _retraction(clause) or _bug(clause) or _rule(clause) or bugs.find(clause)
     if found:
         return found, False

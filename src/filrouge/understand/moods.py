@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """What kind of speech a sentence is: only a plain statement can become a memory.
 
 Questions, requests for work, hypotheses, undecided matters, the reported past, other people's words, jokes, small

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Who the user is and what they like: the statements that follow them into every project (RULINGS 19)."""
 
 from __future__ import annotations

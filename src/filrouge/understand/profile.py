@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """What a statement is about and which values it endorses: the comparable side of a text.
 
 `profile` reads the same things in a new statement and in a stored memory, whatever their language and wording:
@@ -163,8 +163,13 @@ def _outdated(parts: list[Clause]) -> frozenset[str]:
         for before, after in itertools.pairwise(parts)
         if corrections.is_bare(after)
         for old in before.values
-        if any(_alike(old, new) for new in after.values) and old.text not in {new.text for new in after.values}
+        if any(_alike(old, new) for new in _endorsed(after)) and old.text not in {new.text for new in after.values}
     )
+
+
+def _endorsed(part: Clause) -> list[Value]:
+    old = corrections.old_values(part.plain)
+    return [value for value in part.values if value.text not in old]
 
 
 def _alike(old: Value, new: Value) -> bool:

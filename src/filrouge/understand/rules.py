@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Rules and constraints: what must always, never, or by default be done or hold (RULE-1).
 
 An imperative alone is a request for now ("run the tests"); it is a rule when something says that it holds beyond

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Cut a prompt into sentences with exact positions, leaving out what the user did not say.
 
 Code fences, quoted lines, logs, diffs, tables, JSON and blocks that a host wrote are not the user's words: they are
@@ -75,9 +75,9 @@ _HEADING: Final = re.compile(r":\s*$")
 #: "Summarize this README:", "Here is the log: …": what follows is someone else's.
 _PASTE: Final = re.compile(
     r"(?:^|(?<=[.!?] ))\s*(?:(?:please|can you|could you|peux-tu|and|now|then|ok|et) )*"
-    r"(?:(?:here(?:'s| is| are| was| comes)|this is|voici|voila|i (?:got|get|see|received)|j'ai (?:recu|eu))\b[^:\n]{0,50}?\b(?:readme|logs?|output|stack ?trace|traceback|e-?mails?|mails?|article|transcript|paste|diff|snippet|letter|paragraph|ticket|sortie|journal|texte|lettre|extrait|text|document|spec|page)"
-    r"|(?:summari[sz]e|translate|explain|proofread|rewrite|rephrase|review|analy[sz]e|shorten|paraphrase|classify|parse|read|resume|traduis|explique|corrige|relis|reformule|reecris|analyse|lis)\b[^:\n]{0,40}?\b(?:this|that|the following|following|ceci|ca|cela|suivante?s?|ci-dessous|below|readme|logs?|e-?mails?|mails?|article|transcript|diff|texte|text))"
-    r"\b(?! (?:rules?|regles?))[^:\n]{0,30}:(?=\s|$)(?!\s*https?://)"
+    r"(?:(?:here(?:'s| is| are| was| comes)|this is|voici|voila|i (?:got|get|see|received)|j'ai (?:recu|eu))\b[^:\n]{0,50}?\b(?:readme|logs?|output|stack ?trace|traceback|e-?mails?|mails?|article|transcript|paste|diff|snippet|letter|paragraph|ticket|sortie|journal|texte|lettre|extrait|text|document)(?: (?:of|from|i|we|he|she|they|that|which|for|you|du|de|que|qui|below|again|file|message)\b[^:\n]{0,30})?"
+    r"|(?:summari[sz]e|translate|explain|proofread|rewrite|rephrase|review|analy[sz]e|shorten|paraphrase|classify|parse|read|resume|traduis|explique|corrige|relis|reformule|reecris|analyse|lis)\b[^:\n]{0,40}?\b(?:this|that|the following|following|ceci|ca|cela|suivante?s?|ci-dessous|below|readme|logs?|e-?mails?|mails?|article|transcript|diff|texte|text)\b(?! (?:rules?|regles?))[^:\n]{0,30})"
+    r"\s?:(?=\s|$)(?!\s*https?://)"
 )
 #: Where the user speaks again after what they pasted.
 _BACK: Final = re.compile(

@@ -97,7 +97,7 @@ _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
     ),  # acme-uploads-eu
     (
         "identifier",
-        rf"\b{_DONE} (?!the |a |le |la |les |une? )([a-z][\w-]+)(?=\s*(?:[.,;!]|$))",
+        rf"\b{_DONE} (?!the |a |le |la |les |une? |no |errors?|warnings?)([a-z][\w-]+)(?=\s*(?:[.,;!]|$))",
     ),  # migrations run with alembic
     (
         "identifier",
