@@ -119,13 +119,9 @@ def cases(cwd: str) -> list[Case]:
         return [{**tool, "tool_use_id": f"toolu_{uuid.uuid4().hex}"}]
 
     return [
-        Case(
-            name="python -I -S -c pass", group="control", command=(sys.executable, "-I", "-S", "-c", "pass")
-        ),
+        Case(name="python -I -S -c pass", group="control", command=(sys.executable, "-I", "-S", "-c", "pass")),
         Case(name="python -c pass", group="control", command=(sys.executable, "-c", "pass")),
-        Case(
-            name="Stop", group="capture", command=hook, payload=payload("Stop", last_assistant_message=reply)
-        ),
+        Case(name="Stop", group="capture", command=hook, payload=payload("Stop", last_assistant_message=reply)),
         Case(
             name="PostToolBatch",
             group="capture",
@@ -226,9 +222,7 @@ def fill(home: str, env: dict[str, str], count: int) -> tuple[int, float]:
     Returns how many memories the store holds then, and the seconds it took.
     """
     begun = time.monotonic()
-    subprocess.run(
-        [EXECUTABLE, "daemon", "start"], env=env, check=True, timeout=60, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([EXECUTABLE, "daemon", "start"], env=env, check=True, timeout=60, stdout=subprocess.DEVNULL)
     texts = list(statements(count))
     daemon = _Daemon(home)
     for start in range(0, count, BATCH):
@@ -244,9 +238,7 @@ def fill(home: str, env: dict[str, str], count: int) -> tuple[int, float]:
 
 def status(env: dict[str, str]) -> dict[str, Any]:
     """What `filrouge status` says."""
-    done = subprocess.run(
-        [EXECUTABLE, "status", "--json"], env=env, check=True, timeout=60, capture_output=True
-    )
+    done = subprocess.run([EXECUTABLE, "status", "--json"], env=env, check=True, timeout=60, capture_output=True)
     return cast("dict[str, Any]", json.loads(done.stdout))
 
 
@@ -359,9 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         todo = cases(make_project(place))
         found = measure(todo, options.runs, env, place)
     finally:
-        subprocess.run(
-            [EXECUTABLE, "daemon", "stop"], env=env, check=False, timeout=60, stdout=subprocess.DEVNULL
-        )
+        subprocess.run([EXECUTABLE, "daemon", "stop"], env=env, check=False, timeout=60, stdout=subprocess.DEVNULL)
         shutil.rmtree(place, ignore_errors=True)
     os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
     with open(options.out, "w", encoding="utf-8") as file:

@@ -76,7 +76,7 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = dict.fromkeys(Settings.model_fields, "default")
     layers: list[tuple[Origin, Mapping[str, Any]]] = [
-        ("stored", {key: value for key, value in stored.items() if key in Settings.model_fields}),
+        ("stored", {key: value for key, value in stored.items() if _was_changed(key, value)}),
         ("user file", _toml(os.path.join(home, USER_FILE))),
         ("project file", _project_file(cwd)),
         ("environment", from_environment(environ)),
@@ -86,6 +86,11 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
         values |= validated
         origins |= dict.fromkeys(validated, origin)
     return Effective(settings=Settings.model_validate(values), origins=origins)
+
+
+def _was_changed(key: str, value: Any) -> bool:
+    """Defaults are seeded into the table, so only what differs from one was somebody's choice."""
+    return key in Settings.model_fields and value != Settings().model_dump(mode="json")[key]
 
 
 def check(changes: Mapping[str, Any], *, where: str) -> dict[str, Any]:

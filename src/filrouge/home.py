@@ -2,12 +2,13 @@
 
 One directory, `FILROUGE_HOME`, holds everything: the database, the socket, the log, the spool, and the
 two small files the daemon keeps for the hooks. One daemon serves one home. This module is on the hook's
-path, so it imports nothing but `os` and `sys`; a test holds its default against platformdirs.
+path, so it imports nothing but `os`, `stat` and `sys`; a test holds its default against platformdirs.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Mapping
 
@@ -20,9 +21,15 @@ FAILURE = "daemon.error"
 SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
 BRIEFS = "briefs"
+#: Stands in a stored brief where each session gets a nonce of its own.
+UNSET_NONCE = "0" * 16
 
 #: sun_path holds 108 bytes on Linux and 104 on macOS, with the closing NUL.
 LONGEST_SOCKET_PATH = 100
+SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
+_OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS)
+_FOLDERS = (SPOOL, BRIEFS, "models", "backups")
+_LEAVES = (".log", ".part", ".aside", ".md")
 
 
 def home(environ: Mapping[str, str] | None = None) -> str:
@@ -50,8 +57,11 @@ def socket_path(directory: str) -> str:
     plain = os.path.join(directory, SOCKET)
     if len(os.fsencode(plain)) <= LONGEST_SOCKET_PATH:
         return plain
-    name = stable_hash(os.path.realpath(directory))
-    return f"/tmp/filrouge-{os.getuid()}/{name}.sock"  # noqa: S108 (owner and mode are checked)
+    return f"{_short_directory()}/{stable_hash(os.path.realpath(directory))}.sock"
+
+
+def _short_directory() -> str:
+    return f"{SHORT_SOCKETS}/filrouge-{os.getuid()}"
 
 
 def brief_path(directory: str, project: str) -> str:
@@ -69,8 +79,38 @@ def stable_hash(text: str) -> str:
 
 
 def make_private(directory: str) -> None:
-    """Create `directory` with mode 0700, and tighten it if it was there with more."""
+    """Create `directory` with mode 0700, and tighten it if it was there with more and is ours.
+
+    A directory that holds other people's or other programs' things (`/tmp`, `/var`, a home) stays as it is.
+
+    Raises:
+        OSError: it cannot be created; or it is the directory of short sockets and somebody else could be in it.
+    """
+    if directory == _short_directory():
+        _own_short_directory(directory)
+        return
     os.makedirs(directory, mode=0o700, exist_ok=True)
     facts = os.stat(directory)
-    if facts.st_uid == os.getuid() and facts.st_mode & 0o077:
+    if facts.st_uid == os.getuid() and facts.st_mode & 0o077 and not facts.st_mode & stat.S_ISVTX and _ours(directory):
         os.chmod(directory, 0o700)
+
+
+def _ours(directory: str) -> bool:
+    """True for an empty directory, and for one that holds our files and no folder of anybody else."""
+    with os.scandir(directory) as found:
+        entries = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
+    if any(folder and name not in _FOLDERS for name, folder in entries.items()):
+        return False
+    return any(name in entries for name in (*_OURS, SPOOL)) or all(name.endswith(_LEAVES) for name in entries)
+
+
+def _own_short_directory(directory: str) -> None:
+    """In a place where anybody may write, only a directory that was ours alone from the start will do."""
+    if not os.path.lexists(directory):
+        os.makedirs(directory, 0o700, exist_ok=True)
+    facts = os.lstat(directory)
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+        raise PermissionError(
+            f"{directory} must be a directory of this user alone (mode 0700, no link); remove it, or set a"
+            " FILROUGE_HOME with a shorter path."
+        )

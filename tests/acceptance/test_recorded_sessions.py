@@ -96,7 +96,8 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Generator[Replayed]:
 
 def matching(name: str, memories: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The memories that say all of an expected item."""
-    return [m for m in memories if all(re.search(part, m["text"], re.IGNORECASE) for part in LEARN[name]["must"])]
+    must: list[str] = LEARN[name]["must"]
+    return [m for m in memories if all(re.search(part, str(m["text"]), re.IGNORECASE) for part in must)]
 
 
 def says(name: str, memories: list[dict[str, Any]]) -> bool:

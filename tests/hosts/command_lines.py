@@ -373,7 +373,5 @@ class Codex:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             printed, complaint = process.communicate()
-        assert process.returncode == 0, (
-            f"Codex exited with {process.returncode} on {prompt!r}: {complaint[-2000:]}"
-        )
+        assert process.returncode == 0, f"Codex exited with {process.returncode} on {prompt!r}: {complaint[-2000:]}"
         return printed

@@ -81,9 +81,7 @@ class Product:
     def everything_known(self) -> str:
         """The text of all current memories and rules, a line each."""
         rows = self.facts() + self.rules()
-        return "\n".join(
-            f"{row.get('key') or ''}: {row.get('value') or ''} {row.get('text') or ''}" for row in rows
-        )
+        return "\n".join(f"{row.get('key') or ''}: {row.get('value') or ''} {row.get('text') or ''}" for row in rows)
 
     def status(self) -> Row:
         """Counts of events and memories, and the work that is waiting."""

@@ -105,9 +105,7 @@ class ScriptedModel:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
@@ -123,9 +121,7 @@ class ScriptedModel:
     def answer(self, request: Request) -> str | Shell:
         """Keep the request and choose the step that answers it."""
         self.requests.append(request)
-        wanted = (
-            rule for rule in self.rules if re.search(rule.when, request.user, re.DOTALL | re.IGNORECASE)
-        )
+        wanted = (rule for rule in self.rules if re.search(rule.when, request.user, re.DOTALL | re.IGNORECASE))
         rule = next(wanted, None)
         if rule is None:
             return "OK."
@@ -139,9 +135,7 @@ class ScriptedModel:
 def read_request(api: Api, body: Json) -> Request:
     """Find in a request body what a rule and a test need."""
     given: object = body.get("messages" if api == "messages" else "input")
-    turns = cast(
-        "list[Json]", [{"role": "user", "content": given}] if isinstance(given, str) else given or []
-    )
+    turns = cast("list[Json]", [{"role": "user", "content": given}] if isinstance(given, str) else given or [])
     user, step = "", 0
     for turn in turns:
         typed = _own_words(turn.get("content")) if turn.get("role") == "user" else ""
@@ -197,9 +191,7 @@ def _tools(body: Json) -> Iterator[tuple[str, str]]:
 # ---------------------------------------------------------------------------------------- writing an answer
 
 
-def _messages_answer(
-    model: ScriptedModel, body: Json, request: Request, step: str | Shell
-) -> tuple[Json, Frames]:
+def _messages_answer(model: ScriptedModel, body: Json, request: Request, step: str | Shell) -> tuple[Json, Frames]:
     """The Messages API: the whole message, and the same message as stream events."""
     if isinstance(step, Shell):
         arguments: Json = {"command": step.command, "description": "Run a command"}
@@ -230,9 +222,7 @@ def _messages_answer(
     return {**message, "content": [block], "stop_reason": stop}, _named(frames)
 
 
-def _responses_answer(
-    model: ScriptedModel, body: Json, request: Request, step: str | Shell
-) -> tuple[Json, Frames]:
+def _responses_answer(model: ScriptedModel, body: Json, request: Request, step: str | Shell) -> tuple[Json, Frames]:
     """The Responses API: the whole response, and the same response as stream events."""
     item = _codex_tool(model, request, step) if isinstance(step, Shell) else _codex_text(model, step)
     read = _tokens(request.text)

@@ -11,9 +11,7 @@ from .scripted_model import on
 
 RULE = "Rule for this repo: always write the changelog entry in the same commit, never afterwards."
 RULE_FR = "Règle : toujours lancer `make audit-balise` avant de livrer."
-SUMMARY = (
-    "<summary>\n1. The user and the assistant talked about the project.\n2. Nothing is pending.\n</summary>"
-)
+SUMMARY = "<summary>\n1. The user and the assistant talked about the project.\n2. Nothing is pending.\n</summary>"
 
 
 def test_rules_come_back_when_claude_code_has_compacted_the_conversation(desk: Desk) -> None:

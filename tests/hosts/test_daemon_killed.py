@@ -44,9 +44,7 @@ def test_a_session_goes_on_and_all_of_it_is_learned_when_the_daemon_is_killed(de
         killed.append(product.kill_daemon())
         return AGREED[host]
 
-    desk.model.teach(
-        on("We decided", kill_and_agree), on("For the record", "Noted."), on("Désormais", "Entendu.")
-    )
+    desk.model.teach(on("We decided", kill_and_agree), on("For the record", "Noted."), on("Désormais", "Entendu."))
     with desk.open(host, desk.project("almanac")) as session:
         answers = [session.say(BEFORE[host]), session.say(AMID[host])]
         killed.append(product.kill_daemon())

@@ -23,9 +23,7 @@ def parrot(request: Request) -> str:
     if "18231" not in request.recalled:
         return "I do not know."
     quoted = "\n".join(request.quoted_blocks)
-    return (
-        f"The billing service listens on port 18231 in production. I remember:\n{request.recalled}\n{quoted}"
-    )
+    return f"The billing service listens on port 18231 in production. I remember:\n{request.recalled}\n{quoted}"
 
 
 def test_ten_rounds_of_injection_and_capture_add_no_memory(desk: Desk) -> None:

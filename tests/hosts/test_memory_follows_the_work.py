@@ -41,9 +41,7 @@ HARBORS_OWN = re.compile(
 @pytest.fixture(scope="module")
 def harbor(desk: Desk) -> str:
     """The project, after everything was said in it."""
-    desk.model.teach(
-        on("Found it", "An index on customer_id fixes it."), on("Règle pour ce dépôt", "Entendu.")
-    )
+    desk.model.teach(on("Found it", "An index on customer_id fixes it."), on("Règle pour ce dépôt", "Entendu."))
     project = desk.project("harbor")
     desk.ask("claude-code", project, RULE, DECISION, PORT, PORT_FR, NAME)
     desk.product.understood()
@@ -102,9 +100,7 @@ def test_a_question_in_french_finds_the_fact_told_in_french(
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_decision_comes_back_with_its_reason(
-    host: Host, asked_in_harbor: dict[tuple[Host, str], Request]
-) -> None:
+def test_a_decision_comes_back_with_its_reason(host: Host, asked_in_harbor: dict[tuple[Host, str], Request]) -> None:
     assert "because of the licence" in asked_in_harbor[host, ASK_QUEUE].recalled
 
 
@@ -135,17 +131,13 @@ def test_a_memory_is_one_line_inside_one_block_for_each_hook(
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_nothing_said_in_one_project_reaches_the_model_in_another(
-    host: Host, atlas: dict[Host, list[Answer]]
-) -> None:
+def test_nothing_said_in_one_project_reaches_the_model_in_another(host: Host, atlas: dict[Host, list[Answer]]) -> None:
     shown = [found[0] for a in atlas[host] for r in a.requests for found in HARBORS_OWN.finditer(r.text)]
     assert shown == []
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_the_users_name_and_taste_are_known_in_every_project(
-    host: Host, atlas: dict[Host, list[Answer]]
-) -> None:
+def test_the_users_name_and_taste_are_known_in_every_project(host: Host, atlas: dict[Host, list[Answer]]) -> None:
     recalled = atlas[host][-1].first.recalled
     assert "Léa Moreau" in recalled
     assert "short answers" in recalled

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -167,6 +167,25 @@ def kill(pid: int) -> bool:
     return True
 
 
+def servers(home: str) -> list[int]:
+    """The processes that were started to serve this home."""
+    return [
+        pid for pid in _pids() if home.encode() in _words_of(pid, "environ") and b"filrouge.server" in _words_of(pid)
+    ]
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def _words_of(pid: int, what: str = "cmdline") -> bytes:
+    try:
+        with open(f"/proc/{pid}/{what}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def status(home: str, timeout: float = 5.0) -> Row:
     """What the daemon says of itself; empty where none answers."""
     try:
@@ -230,8 +249,8 @@ def throw_away_home() -> Generator[str]:
     try:
         yield home
     finally:
-        for _ in range(3):  # a hook may have sent for a daemon a moment ago
-            kill(lock_holder(home))
+        for pid in (lock_holder(home), *servers(home)):  # a hook may have sent for a daemon a moment ago
+            kill(pid)
         shutil.rmtree(root, ignore_errors=True)
 
 

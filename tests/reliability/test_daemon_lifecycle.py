@@ -15,7 +15,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -32,7 +31,6 @@ from .processes import (
     PATIENCE,
     Done,
     Stub,
-    alive,
     assert_sound,
     daemon,
     environment,
@@ -45,6 +43,7 @@ from .processes import (
     prompt,
     quiet,
     run,
+    servers,
     session_start,
     spooled,
     status,
@@ -282,26 +281,9 @@ def test_a_daemon_killed_a_moment_ago_is_started_again_by_the_next_command(home:
     assert lock_holder(home) not in (0, first)
     assert time.monotonic() - began < 10
     assert run(home, "daemon", "stop").code == 0
-    assert not alive(lock_holder(home))
+    eventually("it has tidied up and left", lambda: lock_holder(home) == 0)
     assert_sound(home)
 
 
 def everything(home: str) -> set[str]:
     return {home, *(str(path) for path in Path(home).rglob("*"))}
-
-
-def servers(home: str) -> list[int]:
-    """The processes that were started to serve this home."""
-    return [pid for pid in pids() if home.encode() in words_of(pid, "environ") and b"filrouge.server" in words_of(pid)]
-
-
-def pids() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
-
-
-def words_of(pid: int, what: str = "cmdline") -> bytes:
-    try:
-        with open(f"/proc/{pid}/{what}", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""

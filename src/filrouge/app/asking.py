@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from filrouge.app.parts import Parts
+from filrouge.capture.intake import cleaned
 from filrouge.clock import monotonic, new_id
 from filrouge.config import Settings
 from filrouge.index.lexical import any_of
@@ -104,7 +105,7 @@ def context(parts: Parts, event: Event, project: str) -> str:
     settings = parts.readers.here(lambda tx: parts.settings(tx, event.cwd))
     if not settings.auto_retrieve_enabled:
         return ""
-    prompt = str(event.data.get("text") or "")
+    prompt = str(cleaned(event, parts.redact).data.get("text") or "")
     block, notices = parts.readers.here(lambda tx: _block(parts, tx, event, project, prompt, settings))
     elapsed = (monotonic() - started) * 1000
     if event.kind == "prompt" or block.text:
@@ -131,7 +132,7 @@ def _block(
     parts: Parts, tx: Tx, event: Event, project: str, prompt: str, settings: Settings
 ) -> tuple[Block, tuple[str, ...]]:
     manner = Manner(
-        language=_language(parts, tx, event, prompt, settings), budget=settings.budget, now=parts.clock.now()
+        language=_language(parts, tx, event, project, prompt, settings), budget=settings.budget, now=parts.clock.now()
     )
     if event.kind == "session_start":
         store = parts.memories(tx)
@@ -150,10 +151,11 @@ def _block(
     return block, ranking.notices
 
 
-def _language(parts: Parts, tx: Tx, event: Event, prompt: str, settings: Settings) -> Language:
+def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, settings: Settings) -> Language:
     if settings.language != "auto":
         return settings.language
-    said = parts.turns(tx).last_user_texts(event.host, event.session)
+    turns = parts.turns(tx)
+    said = turns.last_user_texts(event.host, event.session) or turns.last_user_texts_of_project(project or None)
     return vote([prompt, *said] if prompt else said, "en")
 
 

@@ -27,8 +27,6 @@ _LOOK_SECONDS = 1.0
 #: A hook lives for a second at the most; a file it began longer ago than this stays as it is.
 _ABANDONED_SECONDS = 60.0
 _MISSING_PER_START = 10_000
-#: The end of a spool file's name that readers pass over.
-_SET_ASIDE = ".aside"
 
 
 def drain_spool(parts: Parts) -> int:
@@ -44,7 +42,7 @@ def drain_spool(parts: Parts) -> int:
             _LOG.warning("spool file %s cannot be read: %s", os.path.basename(path), error)
         except Exception:  # one file that nobody can take in must not hold up those behind it
             _LOG.exception("spool file %s is set aside", os.path.basename(path))
-            os.replace(path, path + _SET_ASIDE)
+            inbox.set_aside(path)
     return accepted
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from filrouge.app import understanding
 from filrouge.app.follow import follow, to_be_analysed
-from filrouge.app.mirror import write_brief
+from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.reconcile import reconcile
 from filrouge.app.worker import Handler, Outcome
@@ -67,7 +67,8 @@ def analyse(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     def afterwards() -> None:
         understanding.reflect(parts, done)
         if done:
-            write_brief(parts, turn.scope.project)
+            everywhere = any(statement.scope == "user" for statement in reading.statements)
+            write_briefs(parts, turn.scope.project, everywhere=everywhere)
 
     return Outcome(write=write, afterwards=afterwards)
 

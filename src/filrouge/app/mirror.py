@@ -13,7 +13,7 @@ import tempfile
 from contextlib import suppress
 
 from filrouge.app.parts import Parts
-from filrouge.home import BRIEFS, HOOK_SETTINGS, brief_path, inside, make_private
+from filrouge.home import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, inside, make_private
 from filrouge.inject.context import Manner, at_start
 from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
@@ -27,7 +27,14 @@ def write_hook_settings(parts: Parts) -> None:
     _replace(inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _mirrored(parts, tx))))
 
 
-def write_brief(parts: Parts, project: str | None) -> None:
+def write_briefs(parts: Parts, project: str | None, *, everywhere: bool) -> None:
+    """Bring the briefs up to date: of one project, or of all where what changed holds for the user everywhere."""
+    known = [row["id"] for row in parts.readers.here(lambda tx: Projects(tx).all())]
+    for one in known if everywhere else [project]:
+        _write_brief(parts, one)
+
+
+def _write_brief(parts: Parts, project: str | None) -> None:
     """Render a project's rules for sessions that start before the daemon; remove the brief where there are none."""
     text, names = parts.readers.here(lambda tx: _brief(parts, tx, project))
     make_private(inside(parts.home, BRIEFS))
@@ -64,9 +71,9 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     settings = parts.settings(tx)
     language = "en" if settings.language == "auto" else settings.language
     rules = parts.memories(tx).rules(project=project, user=LOCAL_USER)
-    manner = Manner(language=language, budget=settings.budget, now=parts.clock.now())
+    manner = Manner(language=language, budget=settings.budget, now=parts.clock.now(), dated=True)
     names = Projects(tx).aliases(project) if project else []
-    return at_start(rules, [], manner).text, names
+    return at_start(rules, [], manner, nonce=UNSET_NONCE).text, names
 
 
 def _replace(path: str, text: str) -> None:

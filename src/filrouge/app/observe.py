@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from filrouge.app.parts import Parts
 from filrouge.capture.intake import cleaned
 from filrouge.model.event import Event
+from filrouge.model.scope import display_name
 from filrouge.ports import Tx
 from filrouge.store.events import Events, Projects
 from filrouge.store.jobs import Jobs
@@ -22,41 +23,70 @@ class Receipt:
     """What became of a delivery.
 
     Attributes:
-        projects: each event's project id, in their order; '' for none.
+        projects: each event's project id, in their order; '' for no project, None where capture is off.
     """
 
     accepted: int
     duplicates: int
-    projects: tuple[str, ...]
+    projects: tuple[str | None, ...]
 
 
 def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
-    """Store events; the future ends when they are on disk."""
-    clean = [cleaned(event, parts.redact) for event in events]
-    future = parts.writer.submit(lambda tx: _store(parts, tx, clean))
+    """Store events; the future ends when they are on disk. Where capture is switched off nothing is stored.
+
+    A hook obeys its switches by itself, but it reads a mirror of them, and not every program has our hook.
+    """
+    settings = parts.readers.here(lambda tx: [parts.settings(tx, event.cwd) for event in events])
+    clean = [
+        (cleaned(event, parts.redact), frozenset(held.disabled_projects)) if held.auto_capture else None
+        for event, held in zip(events, settings, strict=True)
+    ]
+    future = parts.writer.submit(lambda tx: _store_all(parts, tx, clean))
     future.add_done_callback(lambda _: parts.work_waiting.set())
     return future
 
 
-def _store(parts: Parts, tx: Tx, events: Sequence[Event]) -> Receipt:
-    now = parts.clock.now()
-    store, jobs, projects = Events(tx), Jobs(tx), list[str]()
-    duplicates = 0
-    for event in events:
-        project = store.add(event, received_at=now)
-        if project is None:
-            duplicates += 1
-            projects.append(Projects(tx).find(event.project) or "")
+def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> Receipt:
+    accepted, duplicates, projects = 0, 0, list[str | None]()
+    for delivery in deliveries:
+        if delivery is None or _disabled(tx, *delivery):
+            projects.append(None)
             continue
-        projects.append(project)
-        jobs.enqueue("read_turns", {"event": event.id}, dedupe=f"read_turns:{event.id}", at=now)
-        if event.transcript and event.kind in ("prompt", "reply", "pre_compact", "session_end"):
-            place = {
-                "path": event.transcript,
-                "host": event.host,
-                "session": event.session,
-                "project": project,
-            }
-            name = f"reconcile:{event.transcript}"
-            jobs.enqueue("reconcile", place, dedupe=name, at=now, delay=_TRANSCRIPT_LAG_SECONDS)
-    return Receipt(accepted=len(events) - duplicates, duplicates=duplicates, projects=tuple(projects))
+        event = delivery[0]
+        project = _store(parts, tx, event)
+        accepted += project is not None
+        duplicates += project is None
+        projects.append(project if project is not None else Projects(tx).find(event.project) or "")
+    return Receipt(accepted=accepted, duplicates=duplicates, projects=tuple(projects))
+
+
+def _disabled(tx: Tx, event: Event, disabled: frozenset[str]) -> bool:
+    """True where the user switched capture off for the event's project, by whatever name."""
+    if not disabled or not event.project:
+        return False
+    project = Projects(tx).find(event.project)
+    aliases = Projects(tx).aliases(project) if project else []
+    return bool(disabled & {*event.project, display_name(event.project), project or "", *aliases})
+
+
+def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
+    """Store one event with the jobs that follow from it; its project's id, or None if it was stored before."""
+    now, jobs = parts.clock.now(), Jobs(tx)
+    project = Events(tx).add(event, received_at=now)
+    if project is None:
+        return None
+    jobs.enqueue("read_turns", {"event": event.id}, dedupe=f"read_turns:{event.id}", at=now)
+    if event.transcript and event.kind in ("prompt", "reply", "pre_compact", "session_end"):
+        place = {
+            "path": event.transcript,
+            "host": event.host,
+            "session": event.session,
+            "project": project,
+            "cwd": event.cwd,
+        }
+        # One waiting look serves all events before it; the last ones of a conversation get their own, because a
+        # look that is running just then may have read too early.
+        own = f":{event.id}" if event.kind in ("pre_compact", "session_end") else ""
+        name = f"reconcile:{event.transcript}{own}"
+        jobs.enqueue("reconcile", place, dedupe=name, at=now, delay=_TRANSCRIPT_LAG_SECONDS)
+    return project

@@ -17,11 +17,13 @@ from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.capture.transcripts import read_from
 from filrouge.clock import from_epoch, new_id, to_text
+from filrouge.hosts.project import names
 from filrouge.hosts.transcripts import records
 from filrouge.model.scope import Scope
 from filrouge.model.transcript import TranscriptRecord
 from filrouge.model.turn import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Turn
 from filrouge.ports import Tx
+from filrouge.store.events import Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.turns import Turns
 
@@ -36,10 +38,14 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     state = parts.readers.here(lambda tx: tx.one("transcripts.get", {"path": path}))
     start = int(state["byte_offset"]) if state else 0
     chunk = read_from(path, start)
-    turns = [_turn(parts, payload, record) for record in records(host, chunk.lines)]
+    found = list(records(host, chunk.lines))
+    others = {cwd: _elsewhere(cwd, payload) for cwd in {record.cwd for record in found}}
 
     def write(tx: Tx) -> None:
-        store = parts.turns(tx)
+        store, now = parts.turns(tx), parts.clock.now()
+        projects = {cwd: Projects(tx).resolve(known_as, at=now) for cwd, known_as in others.items() if known_as}
+        here = str(payload["project"]) or None
+        turns = [_turn(parts, payload, record, projects.get(record.cwd, here)) for record in found]
         follow(parts, tx, [turn for turn in turns if _add(store, turn)])
         tx.run(
             "transcripts.put",
@@ -52,7 +58,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
                 "read_at": to_text(parts.clock.now()),
             },
         )
-        if chunk.offset > start and chunk.lines:
+        if chunk.offset > start:
             # There may be more: a chunk is a few megabytes at the most.
             Jobs(tx).enqueue(
                 "reconcile", payload, dedupe=f"reconcile:{path}:{chunk.offset}", at=parts.clock.now(), delay=0.1
@@ -66,7 +72,18 @@ def _add(store: Turns, turn: Turn) -> bool:
     return store.add(turn) if turn.role == "tool" else store.add_from_transcript(turn)
 
 
-def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord) -> Turn:
+def _elsewhere(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The names of another project that the agent worked in, or None where it is the one the hook reported."""
+    reported = str(payload.get("cwd") or "")
+    if not cwd or not reported or cwd == reported:
+        return None
+    known_as = names(cwd, {})
+    in_repository = any(not name.startswith("path:") for name in known_as)
+    nested = f"{cwd}/".startswith(f"{reported}/") or f"{reported}/".startswith(f"{cwd}/")
+    return None if nested and not in_repository else known_as
+
+
+def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None) -> Turn:
     at = from_epoch(record.at) if record.at else parts.clock.now()
     text = parts.redact(strip_own(record.text))
     session = str(payload["session"])
@@ -74,7 +91,7 @@ def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord) ->
     return Turn(
         id=new_id(at),
         key=f"tool:{record.call_id}" if record.call_id else key,
-        scope=Scope(project=str(payload["project"]) or None, channel=str(payload["host"]), session=session),
+        scope=Scope(project=project, channel=str(payload["host"]), session=session),
         host=str(payload["host"]),
         role=record.role,
         source=record.source,

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
+from filrouge.app.report import project_names
 from filrouge.app.understanding import Reading, keep_vectors, reflect, settle
 from filrouge.capture.intake import cleaned, turns_of
 from filrouge.clock import new_id
@@ -27,6 +29,8 @@ from filrouge.store.memories import Action, Origin
 from filrouge.understand.heuristics import extract
 
 LONGEST = 10_000
+#: "By the way, for the record:" opens a statement and is no part of it.
+_WORDS_OF_CHATTER = 4
 
 
 def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName | None, host: str) -> list[Action]:
@@ -39,11 +43,13 @@ def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName 
         raise BadInput("There is nothing to remember: the text is empty.")
     if len(text) > LONGEST:
         raise BadInput(f"The text has {len(text)} characters; at most {LONGEST} can be remembered at once.")
-    event = cleaned(_note(parts, text, tuple(names), host), parts.redact)
+    known_as = parts.readers.here(lambda tx: project_names(tx, names))
+    event = cleaned(_note(parts, text, known_as, host), parts.redact)
     turn = turns_of(event, "")[0]
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
     reflect(parts, done)
+    write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return [action for action, _ in done]
 
@@ -53,7 +59,7 @@ def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], s
 
     def write(tx: Tx) -> int:
         now = parts.clock.now()
-        project = Projects(tx).resolve(tuple(names), at=now)
+        project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         for text in texts:
             statement = Statement(kind="fact", text=parts.redact(text), span=Span(start=0, end=0), scope=scope)
@@ -84,7 +90,7 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
 
     def write(tx: Tx) -> Action:
         now = parts.clock.now()
-        project = Projects(tx).resolve(tuple(names), at=now)
+        project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         action = parts.memories(tx).put_core_fact(statement, origin)
         keep_vectors(parts, tx, action.memory_id, vectors)
@@ -114,12 +120,24 @@ def _note(parts: Parts, text: str, names: tuple[str, ...], host: str) -> Event:
 
 
 def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
-    found = extract(turn) or (
-        Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)), confidence=1.0),
-    )
+    found = _whole(turn.text, extract(turn))
     statements = tuple(replace(one, scope=scope) if scope else one for one in found)
     vectors = tuple(parts.passage_vectors(windows(one.text)) for one in statements)
     return Reading(turn=turn, statements=statements, vectors=vectors)
+
+
+def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """What was found, if it is all of the text; else the text as one statement: the user asked for all of it."""
+    covered = "".join(text[one.span.start : one.span.end] for one in found)
+    if found and len(text.split()) - len(covered.split()) <= _WORDS_OF_CHATTER:
+        return found
+    span = Span(start=0, end=len(text))
+    if not found:
+        return (Statement(kind="fact", text=text.strip(), span=span, confidence=1.0),)
+    corrects = tuple(dict.fromkeys(old for one in found for old in one.corrects))
+    changes = any(one.is_correction for one in found)
+    lead = replace(found[0], text=text.strip(), span=span, key=None, value=None)
+    return (replace(lead, corrects=corrects, is_correction=changes),)
 
 
 def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:

@@ -46,6 +46,16 @@ def project_id(tx: Tx, names: Sequence[str]) -> str | None:
     return Projects(tx).find(tuple(names)) or names[0]
 
 
+def project_names(tx: Tx, names: Sequence[str]) -> tuple[str, ...]:
+    """The names to store something under: a single plain one must be a project that is known.
+
+    Raises:
+        NotFound: a single plain name that no project has.
+    """
+    known = project_id(tx, names) if len(names) == 1 else None
+    return (known,) if known else tuple(names)
+
+
 def memory_json(memory: Memory, names: dict[str, str]) -> dict[str, Any]:
     """A memory as `facts` lists it; one without a key of its own is known by its id."""
     return {

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Which turns are not worth analysing, and why (CAP-5).
 
 A filtered turn is still stored verbatim and can be found; it only skips extraction and threads. Short turns are

@@ -14,33 +14,45 @@ from collections.abc import Mapping
 TAG = "filrouge-memory"
 INTERNAL = "FILROUGE_INTERNAL"
 DISABLED = "FILROUGE_DISABLED"
+NONCE_DIGITS = 16
 
 _LT = r"(?:<|&lt;|&#60;|&#x3c;|\\{1,4}u003c)"
 _GT = r"(?:>|&gt;|&#62;|&#x3e;|\\{1,4}u003e)"
 _QUOTE = r"(?:\\{0,4}[\"']|&quot;|&#34;|&#39;|\\{1,4}u0022)?"
 _MARKER = (
     rf"(?i){_LT}(?:(\\{{0,4}}/)\s{{0,4}}{TAG}\s{{0,4}}([0-9a-f]{{0,64}})\s{{0,4}}{_GT}"
-    rf"|\s{{0,4}}{TAG}(?:\s{{1,4}}nonce={_QUOTE}([0-9a-f]{{0,64}}){_QUOTE})?)"
+    rf"|\s{{0,4}}{TAG}(?:\s{{1,4}}nonce={_QUOTE}([0-9a-f]{{0,64}}){_QUOTE})?(?:\s{{0,4}}{_GT})?)"
 )
 
 
 def strip_own(text: str) -> str:
-    """The text without any block that Filrouge injected; one that is never closed goes to the end.
+    """The text without any block that Filrouge injected.
 
-    Only the tag with the block's own nonce closes it, so that a stored text cannot end the block early.
+    Only the tag with the block's own nonce closes it, so that a stored text cannot end the block early. One
+    that is never closed goes to the end if its nonce is one of ours; else somebody only wrote the tag.
     """
     if TAG not in text:
         return text
+    markers = list(re.finditer(_MARKER, text))
+    closing: dict[str, list[re.Match[str]]] = {}
+    for marker in reversed(markers):
+        if marker[1] is not None:
+            closing.setdefault(marker[2].lower(), []).append(marker)
+            closing.setdefault("", []).append(marker)
     kept: list[str] = []
-    start, nonce = 0, None
-    for found in re.finditer(_MARKER, text):
-        closes = found[1] is not None
-        if closes and nonce is not None and nonce in ("", found[2].lower()):
-            start, nonce = found.end(), None
-        elif not closes and nonce is None:
-            kept.append(text[start : found.start()])
-            nonce = (found[3] or "").lower()
-    return "".join([*kept, text[start:] if nonce is None else ""])
+    start = 0
+    for marker in markers:
+        if marker[1] is not None or marker.start() < start:
+            continue
+        nonce = (marker[3] or "").lower()
+        kept.append(text[start : marker.start()])
+        ends = closing.get(nonce, [])
+        while ends and ends[-1].start() < marker.end():
+            ends.pop()
+        if not ends and len(nonce) == NONCE_DIGITS:
+            return "".join(kept)
+        start = ends[-1].end() if ends else marker.end()
+    return "".join([*kept, text[start:]])
 
 
 def internal(environ: Mapping[str, str]) -> bool:

@@ -24,7 +24,7 @@ from filrouge.home import make_private
 
 MAGIC: Final = b"FRS1"
 HEADER: Final = Struct(">4sII")
-WHOLE, PART = ".log", ".part"
+WHOLE, PART, ASIDE = ".log", ".part", ".aside"
 
 
 class SpoolFile(NamedTuple):
@@ -110,6 +110,12 @@ def remove(path: str) -> None:
     """Delete a spool file; it may be gone already."""
     with suppress(FileNotFoundError):
         os.unlink(path)
+
+
+def set_aside(path: str) -> None:
+    """Put a spool file that nobody can take in out of the readers' way, and keep it."""
+    with suppress(OSError):
+        os.replace(path, path + ASIDE)
 
 
 def _write(file: int, data: bytes) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
+from filrouge.capture.redact import mapped
 from filrouge.clock import from_epoch, new_id
 from filrouge.model.event import Event
 from filrouge.model.scope import LOCAL_USER, Scope
@@ -30,7 +31,7 @@ from filrouge.ports import Redactor
 
 def cleaned(event: Event, redact: Redactor) -> Event:
     """The event without secrets and without our own injected blocks."""
-    return event._replace(data=cast("dict[str, Any]", _map_texts(event.data, lambda text: redact(strip_own(text)))))
+    return event._replace(data=mapped(event.data, lambda text: redact(strip_own(text))))
 
 
 def turns_of(event: Event, project: str) -> list[Turn]:
@@ -107,13 +108,3 @@ def _flat(value: object) -> str:
         texts = [part for part in cast("dict[str, Any]", value).values() if isinstance(part, str) and part.strip()]
         return "\n".join(texts)
     return json.dumps(value, ensure_ascii=False) if value else ""
-
-
-def _map_texts(value: object, change: Redactor) -> object:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _map_texts(part, change) for key, part in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_map_texts(part, change) for part in cast("list[Any]", value)]
-    return value

@@ -11,6 +11,7 @@ imported here.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -25,12 +26,18 @@ from filrouge.capture import guard, inbox
 from filrouge.cli import hook_event, hook_output
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable
+from filrouge.hosts import project
+from filrouge.hosts.reading import text_field
 from filrouge.model.event import Event
 
 LARGEST_INPUT: Final = 64 * 1024 * 1024
 HARD_STOP: Final = 0.9
 CAPTURE_SECONDS: Final = 0.15
 LONGEST_WAIT: Final = 0.6
+#: Seconds before the alarm that nothing more is begun.
+RESERVE: Final = 0.1
+#: A wrong key, and a daemon that is busy: the same file may be welcome later.
+NOT_THE_FILES_FAULT: Final = (401, 403, 408, 429)
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -38,6 +45,7 @@ def main(argv: Sequence[str]) -> None:
     """Serve one event as a process of its own; does not return."""
     signal.signal(signal.SIGALRM, _leave)
     signal.setitimer(signal.ITIMER_REAL, HARD_STOP)
+    gc.disable()  # collecting among a large input's objects would cost more than reading it
     try:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
@@ -63,62 +71,69 @@ def run(
     Returns:
         0, always.
     """
+    began = time.monotonic()
     try:
-        line = _serve(argv, read(), environ)
+        line, told = _serve(argv, read(), environ)
         if line:
             write(line)
+        if told and client.is_elsewhere(environ):
+            _send_spooled(home.home(environ), environ, began + HARD_STOP - RESERVE)
     except Exception:  # noqa: S110 (a hook that fails must not be heard: the agent would stop)
         pass
     return 0
 
 
-def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str]) -> bytes:
-    """What to print for that input."""
+def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str]) -> tuple[bytes, bool]:
+    """What to print for that input, and whether a daemon took it."""
     if guard.internal(environ) or guard.disabled(environ):
-        return b""
+        return b"", False
     payload = hook_event.payload_of(raw)
     directory = home.home(environ)
     settings = hook_output.settings_of(directory)
-    if not payload or not settings.auto_capture:
-        return b""
+    captures = settings.auto_capture and project.captures(text_field(payload, "cwd"), environ)
+    if not payload or not captures:
+        return b"", False
     at = time.time()
     event = hosts.parse(payload, host=_host(argv), environ=environ, at=at, event_id=_new_id(at))
-    if event is None or any(name in settings.disabled_projects for name in event.project):
-        return b""
+    if event is None or hook_output.is_disabled(settings, event.project):
+        return b"", False
     clean = hook_event.cleaned(event)
     if clean is None:
-        return b""
+        return b"", False
     wanted = settings.auto_retrieve and clean.kind in hook_output.CONTEXT_EVENTS
-    return hook_output.line(clean.kind, _deliver(directory, environ, clean, wanted, settings.deadline))
+    context, told = _deliver(directory, environ, clean, wanted, settings.deadline)
+    return hook_output.line(clean.kind, context), told
 
 
-def _deliver(directory: str, environ: Mapping[str, str], event: Event, wanted: bool, seconds: float) -> str:
-    """Hand the event over, or leave it in the spool; the context that came back."""
+def _deliver(
+    directory: str, environ: Mapping[str, str], event: Event, wanted: bool, seconds: float
+) -> tuple[str, bool]:
+    """Hand the event over, or leave it in the spool; the context that came back, and whether it was taken."""
     began = time.monotonic()
     patience = min(seconds, LONGEST_WAIT) if wanted else CAPTURE_SECONDS
     body = {"events": [event.to_json()], "context": wanted}
     try:
-        return _told(directory, environ, body, patience)
+        return _told(directory, environ, body, patience), True
     except DaemonUnavailable:
         pass
     spool = home.inside(directory, home.SPOOL)
     spooled = inbox.append(spool, event.to_json())
     if client.is_elsewhere(environ):
-        return ""
+        return "", False
     started = client.is_absent(directory)
     if started:
         client.start(directory)
     if not wanted or event.kind != "session_start":
-        return ""
+        return "", False
     deadline = began + patience
     if started and client.wait_ready(directory, deadline):
         try:
             context = _told(directory, environ, body, deadline - time.monotonic())
             inbox.remove(spooled)
-            return context
+            return context, True
         except DaemonUnavailable:
             pass
-    return hook_output.brief(directory, event.project)
+    return hook_output.brief(directory, event.project), False
 
 
 def _told(directory: str, environ: Mapping[str, str], body: dict[str, Any], seconds: float) -> str:
@@ -130,9 +145,7 @@ def _told(directory: str, environ: Mapping[str, str], body: dict[str, Any], seco
     reply = client.send(directory, environ, "POST", "/hooks/events", body, seconds)
     if reply.status != 200 or not isinstance(reply.body.get("accepted"), int):
         raise DaemonUnavailable
-    if client.is_elsewhere(environ):
-        _send_spooled(directory, environ)
-    else:
+    if not client.is_elsewhere(environ):
         _make_room(directory, reply)
     context = reply.body.get("context")
     return context if body["context"] and isinstance(context, str) else ""
@@ -143,18 +156,33 @@ def _make_room(directory: str, reply: client.Reply) -> None:
         client.succeed(directory, reply)
 
 
-def _send_spooled(directory: str, environ: Mapping[str, str]) -> None:
-    """Bring a few spooled files along: a daemon elsewhere does not read this machine's spool."""
+def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -> None:
+    """Bring a few spooled files along: a daemon elsewhere does not read this machine's spool.
+
+    A file that nobody can take in is set aside, so that those behind it get through.
+    """
     for path in inbox.waiting(home.inside(directory, home.SPOOL))[:5]:
+        left = min(CAPTURE_SECONDS, deadline - time.monotonic())
+        if left <= 0:
+            return
         try:
             events = inbox.read(path).events
-            body = {"events": events, "context": False}
-            reply = client.send(directory, environ, "POST", "/hooks/events", body, CAPTURE_SECONDS)
-        except (DaemonUnavailable, OSError):
+        except OSError:
+            events = []
+        if not events:
+            inbox.set_aside(path)
+            continue
+        body = {"events": events, "context": False}
+        try:
+            status = client.send(directory, environ, "POST", "/hooks/events", body, left).status
+        except DaemonUnavailable:
             return
-        if reply.status != 200:
+        if 400 <= status < 500 and status not in NOT_THE_FILES_FAULT:
+            inbox.set_aside(path)
+        elif status == 200:
+            inbox.remove(path)
+        else:
             return
-        inbox.remove(path)
 
 
 def _host(argv: Sequence[str]) -> str:
@@ -178,11 +206,12 @@ def _read_stdin() -> bytes:
 
 
 def _write_stdout(line: bytes) -> None:
-    """From here on the line must come out whole, so the alarm is off."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    """While it is written the alarm is off: the line must come out whole."""
+    left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
     rest = memoryview(line)
     while rest:
         rest = rest[os.write(1, rest) :]
+    signal.setitimer(signal.ITIMER_REAL, left)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

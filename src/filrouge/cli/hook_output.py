@@ -7,6 +7,7 @@ each project: the rules and the last synthesis, for a session that starts before
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Final, NamedTuple
 
 from filrouge import home
@@ -45,10 +46,24 @@ def settings_of(directory: str) -> HookSettings:
     )
 
 
+def is_disabled(settings: HookSettings, names: tuple[str, ...]) -> bool:
+    """True where the user turned off a project of that name: the whole of it, or the part a person would write."""
+    given = settings.disabled_projects
+    return bool(given) and any(name in given or _short(name) in given for name in names)
+
+
+def _short(name: str) -> str:
+    """`shop` for `path:/work/shop` and `origin:forge.example/ana/shop`, the name itself for `name:shop`."""
+    kind, _, rest = name.partition(":")
+    if kind == "name":
+        return rest
+    return rest.rstrip("/").rpartition("/")[2] if kind in ("path", "origin") else name
+
+
 def brief(directory: str, names: tuple[str, ...]) -> str:
-    """The brief of the first of a project's names that has one, or empty."""
+    """The brief of the first of a project's names that has one, or empty; its delimiter is this session's own."""
     found = (_content(home.brief_path(directory, name)).strip() for name in names)
-    return next((text for text in found if text), "")
+    return next((text for text in found if text), "").replace(home.UNSET_NONCE, os.urandom(8).hex())
 
 
 def line(kind: str, context: str) -> bytes:

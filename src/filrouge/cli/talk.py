@@ -16,7 +16,7 @@ from filrouge.errors import DaemonUnavailable, FilrougeError
 from filrouge.home import FAILURE, LOG, RUNTIME, home, inside
 from filrouge.hosts.project import names as project_names
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 10.0
 #: For questions that the daemon answers at once or not at all.
 SHORT_SECONDS = 5.0
 START_SECONDS = 15.0
@@ -43,17 +43,30 @@ def ask(
     content = dict(body) if body is not None else None
     began = time.monotonic()
     try:
-        reply = client.request(directory, method, target, content, timeout)
+        reply = client.send(directory, os.environ, method, target, content, timeout)
     except DaemonUnavailable:
+        if client.is_elsewhere(os.environ):
+            raise _out_of_reach() from None
         if time.monotonic() - began >= timeout:
             raise _hanging(directory, timeout) from None
         if not start:
             raise
         wake(directory)
         reply = client.request(directory, method, target, content, timeout)
+    if start and not client.is_elsewhere(os.environ) and client.succeed(directory, reply):
+        # An older daemon was asked to make room: what it answered is done, and this version serves from here on.
+        client.wait_ready(directory, time.monotonic() + START_SECONDS)
     if reply.status >= 400:
         raise _error(reply.body)
     return reply.value
+
+
+def _out_of_reach() -> DaemonUnavailable:
+    url = os.environ[client.URL]
+    return DaemonUnavailable(
+        f"The daemon at {url} does not answer.",
+        remedy=f"Check the address, or unset {client.URL} to use this machine's.",
+    )
 
 
 def wake(directory: str) -> None:

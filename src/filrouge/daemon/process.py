@@ -52,6 +52,15 @@ def only_one(home: str, *, patience: float = 0.0) -> Generator[None]:
         os.close(handle)
 
 
+def is_held(home: str) -> bool:
+    """True while a daemon lives for that home, listening or not."""
+    try:
+        with only_one(home):
+            return False
+    except Busy:
+        return True
+
+
 def bound_socket(home: str) -> socket.socket:
     """A listening unix socket that admits this user alone; a stale one is replaced. Only for the lock's holder."""
     path = socket_path(home)

@@ -43,6 +43,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._prompt = ""
+        self._cwd = ""
         self._answer: _Answer | None = None
         self._tools: dict[str, str] = {}
 
@@ -50,6 +51,7 @@ class _Reader:
         kind = raw.get("type")
         if kind not in ("user", "assistant") or raw.get("isSidechain") or raw.get("isMeta"):
             return
+        self._cwd = text_field(raw, "cwd") or self._cwd
         message = as_object(raw.get("message"))
         if kind == "assistant":
             yield from self._assistant(raw, message)
@@ -99,7 +101,7 @@ class _Reader:
     def _record(
         self, key: str, role: Role, source: SourceType, text: str, at: float, call: str = ""
     ) -> TranscriptRecord:
-        return TranscriptRecord(key, role, source, text, at, self._prompt, call)
+        return TranscriptRecord(key, role, source, text, at, self._prompt, call, self._cwd)
 
 
 def _summary(text: str) -> str:

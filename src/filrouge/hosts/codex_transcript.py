@@ -68,6 +68,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._turn = ""
+        self._cwd = ""
         self._tools: dict[str, str] = {}
         self._from_start = False
         self._paginated = False
@@ -82,6 +83,7 @@ class _Reader:
         payload = as_object(raw.get("payload"))
         self._ordinals = self._ordinals or raw.get("ordinal") is not None
         self._turn = _turn_of(payload) or self._turn
+        self._cwd = text_field(payload, "cwd") or self._cwd
         match raw.get("type"):
             case "session_meta":
                 self._from_start = True
@@ -158,7 +160,7 @@ class _Reader:
         ordinal, stamp = raw.get("ordinal"), text_field(raw, "timestamp")
         key = str(ordinal) if isinstance(ordinal, int) else f"{role}:{stamp[:19]}:{short_hash(text)}"
         prompt = f"prompt:{self._turn}" if self._turn else ""
-        return TranscriptRecord(key, role, source, text, epoch(stamp), prompt, call)
+        return TranscriptRecord(key, role, source, text, epoch(stamp), prompt, call, self._cwd)
 
 
 def _turn_of(payload: dict[str, Any]) -> str:

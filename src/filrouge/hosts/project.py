@@ -26,6 +26,7 @@ from filrouge.home import stable_hash
 
 OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144
+OFF = ("0", "false", "no", "off")
 DEFAULT_PORTS = {"ssh": "22", "https": "443", "http": "80", "git": "9418"}
 
 
@@ -96,26 +97,54 @@ def _joined(host: str, path: str) -> str:
 
 
 def _linked(place: str, pointer: str) -> Repository | None:
-    """A `.git` file points to the directory of a linked work tree, or of a submodule."""
+    """A `.git` file points to the directory of a linked work tree, or of a submodule, if that one points back.
+
+    Anybody may write such a file into an archive; it must not lend a directory another repository's name.
+    """
     found = re.match(r"gitdir:[ \t]*([^\r\n]+)", pointer)
     if found is None:
         return None
     gitdir = os.path.normpath(os.path.join(place, found[1].strip()))
     shared = _read(os.path.join(gitdir, "commondir")).strip()
     if not shared:
-        return Repository(common=gitdir, tree=place)
+        return Repository(common=gitdir, tree=place) if _is_its_tree(gitdir, place) else None
     common = os.path.normpath(os.path.join(gitdir, shared))
+    back = os.path.join(gitdir, _read(os.path.join(gitdir, "gitdir")).strip())
+    registered = _same(os.path.dirname(gitdir), os.path.join(common, "worktrees"))
+    if not registered or not _same(back, os.path.join(place, ".git")):
+        return None
     return Repository(common=common, tree=os.path.dirname(common) if os.path.basename(common) == ".git" else common)
 
 
+def _is_its_tree(gitdir: str, place: str) -> bool:
+    """True where the git directory names `place` as its work tree, or lies among an enclosing one's modules."""
+    tree = _configured(gitdir, "[core]", "worktree")
+    if tree and _same(os.path.join(gitdir, tree), place):
+        return True
+    parent = os.path.dirname(place)
+    above = find_repository(parent) if parent != place else None
+    modules = os.path.realpath(os.path.join(above.common, "modules")) + os.sep if above else ""
+    return bool(modules) and os.path.realpath(gitdir).startswith(modules)
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
 def _origin(repository: Repository) -> str:
+    url = _configured(repository.common, '[remote "origin"]', "url")
+    return normalise(url, repository.tree) if url else ""
+
+
+def _configured(gitdir: str, wanted: str, key: str) -> str:
+    """A value of the git directory's configuration, or empty."""
     section = ""
-    for line in _read(os.path.join(repository.common, "config")).splitlines():
+    for line in _read(os.path.join(gitdir, "config")).splitlines():
         line = line.strip()
         if line.startswith("["):
             section = line
-        elif section.startswith('[remote "origin"]') and re.match(r"url\s*=", line, re.IGNORECASE):
-            return normalise(line.partition("=")[2].strip().strip('"'), repository.tree)
+        elif section.startswith(wanted) and re.match(rf"{key}\s*=", line, re.IGNORECASE):
+            return line.partition("=")[2].strip().strip('"')
     return ""
 
 
@@ -138,8 +167,28 @@ def _override(directory: str) -> str:
     return ""
 
 
+def captures(cwd: str, environ: Mapping[str, str]) -> bool:
+    """False where the environment, or else the nearest `.filrouge.toml`, says `auto_capture = false`."""
+    given = environ.get("FILROUGE_AUTO_CAPTURE", "").strip().lower()
+    if given or not os.path.isabs(cwd):
+        return given not in OFF
+    try:
+        for place in _upwards(cwd):
+            path = os.path.join(place, OVERRIDE)
+            if os.path.isfile(path):
+                return re.search(r"(?m)^[ \t]*auto_capture[ \t]*=[ \t]*false\b", _top(_read(path))) is None
+    except (OSError, ValueError):
+        pass
+    return True
+
+
+def _top(text: str) -> str:
+    """What stands before the first table."""
+    return f"\n{text.removeprefix(chr(0xFEFF))}".partition("\n[")[0]
+
+
 def _project_key(text: str) -> str:
-    top = f"\n{text.removeprefix(chr(0xFEFF))}".partition("\n[")[0]
+    top = _top(text)
     found = re.search(r"""(?m)^[ \t]*project[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')""", top)
     return ((found[1] or found[2] or "") if found else "").strip()
 

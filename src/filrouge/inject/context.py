@@ -15,7 +15,7 @@ from filrouge.inject.budget import fit
 from filrouge.inject.render import Line, fresh_nonce, render
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Hit, Ranking, RecallItem
-from filrouge.model.when import Language, ago
+from filrouge.model.when import Language, ago, long_date
 
 MOST_AT_START = 8
 SHORTEST_PROMPT = 20
@@ -47,13 +47,15 @@ class Manner:
     language: Language
     budget: int
     now: datetime
+    dated: bool = False
+    """Show dates instead of ages: for a text that is read some other day."""
 
 
-def at_start(rules: Sequence[Memory], known: Sequence[Memory], manner: Manner) -> Block:
+def at_start(rules: Sequence[Memory], known: Sequence[Memory], manner: Manner, nonce: str = "") -> Block:
     """The block of a session's start."""
     entries = [(m, _line(m, "rules", manner), None) for m in rules]
     entries += [(m, _line(m, "facts", manner), None) for m in known[:MOST_AT_START]]
-    return _block(entries, [], manner)
+    return _block(entries, [], manner, nonce)
 
 
 def before_prompt(ranking: Ranking, manner: Manner, *, min_relevance: float, most: int) -> Block:
@@ -73,11 +75,14 @@ def before_prompt(ranking: Ranking, manner: Manner, *, min_relevance: float, mos
 
 
 def _block(
-    entries: Sequence[tuple[Memory, Line, Hit | None]], left: Sequence[tuple[Hit, str]], manner: Manner
+    entries: Sequence[tuple[Memory, Line, Hit | None]],
+    left: Sequence[tuple[Hit, str]],
+    manner: Manner,
+    nonce: str = "",
 ) -> Block:
     taken, _ = fit([line for _, line, _ in entries], manner.budget, manner.language)
     inside = {id(line) for line in taken}
-    nonce = fresh_nonce()
+    nonce = nonce or fresh_nonce()
     items = [
         RecallItem(
             id=memory.id,
@@ -95,9 +100,10 @@ def _block(
 
 
 def _line(memory: Memory, section: str, manner: Manner) -> Line:
+    said = memory.last_mention or memory.created_at
     return Line(
         section=section,
-        age=ago(memory.last_mention or memory.created_at, manner.now, manner.language),
+        age=long_date(said, manner.language) if manner.dated else ago(said, manner.now, manner.language),
         source=memory.scope.channel,
         text=memory.text or f"{memory.key}: {memory.value}",
         verified=memory.trust >= 2,

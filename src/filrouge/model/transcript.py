@@ -26,3 +26,5 @@ class TranscriptRecord(NamedTuple):
     """The key of the prompt this message belongs to, as the hook's event names it, or empty."""
     call_id: str
     """The host's id of the tool call whose result this is, or empty."""
+    cwd: str = ""
+    """The directory the agent worked in, where the file tells."""

@@ -30,8 +30,10 @@ PLAIN_WORDS = frozenset(
     " under understand update upgrade url use used useful user users usually value values variable version view wait"
     " want way week weeks well why wide will word words work working works world wrong year years yes yesterday yet"
     " write writing"
+    " listen listens port ports runs"
     # French
-    " abord accord action affiche afficher ai aide ailleurs ainsi ajoute ajouter aller alors ancien ancienne an annee"
+    " ecoute abord accord action affiche afficher ai aide ailleurs ainsi ajoute ajouter aller alors ancien"
+    " ancienne an annee"
     " annees apres attendre attends au aujourd aucun aussi autre autres avant avec base beaucoup besoin bien bon bonne"
     " bonjour bout cas cause cela changement changer chaque chemin chose choses classe cle code combien commande"
     " commencer comment compte connexion corrige corriger cote cours creer cree demain demande demander depuis dernier"

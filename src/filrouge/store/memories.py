@@ -19,9 +19,8 @@ from filrouge.model.decision import Add, Conflict, Decision, Delete, Noop, Updat
 from filrouge.model.memory import Evidence, Memory, Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.ports import Analyser, Tx
-from filrouge.store import seals
 from filrouge.store.journal import Journal
-from filrouge.store.memory_rows import content_of, memory_from_row
+from filrouge.store.memory_rows import memory_from_row, row_of
 
 ActionName = Literal["add", "update", "delete", "noop", "conflict", "error"]
 
@@ -163,6 +162,9 @@ class Memories:
     def _update(self, statement: Statement, old: list[Memory], origin: Origin, reason: str) -> Action:
         if not old:
             return self._add(statement, origin, f"{reason}; what it replaces is no longer there")
+        newest = max(old, key=lambda one: one.valid_from)
+        if newest.valid_from > origin.at:
+            return self._late(statement, newest, origin, reason)
         self._end(old, "superseded", origin)
         memory = self._insert(statement, origin, supersedes=old[0])
         for one in old:
@@ -176,6 +178,16 @@ class Memories:
         }
         self._record(origin, "update", memory.id, payload)
         return Action(name="update", memory_id=memory.id, closed=tuple(one.id for one in old), reason=reason)
+
+    def _late(self, statement: Statement, newer: Memory, origin: Origin, reason: str) -> Action:
+        """Keep as history what was said before, and heard after, what replaced it."""
+        memory = self._insert(statement, origin)
+        ended = {"id": memory.id, "state": "superseded", "valid_to": to_text(newer.valid_from)}
+        self._tx.run("memories.end", ended)
+        self._tx.run("memories.link", {"id": memory.id, "superseded_by": newer.id})
+        why = f"{reason}, but it was said earlier"
+        self._record(origin, "late", memory.id, {"text": memory.text, "reason": why, "turn": origin.turn_id})
+        return Action(name="noop", memory_id=newer.id, reason=why)
 
     def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
         self._end(old, "binned", origin)
@@ -206,38 +218,15 @@ class Memories:
         self, statement: Statement, origin: Origin, *, state: str = "live", supersedes: Memory | None = None
     ) -> Memory:
         memory = _memory(self._with_free_key(statement, origin), origin)
-        scope = memory.scope
-        sealed = seals.seal(content_of(memory))
-        self._tx.run(
-            "memories.add",
-            {
-                "id": memory.id,
-                "user_id": scope.user,
-                "scope": memory.scope_name,
-                "project_id": scope.project if memory.scope_name == "project" else None,
-                "agent": scope.agent,
-                "channel": scope.channel,
-                "session_id": scope.session,
-                "kind": memory.kind,
-                "text": memory.text,
-                "tokens": self._analyser.tokens(f"{memory.text} {memory.subject}"),
-                "analyser": self._analyser.version,
-                "subject": memory.subject,
-                "key": memory.key,
-                "value": memory.value,
-                "confidence": memory.confidence,
-                "sentiment": memory.sentiment,
-                "timeframe": memory.timeframe,
-                "trust": memory.trust,
-                "state": state,
-                "at": to_text(origin.at),
-                "supersedes": supersedes.id if supersedes else None,
-                "previous_text": supersedes.text if supersedes else None,
-                "made_by": memory.made_by,
-                "row_key": sealed.key,
-                "row_hash": sealed.hash,
-            },
-        )
+        tokens = {
+            "tokens": self._analyser.tokens(f"{memory.text} {memory.subject}"),
+            "analyser": self._analyser.version,
+        }
+        replaced = {
+            "supersedes": supersedes.id if supersedes else None,
+            "previous_text": supersedes.text if supersedes else None,
+        }
+        self._tx.run("memories.add", row_of(memory) | tokens | replaced | {"state": state})
         self._cite(memory.id, statement, origin)
         return memory
 

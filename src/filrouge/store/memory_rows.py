@@ -47,6 +47,34 @@ def memory_from_row(row: dict[str, Any]) -> Memory:
     )
 
 
+def row_of(memory: Memory) -> dict[str, object]:
+    """The columns a new memory brings by itself, sealed."""
+    sealed = seals.seal(content_of(memory))
+    scope = memory.scope
+    return {
+        "id": memory.id,
+        "user_id": scope.user,
+        "scope": memory.scope_name,
+        "project_id": scope.project if memory.scope_name == "project" else None,
+        "agent": scope.agent,
+        "channel": scope.channel,
+        "session_id": scope.session,
+        "kind": memory.kind,
+        "text": memory.text,
+        "subject": memory.subject,
+        "key": memory.key,
+        "value": memory.value,
+        "confidence": memory.confidence,
+        "sentiment": memory.sentiment,
+        "timeframe": memory.timeframe,
+        "trust": memory.trust,
+        "at": to_text(memory.created_at),
+        "made_by": memory.made_by,
+        "row_key": sealed.key,
+        "row_hash": sealed.hash,
+    }
+
+
 def intact(row: dict[str, Any]) -> bool:
     """True if the row's seal holds."""
     return seals.holds(row["row_key"], row["row_hash"], content_of(memory_from_row(row)))

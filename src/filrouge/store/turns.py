@@ -69,6 +69,11 @@ class Turns:
         rows = self._tx.all("turns.last_user_texts", {"host": host, "session_id": session, "limit": limit})
         return [row["text"] for row in rows]
 
+    def last_user_texts_of_project(self, project: str | None, limit: int = 5) -> list[str]:
+        """The project's most recent prompts, newest first."""
+        rows = self._tx.all("turns.last_user_texts_of_project", {"project_id": project, "limit": limit})
+        return [row["text"] for row in rows]
+
     def recent(self, channel: str, session: str | None, limit: int) -> list[dict[str, Any]]:
         """The last messages of a channel, newest first."""
         return self._tx.all("turns.recent", {"channel": channel, "session_id": session, "limit": limit})

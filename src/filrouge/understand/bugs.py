@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Bugs with their cause or their fix: what saves the next person an afternoon. A bug alone is only a report."""
 
 from __future__ import annotations

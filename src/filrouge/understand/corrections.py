@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Corrections: a sentence that says that something is no longer so, and which words it replaces.
 
 `old_values` is also what the decider asks of stored text: "we moved from port 8443 to 9443" holds both numbers but
@@ -75,6 +75,11 @@ _RETRACT: Final = re.compile(
     r"|^(?P<what2>.{3,80}?) (?:is|are) (?:no longer (?:true|valid|the case|needed|relevant|in force)|not true any ?more|obsolete|outdated|not valid any ?more)\b"
     r"|^(?P<what3>.{3,80}?) (?:n'est|ne sont) plus (?:vraie?s?|valables?|valides?|d'actualite|necessaires?|le cas)\b"
 )
+_NOT_SO: Final = re.compile(rf"{_ANNOUNCED.pattern}|\b(?:no|nope|not|non|sorry|pardon|oops|pas|rather|plutot)\b")
+#: What may stand around a bare value: "it's 3001", "le 3001, pas le 3000".
+_BARE: Final = re.compile(
+    r"(?:[\s.,;:!`'()-]|\b(?:no|not|non|pas|et|and|mais|but|it's|it is|that's|c'est|rather|plutot|sorry|pardon|oops|wait|attends|actually|en fait|finalement|correction|the|le|la|on|sur|en|at|in|to|port|version|now|maintenant)\b)*"
+)
 _NOT_MEMORY: Final = re.compile(
     r"^ (?:it|that|this|ca|cela|about it|the (?:last|previous|error|warning|typo)|everything|tout|mon dernier|my last|what i said)\b[^,]{0,20}$|\b(?:error|warning|erreur|test failure)s?\b"
 )
@@ -97,7 +102,7 @@ def find(clause: Clause) -> Found | None:
             sentiment="negative",
         )
     announced = _ANNOUNCED.search(clause.opening) is not None or _ANNOUNCED.match(plain) is not None
-    change = _CHANGE.search(plain) is not None
+    change = says_change(plain)
     contrast = _CONTRAST.search(plain) is not None and bool(clause.values)
     if not change and not (announced and (contrast or clause.values)):
         return None
@@ -108,6 +113,11 @@ def find(clause: Clause) -> Found | None:
         return None
     choice = _CHOICE.search(plain) is not None and not _has_number(clause)
     return Found(kind="decision" if choice else "fact", confidence=0.85, corrects=old, is_correction=True)
+
+
+def says_change(plain: str) -> bool:
+    """True when the words themselves say that something changed, whatever announced them."""
+    return _CHANGE.search(plain) is not None
 
 
 def retraction(plain: str) -> str | None:
@@ -121,6 +131,16 @@ def retraction(plain: str) -> str | None:
     if _NOT_MEMORY.search(what if what.startswith(" ") else f" {what}"):
         return None
     return _MEMORY_WORDS.sub(" ", what).strip(" .,'") or None
+
+
+def is_bare(clause: Clause) -> bool:
+    """True for a correction that is only a value, so that nothing says of what: "En fait non, 3001."."""
+    if not clause.values or _NOT_SO.search(clause.opening + clause.plain) is None:
+        return False
+    rest, at = "", 0
+    for value in clause.values:
+        rest, at = rest + clause.plain[at : value.start] + " ", value.end
+    return _BARE.fullmatch(rest + clause.plain[at:]) is not None
 
 
 def old_values(plain: str) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ from typing import Final
 
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.memory import Memory, Statement
+from filrouge.understand.corrections import says_change
 from filrouge.understand.profile import Profile, profile, same_words
-from filrouge.understand.slots import newer_value, picks_what_was_rejected
+from filrouge.understand.slots import another_value, newer_value, picks_what_was_rejected
 from filrouge.understand.words import content, fold, tokens, variants
 
 #: Calibrated similarity of a restatement (EXT-6).
@@ -144,17 +145,24 @@ def _replaced(statement: Statement, mine: Profile, near: list[Memory]) -> tuple[
     swapped = [memory for memory in near if picks_what_was_rejected(mine, profile(memory.text))]
     if swapped:
         return swapped, "it chooses what was rejected"
-    newer = [m for m in near if newer_value(mine, profile(m.text), corrects=statement.is_correction)]
+    announced = statement.is_correction and not says_change(fold(statement.text))
+    newer = [
+        m
+        for m in near
+        if newer_value(mine, profile(m.text), corrects=statement.is_correction)
+        or (announced and another_value(mine, profile(m.text)))
+    ]
     if mine.entity:
         return newer, "a newer value of the same subject"
     return (newer, "a newer value of the same subject") if len(newer) == 1 else ([], "")
 
 
 def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) -> bool:
-    """True when the memory holds the value that a correction says is over, about the same thing."""
-    if not statement.is_correction:
-        return False
+    """True when the memory holds the value that the statement says is over, about the same thing."""
     theirs = profile(memory.text)
+    if not statement.is_correction:
+        # "We deploy to Fly, not Heroku": the contrast alone is enough where the entity is the same.
+        return bool(mine.rejects & theirs.held and mine.held and mine.entity) and mine.entity == theirs.entity
     old = [set(content(phrase)) or {fold(phrase)} for phrase in (*statement.corrects, *mine.rejects)]
     old = [words - mine.entity or words for words in old]
     if not any(words and words <= set(theirs.words) | theirs.held and not words <= theirs.rejects for words in old):

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Decisions: a choice that was made, between things that can be named."""
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def find(clause: Clause) -> Found | None:
     if not chosen and not going:
         return None
     what = [word for word in content(clause.text) if word not in _EMPTY]
-    if len(what) < 3 and not clause.values:
+    if len(what) < 3 and all(value.kind == "number" for value in clause.values):
         return None
     return Found(kind="decision", confidence=0.9 if chosen else 0.75)

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Facts: how things are in this project, said in the present with at least one specific value."""
 
 from __future__ import annotations

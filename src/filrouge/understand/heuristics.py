@@ -81,6 +81,9 @@ def statements_of(text: str) -> tuple[Statement, ...]:
     statements: list[Statement] = []
     index = 0
     while index < len(readings) and len(statements) < MOST_STATEMENTS:
+        if _only_a_value(readings[index]):
+            index += 1
+            continue
         last = _group_end(readings, index)
         group = readings[index : last + 1]
         index = last + 1
@@ -116,6 +119,10 @@ def _judge(clause: Clause) -> tuple[Found | None, bool]:
     """What the clause states, and whether its mood forbids it to state or complete anything."""
     if moods.silent_mood(clause.plain) is not None:
         return None, True
+    if corrections.is_bare(clause):
+        old = corrections.old_values(clause.plain)
+        replaces = any(value.text not in old for value in clause.values)
+        return Found(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
     found = preferences.find(clause) or _retraction(clause) or _bug(clause) or _rule(clause) or bugs.find(clause)
     if found:
         return found, False
@@ -184,6 +191,8 @@ def _completes(group: list[_Read], after: _Read) -> bool:
     stated = next((reading.found for reading in group if reading.found), None)
     if stated is None:
         return False
+    if _only_a_value(after):
+        return bool(before.clause.values) and stated.key is None and not stated.retraction
     if after.found is None:
         return stated.scope == "project" and _explains(group, after)
     if stated.retraction or after.found.retraction:
@@ -198,6 +207,11 @@ def _completes(group: list[_Read], after: _Read) -> bool:
     ):
         return not rules.find(after.clause)
     return after.found.kind not in {"rule", "preference"} and facts.is_anaphoric(after.clause.plain)
+
+
+def _only_a_value(reading: _Read) -> bool:
+    """True for "En fait non, 3001.": it needs the sentence before it to say of what."""
+    return reading.sentence.heading is None and corrections.is_bare(reading.clause)
 
 
 def _explains(group: list[_Read], after: _Read) -> bool:

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """What kind of speech a sentence is: only a plain statement can become a memory.
 
 Questions, requests for work, hypotheses, undecided matters, the reported past, other people's words, jokes, small
@@ -11,7 +11,17 @@ import re
 from typing import Final, Literal
 
 Mood = Literal[
-    "statement", "question", "request", "hypothesis", "undecided", "past", "reported", "joke", "smalltalk", "status"
+    "statement",
+    "question",
+    "request",
+    "hypothesis",
+    "undecided",
+    "past",
+    "reported",
+    "joke",
+    "smalltalk",
+    "status",
+    "momentary",
 ]
 
 
@@ -66,7 +76,14 @@ SMALLTALK: Final = _any(
     r"^(?:thanks?|thank you|thx|ty|merci|gracias|cheers|bravo|congrats|well done|nice|great|perfect|awesome|cool|super|parfait|genial|excellent|top|nickel)\b[^:]{0,50}$",
     r"\b(?:going for (?:a |lunch|dinner)|back in (?:a|an|\d)|be right back|brb|see you|talk (?:later|soon)|have a (?:good|nice)|good weekend|sleep well|bien dormi|bon cafe|prendre un cafe|a demain|a plus|a tout|bonne (?:soiree|journee|nuit)|bon (?:week-end|appetit)|hasta|coffee break|week-?end|lunch)\b",
     r"\b(?:i'm|i am|je suis|estoy) (?:\w+ ){0,2}(?:tired|hungry|back|late|sick|happy|glad|sorry|afraid|fatigue\w*|creve\w*|content\w*|desole\w*|de retour|malade|en retard)\b",
+    r"^(?:i|je|j')\s?(?:really )?(?:hate|love|like|deteste|aime|adore|hais) (?:the |les? )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:lun|mar|mercre|jeu|vendre|same)dis?|dimanches?|winter|summer|rain|hiver|pluie)[ .!]*$",
     r"\b(?:the weather|il pleut|it's raining|j'espere|i hope|hope you)\b|^(?:no|pas de) (?:problem|worries|rush|idea|need|thanks|souci|probleme|stress)\b|\bnever ?mind\b|\blaisse tomber\b$",
+)
+#: "for this experiment only", "pour cet appel": over when the task is.
+MOMENTARY: Final = _any(
+    r"\bfor this (?:call|request|answer|reply|response|experiment|task|run|session|demo|exercise|question|prompt|message|spike|prototype)\b",
+    r"\bpour (?:cet|cette|ce) (?:appel|requete|reponse|experience|essai|tache|seance|session|exercice|question|message|demo|prototype)\b",
+    r"\b(?:just|only) (?:this once|this time)\b|\bjuste (?:cette fois|pour cette fois)\b",
 )
 #: The state of the moment: broken, green, running now; narration of what was just done.
 STATUS: Final = _any(
@@ -130,6 +147,7 @@ _SILENT: Final[tuple[tuple[Mood, re.Pattern[str]], ...]] = (
     ("hypothesis", HYPOTHESIS),
     ("reported", REPORTED),
     ("smalltalk", SMALLTALK),
+    ("momentary", MOMENTARY),
 )
 
 

@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """What a statement is about and which values it endorses: the comparable side of a text.
 
 `profile` reads the same things in a new statement and in a stored memory, whatever their language and wording:
@@ -8,6 +8,7 @@ speaks of (deploy, test), and its polarity. Decisions compare profiles, never se
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from filrouge.understand import corrections
-from filrouge.understand.reading import read
+from filrouge.understand.reading import Clause, read
 from filrouge.understand.sentences import split
 from filrouge.understand.tools import CATEGORY
 from filrouge.understand.values import Value, ValueKind
@@ -132,7 +133,7 @@ def profile(text: str) -> Profile:
     parts = [read(sentence.text, sentence.start) for sentence in split(text)] or [read(text[:500], 0)]
     stating = [part for part in parts if corrections.retraction(part.plain) is None]
     clauses = stating or parts
-    rejects = frozenset(word for part in parts for word in corrections.old_values(part.plain))
+    rejects = frozenset(word for part in parts for word in corrections.old_values(part.plain)) | _outdated(parts)
     rejected = {word for phrase in rejects for word in [phrase, *phrase.split()]}
     gone = {canonical(word) for word in rejected if word.isalpha()} if _OWNERS.search(parts[0].plain) else set[str]()
     every = [value for part in parts for value in part.values]
@@ -153,6 +154,26 @@ def profile(text: str) -> Profile:
         placed=_PLACES.search(plain) is not None,
         retracts=not stating,
     )
+
+
+def _outdated(parts: list[Clause]) -> frozenset[str]:
+    """The values that a bare one after them replaces: "The port is 3000. No, 3001."."""
+    return frozenset(
+        old.text
+        for before, after in itertools.pairwise(parts)
+        if corrections.is_bare(after)
+        for old in before.values
+        if any(_alike(old, new) for new in _endorsed(after)) and old.text not in {new.text for new in after.values}
+    )
+
+
+def _endorsed(part: Clause) -> list[Value]:
+    old = corrections.old_values(part.plain)
+    return [value for value in part.values if value.text not in old]
+
+
+def _alike(old: Value, new: Value) -> bool:
+    return old.kind == new.kind or (new.kind == "number" and old.text.isdigit())
 
 
 def subject(text: str) -> str:

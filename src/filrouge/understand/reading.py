@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """A clause as the kinds read it, and what a kind answers.
 
 Each kind (rules, preferences, bugs, decisions, facts) is one function from `Clause` to `Found`, or None. A clause is

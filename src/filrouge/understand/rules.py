@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501 (a pattern is read best on one line)
 """Rules and constraints: what must always, never, or by default be done or hold (RULE-1).
 
 An imperative alone is a request for now ("run the tests"); it is a rule when something says that it holds beyond
@@ -66,6 +66,11 @@ _TABLE: Final[tuple[tuple[float, str], ...]] = (
         r"^(?:please )?(?:use|write|store|run|name|keep|put|deploy|commit|sign|pick)\b[^.]{1,80}?(?:,? (?:never|and never|not|and not|instead of|rather than)\b)",
     ),
     (0.8, r"^(?:please )?(?:prefer|avoid|stick (?:to|with)|only \w+|refrain from) (?!asking)\w+"),
+    # Let's not use Docker for the dev setup. N'utilisons pas Docker ici.
+    (
+        0.82,
+        r"^(?:let's (?:not|never|avoid)|n'|ne |evitons (?:de |d')) ?(?:use|using|add|adding|commit|mock|store|mix|import|touch|depend|utiliser|ajouter|(?:utilisons|ajoutons|mettons) (?:pas|jamais))\b(?! (?:that|this|it)\b)",
+    ),
     # No new dependencies without asking. No default exports.
     (
         0.8,
@@ -189,6 +194,22 @@ _TROUBLE: Final = re.compile(
     r"\b(?:always|never|toujours|jamais) (?:\w+ ){0,1}(?:fails?|failing|breaks?|crash\w*|hangs?|times? out|returns?|gets?|shows?|works?|worked|works|happens?|answers?|finish\w*|loads?|starts?|echoue\w*|plante\w*|marche\w*|la meme)\b"
     r"|\bj'ai (?:toujours|jamais)\b|\bje n'ai jamais\b|\b(?:i|it|he|she)(?:'ve|'s| have| has)? (?:always|never) (?:been|had|seen|\w+ed)\b|\bca (?:ne |n')?\w+ (?:toujours|jamais)\b"
 )
+_NOTHING_LASTING: Final = re.compile(
+    "|".join(
+        (
+            # Write a story where the hero must never lie. Écris un test qui ne plante jamais.
+            r"^(?:please )?(?:write|generate|make|create|tell|invent|imagine|compose|draft|ecris|raconte|genere|invente|redige|cree|fais)(?:-moi| me)? (?:an? |une? |some |the |des )(?:[\w'-]+ ){1,4}?(?:where|in which|whose|who|that|ou|dans (?:la|le)quelle?|qui|dont)\b",
+            # Please never do that again. Ne refais jamais ça !
+            r"^(?:please )?(?:don't|do not|never|ne|n')(?: ever)? (?:\w+ ){1,2}?(?:plus |jamais |pas )*(?:that|this|it|ca|cela)(?: ever)?(?: again| any ?more)[ .!]*$|^(?:s'il te plait )?ne (?:re)?fais (?:plus |jamais |pas )+(?:ca|cela)\b",
+            # Tu oublies toujours de lancer les tests ! You always forget the tests.
+            r"\b(?:tu|vous) (?:te |t'|vous )?(?:oubli|rat|tromp|plant)\w+ (?:toujours|encore|tout le temps)\b|\byou (?:always|constantly|keep) (?:forget\w*|miss\w*|mess\w*|ruin\w*|get)\b",
+            # Il ne faut jamais dire jamais. Better late than never. On ne sait jamais.
+            r"\bnever say never\b|\bjamais dire jamais\b|\b(?:late|now) (?:than|or) never\b|\btard que jamais\b|\byou never know\b|\bne sait jamais\b|\bjamais deux sans trois\b",
+            # Only answer with yes or no. Réponds uniquement par oui ou non.
+            r"^(?:please )?(?:only|just) (?:answer|reply|respond|output|return|print|say) (?:with|by|yes|no|the|an?|one)\b|^(?:ne )?reponds? (?:uniquement |seulement |juste |que )+(?:par|avec)\b",
+        )
+    )
+)
 _ORDERS: Final = re.compile(r"(?:please )?(?:always|never|toujours|jamais|siempre|nunca)\b")
 _HARD: Final = re.compile(
     r"\b(?:must|has to|have to|can't|cannot|not allowed|need to|needs to|doit|doivent|devons|forbidden|may not)\b"
@@ -197,6 +218,7 @@ _USER_WIDE: Final = re.compile(
     r"\b(?:your (?:answers?|replies|reply|responses?|explanations?|messages|summaries|tone)|tes (?:reponses?|explications?|messages?)|vos reponses)\b"
     r"|(?:^|[,;:] |\b(?:always|please|toujours|never|you|tu) )(?:answer|reply|respond|reponds|repondez|speak|talk|parle)(?:-moi| me| to me)?\b[^.]{0,30}\b(?:in|en) (?:english|french|spanish|german|italian|francais|anglais|espagnol|allemand|ingles)"
     r"|(?:^|[,;:] |\b(?:always|please|toujours|never|you|tu) )(?:reponds|answer|reply)-?(?:moi| me| to me)?\b|\btutoie|\bvouvoie|\bemojis? (?:in|dans) (?:your|tes)\b"
+    r"|\b(?:whatever|whichever) the project\b|\b(?:in|for|across) (?:all|any|every) (?:of )?(?:my |our )?projects?\b|\bquel que soit le projet\b|\b(?:dans|pour) tous (?:mes|les) projets\b"
 )
 
 
@@ -206,6 +228,8 @@ def find(clause: Clause) -> Found | None:
     if _NOW_ONLY.search(plain) or (_TROUBLE.search(plain) and not _ORDERS.match(plain)):
         return None
     labelled = is_labelled(clause)
+    if not labelled and _NOTHING_LASTING.search(plain):
+        return None
     lasting = _LASTING.search(plain) is not None and _ORDER_OR_HABIT.search(plain) is not None
     confidence = 0.95 if labelled else 0.9 if lasting else _match(plain)
     if confidence is None:

@@ -38,6 +38,18 @@ def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
     return bool(mine.entity) and _other_choice(mine, theirs, corrects=loosely)
 
 
+def another_value(mine: Profile, theirs: Profile) -> bool:
+    """True when each says one thing of exactly the same entity: "Actually no, RabbitMQ for the queue"."""
+    if mine.entity != theirs.entity or not (mine.entity and mine.named and theirs.named) or mine.rejects:
+        return False
+    new, old = _choices(mine), _choices(theirs)
+    return len(new) == len(old) == 1 and new != old and bool(mine.negated) == bool(theirs.negated)
+
+
+def _choices(seen: Profile) -> frozenset[str]:
+    return frozenset(value.text for value in seen.holds if value.kind in {"name", "host", "identifier"})
+
+
 def picks_what_was_rejected(mine: Profile, theirs: Profile) -> bool:
     """True when `mine` holds what `theirs` rejects, and rejects or leaves out what it holds."""
     back = mine.held & theirs.rejects
@@ -71,7 +83,8 @@ def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
     if kind in {"path", "host", "url"}:
         return mine.placed == theirs.placed
     if kind == "version":
-        return bool(_named_values(mine) & _named_values(theirs)) or (mine.named and theirs.named)
+        ours, known = _named_values(mine), _named_values(theirs)
+        return bool(ours & known) or (mine.named and theirs.named and not (ours and known))
     return True
 
 

@@ -7,7 +7,7 @@ the same words apart, and what an update replaces.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from filrouge.understand.tools import AMBIGUOUS, CATEGORY
@@ -50,6 +50,22 @@ _EXTENSION: Final = (
     r"|tex|typ|csv|xml|proto|tf|log|db|sqlite|pdf|svg|png|conf|ipynb|graphql|prisma|dockerfile)"
 )
 
+#: "Migrations run with", "Les tests se lancent avec": a tool follows, known or not.
+_DONE: Final = (
+    r"(?:se (?:lance|deploie|construi|genere|gere|teste|compile|execute|installe)\w* (?:avec|via|par)"
+    r"|(?:runs?|built|managed|deployed|tested|generated|linted|formatted|installed|launched|started|bundled)"
+    r" (?:with|via|through))"
+)
+#: What has one name at a time, and what is said of it that is no name.
+_CHOSEN: Final = (
+    r"(?:(?:main|default|stable|trunk|release) branch|branche (?:principale|par defaut)|(?:package|version) manager"
+    r"|(?:test|task) runner|hosting provider|linter|formatter|bundler|licen[sc]e|hebergeur|gestionnaire de paquets)"
+)
+_NO_CHOICE: Final = (
+    r"(?:now|not|pas|the|le|la|very|tres|too|trop|also|slow|slower|fast|faster|stale|broken|wrong|missing|lente?|rapide"
+    r"|green|red|fine|ok|better|clean|happy|noisy|down|up|free|\w+(?:ed|ing|able))\b"
+)
+
 #: In this order: the first to claim a stretch of characters keeps it. Patterns read folded text.
 _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
     ("command", r"`[^`\n]*[ ][^`\n]*`"),  # `make ship-staging`
@@ -79,6 +95,14 @@ _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
         "identifier",
         r"\b(?!\w+-(?:to|of|in|and|by|the|a|on|la|de)-)[a-z][a-z0-9]*(?:-[a-z0-9]+){2,}\b",
     ),  # acme-uploads-eu
+    (
+        "identifier",
+        rf"\b{_DONE} (?!the |a |le |la |les |une? |no |errors?|warnings?)([a-z][\w-]+)(?=\s*(?:[.,;!]|$))",
+    ),  # migrations run with alembic
+    (
+        "identifier",
+        rf"\b{_CHOSEN} (?:is|est)(?: now| maintenant| desormais)? (?!{_NO_CHOICE})([a-z][\w-]+)(?=\s*(?:[.,;!]|$))",
+    ),  # the main branch is now trunk
     ("identifier", r"#[\w-]+|@[\w/-]+"),  # a channel, a handle
     ("number", r"\b\d+\b"),
 )
@@ -108,7 +132,7 @@ def values(text: str) -> tuple[Value, ...]:
 
     for kind, pattern in _COMPILED:
         for match in pattern.finditer(plain):
-            claim(kind, match.start(), match.end())
+            claim(kind, *match.span(match.lastindex or 0))
     for match in _CAMEL.finditer(text):
         claim("identifier", match.start(), match.end())
     for start, end in _names(text):
@@ -117,7 +141,7 @@ def values(text: str) -> tuple[Value, ...]:
         word = match.group().rstrip(".-")
         if word in CATEGORY and word not in AMBIGUOUS:
             claim("name", match.start(), match.start() + len(word))
-    return tuple(sorted(_ports(found, plain), key=lambda value: value.start))
+    return tuple(_versions(sorted(_ports(found, plain), key=lambda value: value.start)))
 
 
 #: "Karim maintains the billing service": an actor keeps the capital of the first word.
@@ -172,3 +196,11 @@ def _ports(found: list[Value], plain: str) -> list[Value]:
         port = value.kind == "number" and 2 <= len(value.text) <= 5 and (speaks_of_port or on_number)
         promoted.append(Value("port", value.text, value.start, value.end) if port else value)
     return promoted
+
+
+def _versions(found: list[Value]) -> list[Value]:
+    """A number right after a tool is its version: `PostgreSQL 16`."""
+    tools = {value.end + 1 for value in found if value.kind == "name" and value.text in CATEGORY}
+    return [
+        replace(value, kind="version") if value.kind == "number" and value.start in tools else value for value in found
+    ]

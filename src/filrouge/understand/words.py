@@ -71,7 +71,7 @@ log: logs logging journaux
 name: nom nombre
 version: versions
 host: hosts hosting hebergement hebergeur hosted
-release: releases livraison livraisons
+release: releases releasing released livraison livraisons
 price: prices prix precio
 amount: amounts montant montants
 date: dates fecha

@@ -15,7 +15,8 @@ from filrouge.capture.filters import skip_reason
     [
         "The port is 9443 now", "Use uv, never pip", "On garde SQLite", "Je m'appelle Ana", "No, it's Tom Okafor",
         "config is in etc/app.toml", "node 22.1", "we chose Redis", "Oublie Typst.", "nunca en viernes", "always squash",
-        "Stop adding comments to obvious code.", "Ask me before you delete any file.",
+        "The main branch is now main.", "Les migrations se lancent avec alembic.", "My favourite colour is blue.",
+        "J'utilise zsh.", "Stop adding comments to obvious code.", "Ask me before you delete any file.",
         "Staging runs on Fly.io in region cdg, and we deploy it with `make ship-staging`.",
         "Which package manager do we use in this repo, and why?",
     ],

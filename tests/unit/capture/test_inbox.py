@@ -81,3 +81,11 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
         inbox.append(str(tmp_path / "file" / "spool"), EVENTS[0])
+
+
+def test_a_file_set_aside_is_kept_and_no_longer_waits(tmp_path: Path) -> None:
+    path = inbox.append(str(tmp_path), {"id": "a"})
+    inbox.set_aside(path)
+    inbox.set_aside(path)
+    assert inbox.waiting(str(tmp_path)) == []
+    assert inbox.read(path + inbox.ASIDE).events == [{"id": "a"}]

@@ -105,10 +105,21 @@ def secrets(rng: random.Random) -> dict[str, tuple[str, str]]:
         "french": f"le mot de passe : {word}",
         "french-said": f"le mot de passe est {word}, à changer",
         "spanish": f"la contraseña es {word}",
+        "pass": f"export DB_PASS={word}",
+        "pass-said": f"login ana / pass: {word}!",
+        "mdp-of": f"mdp admin: {word}!",
+        "french-of": f"le mot de passe du serveur est {word}!",
+        "english-of": f"password for prod: {word}&3",
+        "token-of": f"the token for staging is {word.lower()}",
+        "french-of-colon": f"mot de passe prod : {word}&3",
     }
     found = {kind: (f"printed by a tool: {text} (end)", text) for kind, text in plain.items()}
     for kind, text in told.items():
-        own = text.partition("access_key = ")[2] or text.partition("AccountKey=")[2].rstrip(";=") or word
+        own = (
+            text.partition("access_key = ")[2]
+            or text.partition("AccountKey=")[2].rstrip(";=")
+            or (word.lower() if kind == "token-of" else word)
+        )
         found[kind] = (text, text.partition("Basic ")[2] or own)
     return found
 
@@ -162,6 +173,18 @@ def benign(rng: random.Random) -> list[str]:
         "<div class='sk-folding-cube-spinner-container-wide'>",
         f"DB_PASSWORD=${{DB_PASSWORD}} TOKEN=$TOKEN_{rng.randint(1, 9)}",
         "password: [redacted:password] and token=[redacted:secret]",
+        "the password for prod is stored in vault",
+        "le mot de passe du serveur est dans le coffre",
+        f"pass: {rng.randint(1, 99)} tests, fail: 0",
+        f"tests pass: {rng.randint(1, 9999)}",
+        f"boarding pass: gate {rng.randint(1, 99)}",
+        f"PASS: tests/test_{rng.choice(WORDS)}.py::test_{rng.choice(WORDS)}{rng.randint(1, 9)}",
+        f"first pass: {rng.randint(1, 999)}ms",
+        "password hashing algorithm: sha256",
+        f"token expires at: 2024-01-01T{rng.randint(10, 23)}:00:00Z",
+        f"password error in file.py:{rng.randint(1, 999)}: in call2()",
+        f"the token budget is {rng.randint(1, 999)}k",
+        "the secret for CI is rotated monthly",
     ]
 
 
@@ -201,6 +224,24 @@ def test_a_cut_leaves_the_rest_as_it_was(cut: Callable[[str], str], text: str, e
     assert cut(text).rstrip("\n") == expected.rstrip("\n")
 
 
+@PASSES
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("export DB_PASS=abc123xyz", "abc123xyz"),
+        ("login ana / pass: zebra42!", "zebra42!"),
+        ("mdp admin: Soleil2024!", "Soleil2024!"),
+        ("le mot de passe du serveur est Soleil2024!", "Soleil2024!"),
+        ("password for prod: Tr0ub4dor&3", "Tr0ub4dor&3"),
+        ("the token for staging is 9f8e7d6c5b4a3f2e", "9f8e7d6c5b4a3f2e"),
+        ("mot de passe prod : Tr0ub4dor&3", "Tr0ub4dor&3"),
+    ],
+)
+def test_nothing_stays_of_a_secret_that_people_type(cut: Callable[[str], str], text: str, secret: str) -> None:
+    assert cut(text) == text.replace(secret, cut(text)[len(text) - len(secret) :])
+    assert cut(text).endswith(("[redacted:password]", "[redacted:secret]"))
+
+
 def test_the_daemon_finds_random_words_beside_a_keyword_and_no_hashes() -> None:
     assert "Zx81kQ" not in redact_completely("the deploy key (rotated) is: Zx81kQpL93mNv72RtYw0")
     assert redact_completely(f"the key of the cache: {'ab12' * 10}") == f"the key of the cache: {'ab12' * 10}"
@@ -219,7 +260,8 @@ def test_values_are_redacted_at_every_depth_and_keys_stay(cut: Callable[[object]
 
 PIECES = st.lists(
     st.sampled_from(
-        ["password", "=", ": ", " is ", "'", '"', "\\", "ghp_" + "a1" * 18, "://", "u:p4ss@", "<private>", "token",
+        ["password", "pass", "for prod: ",
+         "=", ": ", " is ", "'", '"', "\\", "ghp_" + "a1" * 18, "://", "u:p4ss@", "<private>", "token",
          "</private>", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "[redacted:", "]", "\n", " ", "9",
          "sk-", "abc1", "Bearer ", "Authorization: ", "curl -u a:", "--token ", "é", "(", "cookie: ", "İ", "\ud800"]
     )
@@ -238,7 +280,8 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 @PASSES
 @pytest.mark.parametrize(
     "piece",
-    ["password", "password=", 'password="', "token : ", "<private>", "-----BEGIN PRIVATE KEY-----", "curl ", "a:/",
+    ["password", "password for a: ", "pass:",
+     "password=", 'password="', "token : ", "<private>", "-----BEGIN PRIVATE KEY-----", "curl ", "a:/",
      "https://a:", "eyJaaaaaaaaaa.", "sk-", "secret_key_", "mot de passe est ", "bearer ", "login a ", "< ", "a"]
 )  # fmt: skip
 def test_no_text_takes_long(cut: Callable[[str], str], piece: str) -> None:

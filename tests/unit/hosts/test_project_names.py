@@ -123,3 +123,51 @@ def test_a_broken_git_pointer_never_raises(tmp_path_factory: pytest.TempPathFact
     place = tmp_path_factory.mktemp("odd")
     (place / ".git").write_bytes(raw)
     assert names(place)[-1].startswith("path:")
+
+
+def test_a_forged_pointer_lends_no_name(born: Path, tmp_path: Path) -> None:
+    git(born, "worktree", "add", "-q", str(tmp_path / "feature"))
+    forged = tmp_path / "unpacked"
+    (forged / "own").mkdir(parents=True)
+    for target in (born / ".git" / "worktrees" / "feature", born / ".git", forged / "own"):
+        (forged / ".git").write_text(f"gitdir: {target}\n")
+        (forged / "own" / "gitdir").write_text(f"{forged}/.git\n")
+        (forged / "own" / "commondir").write_text(f"{born}/.git\n")
+        assert names(forged) == (f"path:{forged}",)
+
+
+def test_a_submodule_has_a_name_of_its_own(born: Path, tmp_path: Path) -> None:
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(born), "inner")
+    assert f"origin:{born}" in names(outer / "inner")
+    config = outer / ".git" / "modules" / "inner" / "config"
+    config.write_text("".join(line for line in config.read_text().splitlines(keepends=True) if "worktree" not in line))
+    assert f"origin:{born}" in names(outer / "inner")
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "captured"),
+    [
+        ("", "", True),
+        ("auto_capture = false", "", False),
+        ("project = 'x'\n  auto_capture=false # no", "", False),
+        ("auto_capture = true", "", True),
+        ("[x]\nauto_capture = false", "", True),
+        ("auto_capture = 'false'", "", True),
+        ("auto_capture = false", "true", True),
+        ("", "False ", False),
+        ("", "0", False),
+        ("", "no", False),
+        ("", "off", False),
+    ],
+)
+def test_a_project_and_the_environment_can_refuse_capture(
+    tmp_path: Path, text: str, given: str, captured: bool
+) -> None:
+    (tmp_path / ".filrouge.toml").write_text(text)
+    (tmp_path / "src").mkdir()
+    assert project.captures(str(tmp_path / "src"), {"FILROUGE_AUTO_CAPTURE": given}) is captured
+    assert project.captures("", {})
+    assert project.captures("/bad\0name", {})

@@ -99,10 +99,10 @@ def test_the_age_is_that_of_the_last_mention_in_the_readers_language() -> None:
 
 
 def test_what_exceeds_the_budget_is_left_out_and_told() -> None:
-    manner = Manner(language="en", budget=700, now=NOW)
+    manner = Manner(language="en", budget=780, now=NOW)
     block = prompted(hit(memory("a" * 400), 0.9), hit(memory("b" * 400), 0.8), hit(memory("c"), 0.7), manner=manner)
     assert list(reasons(block).values()) == ["injected", "over the budget", "injected"]
-    assert len(block.text) <= 700
+    assert len(block.text) <= 780
     assert block.injected == 2
 
 

@@ -55,3 +55,43 @@ def test_a_brief_has_one_name_per_project() -> None:
     assert home.brief_path("/h", "origin:a") == "/h/briefs/" + home.stable_hash("origin:a") + ".md"
     assert home.stable_hash("") == "cbf29ce484222325"
     assert home.stable_hash("a") == "af63dc4c8601ec8c"
+
+
+@pytest.mark.parametrize("files", [["other.txt"], [], ["filrouge.db"]])
+def test_a_directory_that_others_use_keeps_its_mode(tmp_path: Path, files: list[str]) -> None:
+    (tmp_path / "theirs").mkdir()
+    for name in files:
+        (tmp_path / name).write_text("")
+    tmp_path.chmod(0o755)
+    home.make_private(str(tmp_path))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_shared_directory_is_never_narrowed(tmp_path: Path) -> None:
+    (tmp_path / home.LOCK).write_text("")
+    tmp_path.chmod(0o1777)
+    home.make_private(str(tmp_path))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
+    tmp_path.chmod(0o755)
+    home.make_private(str(tmp_path))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_the_short_socket_directory_must_be_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "SHORT_SOCKETS", str(tmp_path))
+    place = Path(home.socket_path(f"/{'x' * 200}")).parent
+    home.make_private(str(place))
+    home.make_private(str(place))
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    place.chmod(0o755)
+    with pytest.raises(PermissionError, match="this user alone"):
+        home.make_private(str(place))
+    place.rmdir()
+    (tmp_path / "elsewhere").mkdir(0o700)
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="no link"):
+        home.make_private(str(place))
+    place.unlink()
+    place.write_text("")
+    with pytest.raises(PermissionError):
+        home.make_private(str(place))

@@ -6,6 +6,8 @@ from filrouge.clock import to_text
 from filrouge.store.jobs import LEASE_SECONDS, MOST_ATTEMPTS, Job, Jobs, QueueCount
 from filrouge.testing import ManualClock, memory_database
 
+from .given import NOON
+
 
 def queue(*names: str) -> tuple[Jobs, ManualClock]:
     jobs, clock = Jobs(memory_database().tx), ManualClock()
@@ -102,3 +104,11 @@ def test_the_lock_holder_takes_over_what_all_others_held() -> None:
     assert leased(jobs, clock, "me").id == theirs.id
     assert jobs.finish(mine)
     assert not jobs.finish(theirs)
+
+
+def test_jobs_that_came_up_at_one_moment_are_done_in_their_order() -> None:
+    jobs = Jobs(memory_database().tx)
+    for number in range(40):
+        jobs.enqueue("work", {"n": number}, dedupe=f"job {number}", at=NOON)
+    done = [job.payload["n"] for _ in range(40) if (job := jobs.lease("w", NOON)) is not None]
+    assert done == list(range(40))

@@ -225,3 +225,20 @@ def test_a_change_of_what_never_changes_breaks_the_seal(column: str) -> None:
     changed = {"trust": 3, "created_at": "2026-05-01T12:00:00.000001Z"}.get(column, f"{row[column]}x")
     assert not intact(row | {column: changed})
     assert intact(row | {"state": "binned", "strength": 0.1, "mention_count": 9})
+
+
+def test_what_was_said_earlier_and_heard_later_is_history_at_once() -> None:
+    memories, tx = fresh()
+    newer = memories.add(statement("The port is 9443"), origin(seconds=60), "new").memory_id
+    late = Update(statement=statement("The port is 8443"), old_ids=(newer,), reason="another value")
+    done = memories.apply(late, origin())
+    [past] = [m for m in memories.within(project=None, user="local", all_states=True) if m.id != newer]
+    assert live(memories) == ["The port is 9443"]
+    assert (done.name, done.memory_id, done.closed) == ("noop", newer, ())
+    assert (past.text, past.state, past.superseded_by, past.valid_from < (past.valid_to or NOON)) == (
+        "The port is 8443",
+        "superseded",
+        newer,
+        True,
+    )
+    assert actions(tx, past.id) == ["late"]

@@ -53,6 +53,19 @@ UPDATE: tuple[tuple[str, str], ...] = (
         "Les gabarits d'e-mail sont maintenant dans `emails/templates`.",
     ),
     ("Reply in French.", "Reply in English."),
+    # a contrast, an announced correction, another version of the same tool, a tool that no table knows
+    ("We deploy to Heroku.", "We deploy to Fly now, not Heroku."),
+    ("La base de prod est PostgreSQL 15.", "Correction : la base de prod est PostgreSQL 16."),
+    ("On utilise PostgreSQL 15 en prod", "On est passé à PostgreSQL 16 en prod"),
+    ("We use Redis for the queue.", "Actually no, we use RabbitMQ for the queue."),
+    ("On utilise Redis pour la file.", "En fait on utilise RabbitMQ pour la file."),
+    ("Les tests se lancent avec pytest.", "En fait, les tests se lancent avec nox."),
+    ("We release on Tuesdays.", "We switched to releasing on Thursdays."),
+    ("We use Sentry for errors.", "We no longer use Sentry."),
+    ("The main branch is master.", "The main branch is now main."),
+    ("Le port de l'API est 3000.", "Le port de l'API est 3000. En fait non, 3001."),
+    ("The API port is 3000.", "The API port is 3000. Wait no, it's 3001."),
+    ("Mon éditeur est Vim.", "My favourite editor is Neovim."),
 )
 
 ADD: tuple[tuple[str, str], ...] = (
@@ -106,6 +119,14 @@ ADD: tuple[tuple[str, str], ...] = (
     ),
     ("We host the docs on Netlify.", "We no longer use Heroku, everything moved to Render."),
     ("production runs on Scaleway in par1, behind Traefik.", "La prod est sur le port 8443, derrière Caddy."),
+    ("We deploy to Heroku.", "We deploy the docs to Netlify, not Heroku."),
+    ("We use Redis for sessions.", "Actually we use RabbitMQ for the queue."),
+    ("We use Redis for the queue.", "We use RabbitMQ for the queue."),
+    ("We use Docker in prod.", "Actually we use Postgres in prod."),
+    ("The API uses FastAPI.", "The API now uses Sentry."),
+    ("We use Postgres 15 in staging.", "We use Postgres 16 in prod."),
+    ("La prod utilise PostgreSQL 15.", "La prod utilise Node 22."),
+    ("We use SQLite for tests.", "We use Postgres for orders. Not MySQL."),
 )
 
 DELETE: tuple[tuple[str, str], ...] = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
 from filrouge.cli import output
 from filrouge.cli.talk import SHORT_SECONDS, ask, here
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
+from filrouge.errors import BadConfig, DaemonUnavailable
 from filrouge.home import home
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
@@ -36,7 +37,7 @@ def status(json: Json = False) -> None:
             output.box("Filrouge", {"Daemon": "Stopped", "Home": home(), "Next": "filrouge daemon start"})
         raise typer.Exit(3) from None
     if json:
-        output.show_json({"running": True, **found})
+        output.show_json(found)
         return
     queue = found["queue"]
     rows = {
@@ -118,13 +119,13 @@ def rules(
 
 def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: Json = False) -> None:
     """Show the words a memory rests on and every decision that touched it."""
-    found = ask("GET", f"/api/memory/memories/{memory_id}")
+    found = ask("GET", f"/api/memory/memories/{quote(memory_id, safe='')}")
     if json:
         output.show_json(found)
         return
     output.box(found["text"], {name: found[name] for name in ("id", "kind", "state", "scope", "created_at")})
-    for quote in found["quotes"]:
-        output.say(f"said {quote['at']} ({quote['channel']}): {quote['text']}")
+    for words in found["quotes"]:
+        output.say(f"said {words['at']} ({words['channel']}): {words['text']}")
     for entry in found["journal"]:
         payload: dict[str, Any] = entry["payload"] or {"reason": "forgotten"}
         output.say(f"{entry['at']} {entry['actor']} {entry['action']}: {payload.get('reason', '')}")
@@ -136,15 +137,16 @@ def settings(
     json: Json = False,
 ) -> None:
     """Show the settings with their origin, or change one."""
+    found = ask("GET", "/api/memory/settings")
     if name is not None and value is not None:
-        found = ask("PATCH", "/api/memory/settings", {name: _value(name, value)})
-    else:
-        found = ask("GET", "/api/memory/settings")
+        found = ask("PATCH", "/api/memory/settings", {name: _typed(value, found.get(name))})
+    elif name is not None and name not in found:
+        raise BadConfig(f"There is no setting {name!r}.")
     if json:
         output.show_json(found)
         return
     origins = ask("GET", "/api/memory/settings/origins")
-    chosen = [name] if name in found else list(found)
+    chosen = [name] if name else list(found)
     output.table(("Setting", "Value", "From"), [(key, found[key], origins[key]) for key in chosen])
 
 
@@ -159,6 +161,5 @@ def _list(path: str, everything: bool, project: str | None, json: bool) -> None:
     output.table(("Id", "Kind", "Where", "Text"), [output.memory_row(memory) for memory in found])
 
 
-def _value(name: str, value: str) -> object:
-    present = ask("GET", "/api/memory/settings").get(name)
+def _typed(value: str, present: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(present, list) else value

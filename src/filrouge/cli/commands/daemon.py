@@ -9,6 +9,7 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.talk import SHORT_SECONDS, ask, poll, wake
 from filrouge.daemon import client
+from filrouge.daemon.process import is_held
 from filrouge.errors import Busy, DaemonUnavailable
 from filrouge.home import home
 
@@ -39,7 +40,7 @@ def stop(json: Json = False) -> None:
             raise
         _say({"running": False, "was_running": False}, "The daemon was not running.", json)
         return
-    if not poll(lambda: client.is_absent(home()), _STOP_SECONDS):
+    if not poll(lambda: not is_held(home()), _STOP_SECONDS):
         raise Busy("The daemon has not stopped yet; it is finishing its work.")
     _say({"running": False, "was_running": True}, "The daemon has stopped.", json)
 
@@ -54,9 +55,8 @@ def status(json: Json = False) -> None:
             raise
         _say({"running": False, "home": home()}, f"Stopped ({home()}).", json)
         raise typer.Exit(3) from None
-    shown = {name: found[name] for name in ("version", "pid", "url", "socket", "home")}
     line = f"Running: version {found['version']}, pid {found['pid']}, {found['socket']}"
-    _say({"running": True, **shown, "queue": found["queue"]}, line, json)
+    _say(found, line, json)
 
 
 def _say(document: dict[str, object], line: str, json: bool) -> None:

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from filrouge.cli import output
 from filrouge.cli.talk import ask, idle, poll, wake
+from filrouge.daemon.process import is_held
 from filrouge.errors import BadInput, FilrougeError
 
 _UNDERSTAND_SECONDS = 60.0
@@ -154,7 +155,7 @@ def _stop() -> None:
         ask("POST", "/daemon/stop", start=False)
     except FilrougeError:
         return
-    poll(lambda: not os.path.exists(os.path.join(os.environ["FILROUGE_HOME"], "daemon.json")), 10.0)
+    poll(lambda: not is_held(os.environ["FILROUGE_HOME"]), 10.0)
 
 
 def _shipped() -> str:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from filrouge._version import __version__
+from filrouge.capture import inbox
 from filrouge.cli import output
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable, FilrougeError
@@ -188,7 +189,12 @@ def _queue(directory: str) -> Finding:
 def _spool(directory: str) -> Finding:
     """Spool."""
     path = inside(directory, SPOOL)
-    waiting = len(os.listdir(path)) if os.path.isdir(path) else 0
+    waiting = len(inbox.waiting(path))
+    aside = [name for name in (os.listdir(path) if os.path.isdir(path) else []) if name.endswith(".aside")]
+    if aside:
+        return Finding(
+            "Spool", "warn", f"{len(aside)} files could not be read", f"Look at {path}/*.aside, then delete them."
+        )
     if waiting and client.is_absent(directory):
         return Finding("Spool", "warn", f"{waiting} events wait for a daemon", "Run `filrouge daemon start`.")
     return Finding("Spool", "ok", f"{waiting} events waiting")

@@ -25,7 +25,7 @@ async def status(request: Request) -> dict[str, Any]:
     """Where it listens, and the state of the whole in counts."""
     parts = parts_of(request)
     whole = await reading(request, lambda tx: report.status(parts, tx))
-    return {"url": None, "socket": socket_path(parts.home), **whole}
+    return {"running": True, "url": None, "socket": socket_path(parts.home), **whole}
 
 
 @router.post("/daemon/stop")

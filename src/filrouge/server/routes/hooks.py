@@ -31,8 +31,9 @@ async def deliver(delivery: Delivery, request: Request) -> dict[str, Any]:
     events = [_event(raw) for raw in delivery.events]
     receipt = await settled(await elsewhere(lambda: observe(parts, events)))
     text = ""
-    if delivery.context and events[-1].kind in _WITH_CONTEXT:
-        text = await elsewhere(lambda: context(parts, events[-1], receipt.projects[-1]))
+    project = receipt.projects[-1]
+    if delivery.context and events[-1].kind in _WITH_CONTEXT and project is not None:
+        text = await elsewhere(lambda: context(parts, events[-1], project))
     return {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
 
 

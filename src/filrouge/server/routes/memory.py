@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from filrouge.app import report
 from filrouge.app.asking import Question, context, recall, search_turns
-from filrouge.app.mirror import write_hook_settings
+from filrouge.app.mirror import write_briefs, write_hook_settings
 from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.clock import new_id
 from filrouge.config import check
@@ -206,6 +206,7 @@ async def change_settings(changes: dict[str, Any], request: Request) -> dict[str
             raise BadConfig(f"Setting {key!r} is fixed by the {fixed[key]}.", remedy="Change it there.")
     await settled(parts.writer.submit(lambda tx: StoredSettings(tx).put(valid, parts.clock.now())))
     await elsewhere(lambda: write_hook_settings(parts))
+    await elsewhere(lambda: write_briefs(parts, None, everywhere=True))
     return await settings(request)
 
 

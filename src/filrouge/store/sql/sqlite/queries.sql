@@ -61,6 +61,9 @@ UPDATE turns SET skipped = :reason WHERE id = :id
 -- name: turns.last_user_texts
 SELECT text FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
+-- name: turns.last_user_texts_of_project
+SELECT text FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user'
+ORDER BY seq DESC LIMIT :limit
 -- name: turns.recent
 SELECT id, channel, session_id, role, text, at FROM turns
 WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR session_id = :session_id)
@@ -171,7 +174,7 @@ WHERE jobs.state = 'dead'
 UPDATE jobs SET state = 'running', lease_until = :lease_until, worker = :worker, attempts = attempts + 1
 WHERE id = (SELECT id FROM jobs
             WHERE (state = 'queued' AND run_at <= :now) OR (state = 'running' AND lease_until <= :now)
-            ORDER BY run_at, id LIMIT 1)
+            ORDER BY run_at, seq LIMIT 1)
 RETURNING id, kind, payload, attempts
 -- name: jobs.finish
 DELETE FROM jobs WHERE id = :id AND worker = :worker AND state = 'running'

@@ -28,7 +28,8 @@ CREATE TABLE evidence (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE jobs (
-  id           TEXT PRIMARY KEY,
+  seq          INTEGER PRIMARY KEY AUTOINCREMENT,
+  id           TEXT NOT NULL UNIQUE,
   kind         TEXT NOT NULL,
   dedupe_key   TEXT NOT NULL UNIQUE,
   payload      TEXT NOT NULL,
@@ -39,7 +40,7 @@ CREATE TABLE jobs (
   lease_until  TEXT,
   worker       TEXT,
   error        TEXT NOT NULL DEFAULT ''
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE journal (
   seq           INTEGER PRIMARY KEY,
@@ -215,6 +216,8 @@ CREATE INDEX turns_by_event ON turns (event_id);
 CREATE INDEX turns_by_prompt ON turns (tenant, project_id, text_hash, at) WHERE role = 'user';
 
 CREATE INDEX turns_by_text ON turns (tenant, host, session_id, role, text_hash);
+
+CREATE INDEX turns_of_users ON turns (tenant, project_id, seq) WHERE role = 'user';
 
 CREATE UNIQUE INDEX turns_once ON turns (tenant, host, session_id, key);
 

@@ -68,6 +68,7 @@ CREATE UNIQUE INDEX turns_once_by_transcript ON turns (tenant, host, transcript_
   WHERE transcript_key IS NOT NULL;
 CREATE INDEX turns_by_text ON turns (tenant, host, session_id, role, text_hash);
 CREATE INDEX turns_by_prompt ON turns (tenant, project_id, text_hash, at) WHERE role = 'user';
+CREATE INDEX turns_of_users ON turns (tenant, project_id, seq) WHERE role = 'user';
 CREATE INDEX turns_by_event ON turns (event_id);
 
 CREATE TABLE transcripts (
@@ -149,8 +150,10 @@ CREATE TABLE journal (
 
 CREATE INDEX journal_by_subject ON journal (subject_id, seq);
 
+-- `seq` is the order in which the work came up: what was said first is understood first.
 CREATE TABLE jobs (
-  id           TEXT PRIMARY KEY,
+  seq          INTEGER PRIMARY KEY AUTOINCREMENT,
+  id           TEXT NOT NULL UNIQUE,
   kind         TEXT NOT NULL,
   dedupe_key   TEXT NOT NULL UNIQUE,
   payload      TEXT NOT NULL,
@@ -161,7 +164,7 @@ CREATE TABLE jobs (
   lease_until  TEXT,
   worker       TEXT,
   error        TEXT NOT NULL DEFAULT ''
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE INDEX jobs_due ON jobs (state, run_at);
 
