@@ -249,13 +249,19 @@ def test_a_project_that_is_switched_off_is_not_captured_and_others_are(home: str
     assert [row["key"] for row in left(home).events] == ["prompt:p1", "prompt:p3"]
 
 
+def log_of_recalls(home: str) -> int:
+    return len(client.request(home, "GET", "/api/memory/retrievals").value)
+
+
 def test_retrieval_that_is_switched_off_injects_and_logs_nothing(home: str) -> None:
     question = "which port does the almanac service listen on, please?"
     with daemon(home):
         hook(home, prompt(home, "s", "p1", SAID))
         eventually("it is understood", lambda: quiet(home))
         assert "19031" in hook(home, prompt(home, "t", "p2", question)).out
-        logged = len(client.request(home, "GET", "/api/memory/retrievals").value)
+        # The log is written behind the answer, so that nobody waits for it.
+        eventually("the recall is logged", lambda: log_of_recalls(home) > 0)
+        logged = log_of_recalls(home)
         assert run(home, "settings", "auto_retrieve_enabled", "false").code == 0
         assert hook(home, prompt(home, "t", "p3", question)).out == ""
         assert hook(home, session_start(home, "t")).out == ""
