@@ -53,7 +53,7 @@ def is_disabled(settings: HookSettings, names: tuple[str, ...]) -> bool:
 
 
 def _short(name: str) -> str:
-    """`shop` for `path:/work/shop` and `origin:forge.example/ana/shop`, the name itself for `name:shop`."""
+    """`shop` for `path:/home/ana/shop` and `origin:forge.example/ana/shop`, the name itself for `name:shop`."""
     kind, _, rest = name.partition(":")
     if kind == "name":
         return rest

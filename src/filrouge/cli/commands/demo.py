@@ -126,7 +126,7 @@ def _figures(captures: list[float], prompts: list[float], waited: float) -> None
     output.box(
         "Figures",
         {
-            "Events captured": f"{status['events']} in {len(captures) + len(prompts)} hook processes",
+            "Events captured": status["events"],
             "Memories": f"{status['memories']} current, {status['superseded']} superseded, {status['rules']} rules",
             "Hook process": f"{median(captures) * 1000:.0f} ms median, {max(captures) * 1000:.0f} ms at most",
             "Hook with recall": f"{median(prompts) * 1000:.0f} ms median, {max(prompts) * 1000:.0f} ms at most",
