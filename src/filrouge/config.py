@@ -55,6 +55,9 @@ class Settings(BaseModel):
     embedding_model: str = Field(default="e5", description="Embedder: e5 (multilingual) or hashing (words only).")
 
 
+_DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effective:
     """The settings that hold, and where each value comes from."""
@@ -90,7 +93,7 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
 
 def _was_changed(key: str, value: Any) -> bool:
     """Defaults are seeded into the table, so only what differs from one was somebody's choice."""
-    return key in Settings.model_fields and value != Settings().model_dump(mode="json")[key]
+    return key in _DEFAULTS and value != _DEFAULTS[key]
 
 
 def check(changes: Mapping[str, Any], *, where: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@
     │   └── BadConfig         a setting has no such name or value      exit 2   HTTP 400
     ├── NotFound              no row has this id                       exit 1   HTTP 404
     ├── DaemonUnavailable     nobody answers at the daemon's address   exit 3   HTTP 503
-    │   └── VersionMismatch   the daemon that answers is older         exit 3   HTTP 503
     ├── Busy                  another process holds the lock           exit 5   HTTP 409
     ├── StoreError            the database refused                     exit 6   HTTP 500
     │   ├── Corrupt           its bytes are damaged                    exit 6   HTTP 500
@@ -30,7 +29,6 @@ __all__ = [
     "FilrougeError",
     "NotFound",
     "StoreError",
-    "VersionMismatch",
     "WrongEngine",
 ]
 
@@ -75,12 +73,6 @@ class DaemonUnavailable(FilrougeError):
     exit_code = 3
     http_status = 503
     default_remedy = "Start it with `filrouge daemon start`; its log is filrouge.log in the home directory."
-
-
-class VersionMismatch(DaemonUnavailable):
-    """The daemon that answers is older than this program."""
-
-    default_remedy = "Run `filrouge daemon stop`, then `filrouge daemon start`."
 
 
 class Busy(FilrougeError):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import suppress
 
 from filrouge.app.parts import Parts
+from filrouge.daemon.process import write_whole
 from filrouge.home import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, inside, make_private
 from filrouge.inject.context import Manner, at_start
 from filrouge.model.scope import LOCAL_USER
@@ -24,7 +24,7 @@ _HOOK_DEADLINE_MS = 200
 
 def write_hook_settings(parts: Parts) -> None:
     """Mirror what the hooks obey."""
-    _replace(inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _mirrored(parts, tx))))
+    write_whole(inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _mirrored(parts, tx))))
 
 
 def write_briefs(parts: Parts, project: str | None, *, everywhere: bool) -> None:
@@ -41,7 +41,7 @@ def _write_brief(parts: Parts, project: str | None) -> None:
     for name in names:
         path = brief_path(parts.home, name)
         if text:
-            _replace(path, text)
+            write_whole(path, text)
         else:
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -52,11 +52,9 @@ def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
     projects = Projects(tx)
     named = set(settings.disabled_projects)
     # A hook knows a project by its aliases only; the user may have said its id, an alias or its short name.
+    known = [(project, projects.aliases(project["id"])) for project in projects.all()]
     disabled = [
-        alias
-        for project in projects.all()
-        for alias in projects.aliases(project["id"])
-        if named & {project["id"], project["name"], alias, *projects.aliases(project["id"])}
+        alias for project, aliases in known if named & {project["id"], project["name"], *aliases} for alias in aliases
     ]
     return {
         "auto_capture": settings.auto_capture,
@@ -74,10 +72,3 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     manner = Manner(language=language, budget=settings.budget, now=parts.clock.now(), dated=True)
     names = Projects(tx).aliases(project) if project else []
     return at_start(rules, [], manner, nonce=UNSET_NONCE).text, names
-
-
-def _replace(path: str, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)

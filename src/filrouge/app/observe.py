@@ -36,10 +36,12 @@ def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
 
     A hook obeys its switches by itself, but it reads a mirror of them, and not every program has our hook.
     """
-    settings = parts.readers.here(lambda tx: [parts.settings(tx, event.cwd) for event in events])
+    directories = {event.cwd for event in events}
+    settings = parts.readers.here(lambda tx: {cwd: parts.settings(tx, cwd) for cwd in directories})
     clean = [
         (cleaned(event, parts.redact), frozenset(held.disabled_projects)) if held.auto_capture else None
-        for event, held in zip(events, settings, strict=True)
+        for event in events
+        for held in (settings[event.cwd],)
     ]
     future = parts.writer.submit(lambda tx: _store_all(parts, tx, clean))
     future.add_done_callback(lambda _: parts.work_waiting.set())

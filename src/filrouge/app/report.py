@@ -90,18 +90,18 @@ def memory_json(memory: Memory, names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def facts(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, history: bool) -> list[dict[str, Any]]:
-    """The current memories that are no rules, newest first; with `history` also what was superseded or binned."""
-    names = _names(tx)
-    found = parts.memories(tx).within(project=project, user=LOCAL_USER, everywhere=everywhere, all_states=history)
-    return [memory_json(memory, names) for memory in found if memory.kind != "rule"]
+def listing(parts: Parts, tx: Tx, names: Sequence[str], *, rules: bool, history: bool) -> list[dict[str, Any]]:
+    """The standing rules, or else the current memories that are no rules, newest first.
 
-
-def rules(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, history: bool) -> list[dict[str, Any]]:
-    """The standing rules, newest first."""
-    names = _names(tx)
-    found = parts.memories(tx).within(project=project, user=LOCAL_USER, everywhere=everywhere, all_states=history)
-    return [memory_json(memory, names) for memory in found if memory.kind == "rule"]
+    Args:
+        names: the project's; none means all projects.
+        history: also what was superseded or binned.
+    """
+    known = _names(tx)
+    found = parts.memories(tx).within(
+        project=project_id(tx, names), user=LOCAL_USER, everywhere=not names, all_states=history
+    )
+    return [memory_json(memory, known) for memory in found if (memory.kind == "rule") is rules]
 
 
 def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:

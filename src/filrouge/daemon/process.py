@@ -14,7 +14,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 
@@ -85,7 +85,7 @@ def announced(home: str) -> Generator[None]:
     is over.
     """
     about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": None}
-    _write(inside(home, RUNTIME), about)
+    write_whole(inside(home, RUNTIME), json.dumps(about))
     _remove(inside(home, STARTING), inside(home, FAILURE))
     try:
         yield
@@ -102,7 +102,7 @@ def leave_word(home: str, error: FilrougeError) -> None:
         "exit_code": error.exit_code,
     }
     with suppress(OSError):  # a home that cannot be written says so by itself
-        _write(inside(home, FAILURE), about)
+        write_whole(inside(home, FAILURE), json.dumps(about))
 
 
 def log_to_file(home: str) -> None:
@@ -132,11 +132,12 @@ def _remove(*paths: str) -> None:
             os.unlink(path)
 
 
-def _write(path: str, about: Mapping[str, object]) -> None:
+def write_whole(path: str, text: str) -> None:
+    """Write a small file by renaming: a reader meets the old one or the new one, never half of either."""
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(about, file)
+            file.write(text)
         os.replace(temporary, path)
     except OSError:
         _remove(temporary)

@@ -69,12 +69,7 @@ class ContextBody(BaseModel):
 async def facts(request: Request, project: Names = None, history: bool = False) -> list[dict[str, Any]]:
     """The current memories that are no rules, newest first; all projects unless one is named."""
     parts = parts_of(request)
-    return await reading(
-        request,
-        lambda tx: report.facts(
-            parts, tx, project=report.project_id(tx, project or []), everywhere=not project, history=history
-        ),
-    )
+    return await reading(request, lambda tx: report.listing(parts, tx, project or [], rules=False, history=history))
 
 
 @router.post("/api/memory/facts")
@@ -95,12 +90,7 @@ async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
 async def rules(request: Request, project: Names = None, history: bool = False) -> list[dict[str, Any]]:
     """The standing rules, newest first; all projects unless one is named."""
     parts = parts_of(request)
-    return await reading(
-        request,
-        lambda tx: report.rules(
-            parts, tx, project=report.project_id(tx, project or []), everywhere=not project, history=history
-        ),
-    )
+    return await reading(request, lambda tx: report.listing(parts, tx, project or [], rules=True, history=history))
 
 
 @router.get("/api/memory/memories/{memory_id}")
