@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
 
 _DIMENSION = 384
 
@@ -31,8 +31,7 @@ class StableHash:
             dimension=_DIMENSION,
             pooling="sum",
             prefix="",
-            median=0.0,
-            question_median=0.0,
+            calibration=Calibration.shipped(median=0.0, question_median=0.0, pairs=0),
         )
 
     def query(self, text: str) -> Vector:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from filrouge.errors import EmbedderUnavailable
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
 
 _DIMENSION = 384
 
@@ -25,6 +25,7 @@ _MEDIAN = 0.83
 #: Median cosine of a question and an unrelated text: .744 (English chat), .767 (French paragraphs), .79 (prompts
 #: against developers' statements); measured on 9,600, 3,600 and 60 pairs.
 _QUESTION_MEDIAN = 0.77
+_PAIRS = 18_000
 
 
 class BundledE5:
@@ -44,8 +45,7 @@ class BundledE5:
             dimension=_DIMENSION,
             pooling="mean",
             prefix="query: / passage: ",
-            median=_MEDIAN,
-            question_median=_QUESTION_MEDIAN,
+            calibration=Calibration.shipped(median=_MEDIAN, question_median=_QUESTION_MEDIAN, pairs=_PAIRS),
         )
 
     def query(self, text: str) -> Vector:

@@ -22,7 +22,7 @@ from filrouge.embed.graph import LENGTHS
 from filrouge.embed.graph import WORDS as EMBEDDED
 from filrouge.embed.weights import Bytes, Floats, unpacked
 from filrouge.errors import EmbedderUnavailable
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
 
 _DIMENSION: Final = 384
 _MOST_TOKENS: Final = 512
@@ -36,6 +36,7 @@ _MEDIAN: Final = 0.837
 #: Median cosine of a question and an unrelated text: .745 (LoCoMo dev, 9,600 pairs), .768 (PIAF dev, 9,600 pairs). The
 #: higher of the two, so that neither language has false relevance.
 _QUESTION_MEDIAN: Final = 0.77
+_PAIRS: Final = 18_000
 
 
 class OnnxE5:
@@ -57,8 +58,7 @@ class OnnxE5:
             dimension=_DIMENSION,
             pooling="mean",
             prefix="query: / passage: ",
-            median=_MEDIAN,
-            question_median=_QUESTION_MEDIAN,
+            calibration=Calibration.shipped(median=_MEDIAN, question_median=_QUESTION_MEDIAN, pairs=_PAIRS),
         )
 
     def query(self, text: str) -> Vector:

@@ -5,11 +5,13 @@ They are the truth that a vector index is rebuilt from. Vectors of two spaces ar
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import numpy as np
 
-from filrouge.ports import EmbeddingSpace, Tx, Vectors
+from filrouge.ports import Calibration, EmbeddingSpace, Tx, Vectors
 
 OwnerKind = str
 
@@ -31,8 +33,7 @@ class StoredVectors:
                 "dimension": space.dimension,
                 "pooling": space.pooling,
                 "prefix": space.prefix,
-                "median": space.median,
-                "question_median": space.question_median,
+                "calibration": _calibration_text(space.calibration),
             },
         )
 
@@ -76,6 +77,10 @@ class StoredVectors:
             parts.append(row["vector"])
         if parts:
             yield owner, group, _matrix(parts)
+
+
+def _calibration_text(calibration: Calibration | None) -> str | None:
+    return json.dumps(asdict(calibration)) if calibration else None
 
 
 def _matrix(parts: list[bytes]) -> Vectors:

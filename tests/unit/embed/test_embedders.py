@@ -88,8 +88,10 @@ def test_two_threads_at_once_make_the_same_vectors(e5: BundledE5) -> None:
 
 def test_the_calibrated_scale_begins_at_unrelated_and_ends_at_the_same() -> None:
     space = BundledE5().space
-    assert (space.calibrated(space.median), space.calibrated(1.0), space.calibrated(-1.0)) == (0.0, 1.0, 0.0)
-    assert space.calibrated_to_question(space.question_median) == 0.0
+    assert space.calibration
+    median, question_median = space.calibration.texts[0][0], space.calibration.questions[0][0]
+    assert (space.calibrated(median), space.calibrated(1.0), space.calibrated(-1.0)) == (0.0, 1.0, 0.0)
+    assert space.calibrated_to_question(question_median) == 0.0
     assert space.calibrated_to_question(0.85) > space.calibrated(0.85)
 
 

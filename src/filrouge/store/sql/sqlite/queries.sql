@@ -212,8 +212,8 @@ SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_inje
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
 
 -- name: vectors.declare_space
-INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, median, question_median)
-VALUES (:id, :model, :revision, :dimension, :pooling, :prefix, :median, :question_median) ON CONFLICT (id) DO NOTHING
+INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, calibration)
+VALUES (:id, :model, :revision, :dimension, :pooling, :prefix, :calibration) ON CONFLICT (id) DO NOTHING
 -- name: vectors.drop
 DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
 -- name: vectors.put

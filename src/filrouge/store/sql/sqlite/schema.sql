@@ -135,10 +135,7 @@ CREATE TABLE spaces (
   revision  TEXT NOT NULL,
   dimension INTEGER NOT NULL,
   pooling   TEXT NOT NULL,
-  prefix    TEXT NOT NULL,
-  median    REAL NOT NULL,
-  question_median REAL NOT NULL
-) STRICT, WITHOUT ROWID;
+  prefix    TEXT NOT NULL, calibration TEXT, state TEXT NOT NULL DEFAULT 'retired' CHECK (state IN ('current', 'building', 'retired'))) STRICT, WITHOUT ROWID;
 
 CREATE TABLE transcripts (
   path         TEXT PRIMARY KEY,
@@ -196,8 +193,6 @@ CREATE VIRTUAL TABLE messages_fts USING fts5 (
 
 CREATE INDEX events_by_state ON events (state);
 
-CREATE UNIQUE INDEX events_once ON events (tenant, host, session_id, key);
-
 CREATE INDEX evidence_by_turn ON evidence (turn_id);
 
 CREATE INDEX jobs_due ON jobs (state, run_at);
@@ -205,9 +200,6 @@ CREATE INDEX jobs_due ON jobs (state, run_at);
 CREATE INDEX journal_by_subject ON journal (subject_id, seq);
 
 CREATE INDEX memories_by_scope ON memories (tenant, state, scope, project_id);
-
-CREATE UNIQUE INDEX memories_one_core_fact ON memories (tenant, user_id, scope, ifnull(project_id, ''), key)
-  WHERE key IS NOT NULL AND state = 'live';
 
 CREATE INDEX project_aliases_by_project ON project_aliases (project_id);
 
@@ -218,6 +210,15 @@ CREATE INDEX turns_by_prompt ON turns (tenant, project_id, text_hash, at) WHERE 
 CREATE INDEX turns_by_text ON turns (tenant, host, session_id, role, text_hash);
 
 CREATE INDEX turns_of_users ON turns (tenant, project_id, seq) WHERE role = 'user';
+
+CREATE UNIQUE INDEX events_once ON events (tenant, host, session_id, key);
+
+CREATE UNIQUE INDEX memories_one_core_fact ON memories (tenant, user_id, scope, ifnull(project_id, ''), key)
+  WHERE key IS NOT NULL AND state = 'live';
+
+CREATE UNIQUE INDEX one_current_space ON spaces (state) WHERE state = 'current';
+
+CREATE UNIQUE INDEX one_space_in_building ON spaces (state) WHERE state = 'building';
 
 CREATE UNIQUE INDEX turns_once ON turns (tenant, host, session_id, key);
 
