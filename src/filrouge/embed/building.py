@@ -11,14 +11,15 @@ import importlib.util
 import json
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
-from filrouge.embed.cache import ensure, models_directory
-from filrouge.embed.graph import network
+from filrouge.embed.cache import ensure, is_whole, models_directory
+from filrouge.embed.graph import Ranges, network
 from filrouge.embed.tokenizer import Marks, Tokenizer
 from filrouge.embed.weights import Weights
 from filrouge.errors import EmbedderUnavailable
@@ -26,10 +27,14 @@ from filrouge.errors import EmbedderUnavailable
 _LOG = logging.getLogger(__name__)
 
 #: Grows with every change of what is built; part of the directory's name and of the space's.
-REVISION: Final = "onnx-int8-1"
+REVISION: Final = "onnx-int8-2"
 MODEL: Final = f"multilingual-e5-small-{REVISION}"
 NETWORK, WORDS, POSITIONS, SCORES = "network.onnx", "words.npy", "positions.npy", "scores.npy"
+RANGES: Final = "activation_ranges.npy"
 PIECES, TOKENIZER = "pieces.txt", "tokenizer.json"
+
+#: Building takes about a second; on a machine that is busy elsewhere, a minute is still no reason to give up.
+_BUILD_SECONDS: Final = 120.0
 
 Progress = Callable[[str, float], None]
 
@@ -51,6 +56,13 @@ def source() -> str:
     return os.path.join(os.path.dirname(found.origin), "e5-small-q4.bin")
 
 
+def ranges() -> Ranges:
+    """The ranges of activations that `bench/activation_ranges.py` measured, one row for each layer."""
+    table = np.load(os.path.join(os.path.dirname(__file__), RANGES)).astype(np.float32)
+    hidden = table.shape[1] // 2
+    return Ranges(attention=table[:, :hidden], inner=table[:, hidden : 2 * hidden], found=table[:, -1])
+
+
 def log_progress(step: str, share: float) -> None:
     """The progress of a build, a line in the log for each step."""
     _LOG.info("building the embedding model: %s (%d %%)", step, round(100 * share))
@@ -65,6 +77,25 @@ def build(model: str, progress: Progress = log_progress) -> None:
     ensure(model, lambda directory: write(directory, Weights(source()), progress))
 
 
+def build_apart(model: str) -> None:
+    """The same in a process of its own, so that what building takes (200 MB) is not left with the one who asks.
+
+    Raises:
+        EmbedderUnavailable: what the other process said.
+    """
+    if is_whole(model):
+        return
+    command = [sys.executable, "-m", "filrouge.embed.building", model]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EmbedderUnavailable(f"The embedding model could not be built: {error}.") from error
+    for line in done.stdout.splitlines():
+        _LOG.info("%s", line)
+    if done.returncode:
+        raise EmbedderUnavailable(done.stderr.strip() or "The embedding model could not be built.")
+
+
 def write(directory: str, weights: Weights, progress: Progress) -> None:
     """Write the files of the model into a directory."""
     progress("words", 0.0)
@@ -76,7 +107,7 @@ def write(directory: str, weights: Weights, progress: Progress) -> None:
     _write_tokenizer(directory, weights)
     progress("network", 0.4)
     with open(os.path.join(directory, NETWORK), "wb") as file:
-        file.write(network(weights))
+        file.write(network(weights, ranges()))
     progress("done", 1.0)
 
 

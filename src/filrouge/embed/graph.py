@@ -3,117 +3,171 @@
 Twelve post-norm BERT layers. The word table stays outside, since a text touches few of its 250,000 rows: the
 network takes embedded words and returns hidden states, both (texts, tokens, hidden).
 
-A product of matrices is done in integers. Weights have one scale per output. Activations have one scale **per
-token**, so a token's numbers never depend on which texts share its batch: the same text has the same vector
-alone and among others. ONNX Runtime's own dynamic quantisation has one scale per batch, which costs more
-(1st percentile of the cosine to the 4-bit engine .992 against .998) and makes vectors depend on their company.
+A product of matrices is done in integers. Weights have one scale per output. Activations are scaled so that a
+token's numbers never depend on which texts share its batch: the same text has the same vector alone and among
+others. What comes out of a layer normalisation has a few channels ten times larger than the rest, the same for
+all texts, so each channel has a fixed range (`ranges`), which is folded into the normalisation before and the
+matrix after (SmoothQuant, Xiao et al. 2023, at full strength); what comes out of GELU has outliers of single
+tokens, so each token has a scale of its own. Nothing is measured while the network runs but that one.
+
 Weights use 127 of the 256 steps, because processors without VNNI add two products in 16 bits, and two times
 255 x 63 still fits.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from filrouge.embed.onnx_format import FLOAT, INT32, MICROSOFT, Network, value
 from filrouge.embed.weights import Floats, Weights
 
+Steps = NDArray[np.int8]
+
 WORDS, LENGTHS, STATES = "words", "lengths", "states"
 _WEIGHT_STEPS: Final = 63
-#: GELU's least value is -.16998: with it added, nothing is negative, and all 255 steps serve.
-_GELU_FLOOR: Final = 0.17
+#: Steps of an activation on either side of its zero, which is 128.
+_STEPS: Final = 127
+#: GELU's least value is -.16998: steps that reach as far on the other side lose nothing.
+_GELU_DEPTH: Final = 0.17
 
 
-def network(weights: Weights) -> bytes:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranges:
+    """The largest size that numbers have at the places where a matrix comes next, measured on many texts.
+
+    Attributes:
+        attention: before the queries, keys and values of each layer, shape (layers, hidden).
+        inner: before the wide matrix of each layer, shape (layers, hidden).
+        found: after attention, one number for each layer, shape (layers,).
+    """
+
+    attention: Floats
+    inner: Floats
+    found: Floats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Normal:
+    """A layer's state after normalisation, for the two who want it."""
+
+    steps: str
+    residual: str
+    channels: Floats
+
+
+def network(weights: Weights, ranges: Ranges) -> bytes:
     """The ONNX file."""
     sizes = weights.sizes
     shape = ("texts", "tokens", sizes.hidden)
     net = Network(inputs=[value(WORDS, FLOAT, shape), value(LENGTHS, INT32, ("texts",))])
-    _shared_constants(net, weights)
-    states = _norm(net, weights, "emb.ln", [WORDS])
-    net.step("Shape", [WORDS], "batch", start=0, end=2)
-    net.step("Concat", ["batch", net.constant("three", np.array([3 * sizes.hidden]))], "as_joined", axis=0)
-    net.step("Concat", ["batch", net.constant("one", np.array([sizes.hidden]))], "as_texts", axis=0)
-    states = net.step("Reshape", [states, "as_tokens"], "tokens")
-    for number in range(sizes.layers):
-        states = _layer(net, weights, f"l{number}", states)
-    net.step("Reshape", [states, "as_texts"], STATES)
+    _shared_constants(net, sizes.hidden, sizes.inner)
+    state = _normal(net, weights, "emb.ln", WORDS, ranges.attention[0])
+    for number in range(sizes.layers - 1):
+        total = _layer(net, weights, f"l{number}", state, ranges, number)
+        state = _normal(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
+    last = sizes.layers - 1
+    total = _layer(net, weights, f"l{last}", state, ranges, last)
+    scale, shift = (weights.floats(f"l{last}.oln.{part}") for part in "wb")
+    _norm(net, f"l{last}.oln", total, scale, shift, sizes.epsilon, STATES)
     return net.file(value(STATES, FLOAT, shape))
 
 
-def _shared_constants(net: Network, weights: Weights) -> None:
-    net.constant("as_tokens", np.array([-1, weights.sizes.hidden]))
+def _shared_constants(net: Network, hidden: int, inner: int) -> None:
+    net.constant("by_token", np.array([-1, inner]))
+    net.step("Shape", [WORDS], "batch", start=0, end=2)
+    net.step("Concat", ["batch", net.constant("width", np.array([hidden]))], "by_text", axis=0)
     net.constant("last_axis", np.array([-1]))
     net.constant("unit", np.array(1.0, np.float32))
-    net.constant("floor", np.array(_GELU_FLOOR, np.float32))
-    for zero, steps in ((128, 127), (0, 255)):
-        net.constant(f"zero_{zero}", np.array(zero, np.uint8))
-        net.constant(f"step_{zero}", np.array(1.0 / steps, np.float32))
+    net.constant("depth", np.array(_GELU_DEPTH, np.float32))
+    net.constant("step", np.array(1.0 / _STEPS, np.float32))
+    net.constant("middle", np.array(128, np.uint8))
+    net.constant("nought", np.array(0, np.int8))
 
 
-def _layer(net: Network, weights: Weights, layer: str, states: str) -> str:
-    joined, biases = _product(net, weights, f"{layer}.qkv", [f"{layer}.{one}" for one in "qkv"], states)
-    joined = net.step("Reshape", [joined, "as_joined"], f"{layer}.joined")
-    parts = [f"{layer}.queries", f"{layer}.keys", f"{layer}.values"]
-    net.step("Split", [joined], parts, axis=-1, num_outputs=3)
-    heads = weights.sizes.heads
-    found = net.step("MultiHeadAttention", [*parts, biases, LENGTHS], f"{layer}.heads", MICROSOFT, num_heads=heads)
-    found = net.step("Reshape", [found, "as_tokens"], f"{layer}.found")
-    out, bias = _product(net, weights, f"{layer}.ao", [f"{layer}.ao"], found)
-    states = _norm(net, weights, f"{layer}.aln", [out, states], bias)
-    inner, bias = _product(net, weights, f"{layer}.fi", [f"{layer}.fi"], states)
-    inner = net.step("BiasGelu", [inner, bias], f"{layer}.gelu", MICROSOFT)
-    inner = net.step("Add", [inner, "floor"], f"{layer}.inner")
-    out, bias = _product(net, weights, f"{layer}.fo", [f"{layer}.fo"], inner, raised=_GELU_FLOOR)
-    return _norm(net, weights, f"{layer}.oln", [out, states], bias)
+def _layer(net: Network, weights: Weights, layer: str, state: _Normal, ranges: Ranges, number: int) -> str:
+    """The sum that the layer's last normalisation takes in."""
+    steps, scales, bias = _matrix(weights, [f"{layer}.{one}" for one in "qkv"], weights.sizes.hidden, state.channels)
+    joined = [
+        state.steps,
+        net.constant(f"{layer}.qkv.steps", steps),
+        net.constant(f"{layer}.qkv.bias", bias),
+        "step",
+        net.constant(f"{layer}.qkv.scales", scales),
+        LENGTHS,
+        "middle",
+        "nought",
+    ]
+    found = net.step("QAttention", joined, f"{layer}.found", MICROSOFT, num_heads=weights.sizes.heads)
+    reach = net.constant(f"{layer}.reach", np.array(ranges.found[number] / _STEPS, np.float32))
+    found = net.step("QuantizeLinear", [found, reach, "middle"], f"{layer}.found_steps")
+    out = _product(net, f"{layer}.ao", found, reach, _matrix(weights, [f"{layer}.ao"], weights.sizes.hidden))
+    total = net.step("Add", [out, state.residual], f"{layer}.attended")
+    state = _normal(net, weights, f"{layer}.aln", total, ranges.inner[number])
+    wide = _matrix(weights, [f"{layer}.fi"], weights.sizes.inner, state.channels)
+    inner = _product(net, f"{layer}.fi", state.steps, "step", wide)
+    out = _narrowed(net, weights, layer, net.step("Gelu", [inner], f"{layer}.gelu", MICROSOFT))
+    return net.step("Add", [out, state.residual], f"{layer}.total")
 
 
-def _norm(net: Network, weights: Weights, name: str, inputs: list[str], bias: str = "") -> str:
-    """Layer normalisation of one input, or of the sum of two and a bias."""
-    scale = net.constant(f"{name}.w", weights.floats(f"{name}.w"))
-    shift = net.constant(f"{name}.b", weights.floats(f"{name}.b"))
-    epsilon = weights.sizes.epsilon
-    if len(inputs) == 1:
-        return net.step("LayerNormalization", [*inputs, scale, shift], f"{name}.out", axis=-1, epsilon=epsilon)
-    return net.step("SkipLayerNormalization", [*inputs, scale, shift, bias], f"{name}.out", MICROSOFT, epsilon=epsilon)
+def _narrowed(net: Network, weights: Weights, layer: str, inner: str) -> str:
+    """The product of what GELU gave with the layer's last matrix, each token in steps of its own size."""
+    inner = net.step("Reshape", [inner, "by_token"], f"{layer}.tokens")
+    largest = net.step("ReduceMax", [inner, "last_axis"], f"{layer}.largest", keepdims=0)
+    largest = net.step("Max", [largest, "depth"], f"{layer}.reach_of_token")
+    sizes = net.step("Mul", [largest, "step"], f"{layer}.token_sizes")
+    net.step("Shape", [sizes], f"{layer}.count")
+    middles = net.step("ConstantOfShape", [f"{layer}.count"], f"{layer}.middles", value=np.array([128], np.uint8))
+    found = net.step("QuantizeLinear", [inner, sizes, middles], f"{layer}.gelu_steps", axis=0)
+    steps, scales, bias = _matrix(weights, [f"{layer}.fo"], weights.sizes.hidden)
+    out = _product(net, f"{layer}.fo", found, "unit", (steps, scales, None))
+    out = net.step("Mul", [out, net.step("Unsqueeze", [sizes, "last_axis"], f"{layer}.column")], f"{layer}.scaled")
+    out = net.step("Reshape", [out, "by_text"], f"{layer}.narrow")
+    return net.step("Add", [out, net.constant(f"{layer}.fo.bias", bias)], f"{layer}.biased")
 
 
-def _product(
-    net: Network, weights: Weights, name: str, sources: list[str], inputs: str, raised: float = 0.0
-) -> tuple[str, str]:
-    """Inputs times matrices set side by side; the product, and the name of the bias that is still to be added.
+def _normal(net: Network, weights: Weights, name: str, given: str, channels: Floats) -> _Normal:
+    """Layer normalisation, in steps for the matrix that comes next and as it is for the sum after that."""
+    scale, shift = weights.floats(f"{name}.w") / channels, weights.floats(f"{name}.b") / channels
+    even = _norm(net, name, given, scale, shift, weights.sizes.epsilon, f"{name}.even")
+    return _Normal(
+        steps=net.step("QuantizeLinear", [even, "step", "middle"], f"{name}.steps"),
+        residual=net.step("Mul", [even, net.constant(f"{name}.channels", channels)], f"{name}.out"),
+        channels=channels,
+    )
 
-    Args:
-        raised: what was added to the inputs so that none is negative; the bias takes it out again.
-    """
-    sizes = weights.sizes
-    rows = sizes.inner if name.endswith(".fi") else sizes.hidden
+
+def _norm(net: Network, name: str, given: str, scale: Floats, shift: Floats, epsilon: float, out: str) -> str:
+    inputs = [given, net.constant(f"{name}.scale", scale), net.constant(f"{name}.shift", shift)]
+    return net.step("LayerNormalization", inputs, out, axis=-1, epsilon=epsilon)
+
+
+def _matrix(
+    weights: Weights, sources: list[str], rows: int, channels: Floats | None = None
+) -> tuple[Steps, Floats, Floats]:
+    """Matrices set side by side: their steps (inputs, outputs), the size of a step for each output, the biases."""
     matrix = np.concatenate([weights.matrix(f"{source}.w", rows) for source in sources])
-    bias = np.concatenate([weights.floats(f"{source}.b") for source in sources])
+    if channels is not None:
+        matrix = matrix * channels
     scales: Floats = np.abs(matrix).max(axis=1) / np.float32(_WEIGHT_STEPS)
     steps = np.rint(matrix / scales[:, None]).astype(np.int8)
-    bias = bias - np.float32(raised) * (steps.sum(axis=1, dtype=np.float32) * scales)
-    zero = 0 if raised else 128
-    quantised, token_scales = _per_token(net, name, inputs, zero)
+    bias = np.concatenate([weights.floats(f"{source}.b") for source in sources])
+    return np.ascontiguousarray(steps.T), scales, bias
+
+
+def _product(net: Network, name: str, steps: str, size: str, matrix: tuple[Steps, Floats, Floats | None]) -> str:
+    """Steps of a size times a matrix, with its biases where they are given."""
+    values, scales, bias = matrix
     factors = [
-        quantised,
-        net.constant(f"{name}.steps", np.ascontiguousarray(steps.T)),
-        "unit",
+        steps,
+        net.constant(f"{name}.steps", values),
+        size,
         net.constant(f"{name}.scales", scales),
-        f"zero_{zero}",
+        "middle",
     ]
-    product = net.step("MatMulIntegerToFloat", factors, f"{name}.sums", MICROSOFT)
-    column = net.step("Unsqueeze", [token_scales, "last_axis"], f"{name}.column")
-    return net.step("Mul", [product, column], f"{name}.product"), net.constant(f"{name}.bias", bias)
-
-
-def _per_token(net: Network, name: str, inputs: str, zero: int) -> tuple[str, str]:
-    """Eight-bit activations and their scales, one per token."""
-    size = inputs if zero == 0 else net.step("Abs", [inputs], f"{name}.size")
-    largest = net.step("ReduceMax", [size, "last_axis"], f"{name}.largest", keepdims=0)
-    scales = net.step("Mul", [largest, f"step_{zero}"], f"{name}.token_scales")
-    net.step("Shape", [scales], f"{name}.count")
-    zeros = net.step("ConstantOfShape", [f"{name}.count"], f"{name}.zeros", value=np.array([zero], np.uint8))
-    return net.step("QuantizeLinear", [inputs, scales, zeros], f"{name}.quantised", axis=0), scales
+    if bias is not None:
+        factors += ["", net.constant(f"{name}.bias", bias)]
+    return net.step("MatMulIntegerToFloat", factors, f"{name}.product", MICROSOFT)

