@@ -7,91 +7,19 @@ and the injected blocks are held against `expected.json`, which was written by h
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from filrouge.cli import hook, talk
+from filrouge.cli import talk
 
-RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
-EXPECTED: dict[str, Any] = json.loads((RECORDINGS / "expected.json").read_text(encoding="utf-8"))
+from .replay import EXPECTED, Replayed, play_everything
+
 LEARN: dict[str, dict[str, Any]] = EXPECTED["learn"]
 LEAST_LEARNED = 0.85
 LEAST_PROBES = 8
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """A home after all sessions, with its daemon running."""
-
-    home: str
-
-    def memories(self) -> list[dict[str, Any]]:
-        """Facts and rules, history included."""
-        return talk.ask("GET", "/api/memory/facts", query={"history": True}) + talk.ask(
-            "GET", "/api/memory/rules", query={"history": True}
-        )
-
-    def live(self) -> list[dict[str, Any]]:
-        """What is believed now."""
-        return [memory for memory in self.memories() if memory["state"] == "live"]
-
-    def block(self, prompt: str, cwd: str) -> str:
-        """What Claude Code would be given before this prompt, in a session of its own."""
-        name = f"probe-{abs(hash((prompt, cwd)))}"
-        payload = {
-            "session_id": name,
-            "prompt_id": name,
-            "transcript_path": None,
-            "cwd": cwd,
-            "hook_event_name": "UserPromptSubmit",
-            "permission_mode": "default",
-            "prompt": prompt,
-        }
-        answer = run_hook("claude-code", payload)
-        return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
-
-
-def run_hook(host: str, payload: dict[str, Any]) -> bytes:
-    """One hook call, in this process; what it would have printed."""
-    lines: list[bytes] = []
-    hook.run(["--host", host], lambda: json.dumps(payload).encode(), lines.append, os.environ)
-    return b"".join(lines)
-
-
-def play_everything() -> None:
-    """All sessions in the order they happened."""
-    for label in EXPECTED["order"]:
-        host = "claude-code" if label.startswith("c") else "codex"
-        sessions: list[dict[str, Any]] = json.loads((RECORDINGS / host / "sessions.json").read_text(encoding="utf-8"))
-        session = next(one for one in sessions if one["label"] == label)
-        for line in (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines():
-            payload = json.loads(line)
-            if payload["session_id"] == session["session_id"]:
-                run_hook(host, payload | {"transcript_path": str(RECORDINGS / host / session["file"])})
-    assert talk.poll(talk.idle, 60)
-
-
-@pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Generator[Replayed]:
-    home = str(tmp_path_factory.mktemp("home") / "filrouge")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("FILROUGE_HOME", home)
-        environment.delenv("FILROUGE_DISABLED", raising=False)
-        talk.wake(home)
-        try:
-            play_everything()
-            yield Replayed(home=home)
-        finally:
-            subprocess.run([sys.executable, "-m", "filrouge.cli.main", "daemon", "stop"], check=True, timeout=60)
 
 
 def matching(name: str, memories: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,76 @@
+"""Recorded sessions of two agents, played through the hook's own code to a real daemon with the bundled model.
+
+They go in the order they happened, transcripts included. What came of them is asked for in the ways a host and a
+user have: the lists, explicit recall, and the block that a host would be given before a prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filrouge.cli import hook, talk
+from filrouge.hosts.project import names as project_names
+
+RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
+EXPECTED: dict[str, Any] = json.loads((RECORDINGS / "expected.json").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A home after all sessions, with its daemon running."""
+
+    home: str
+
+    def memories(self) -> list[dict[str, Any]]:
+        """Facts and rules, history included."""
+        return talk.ask("GET", "/api/memory/facts", query={"history": True}) + talk.ask(
+            "GET", "/api/memory/rules", query={"history": True}
+        )
+
+    def live(self) -> list[dict[str, Any]]:
+        """What is believed now."""
+        return [memory for memory in self.memories() if memory["state"] == "live"]
+
+    def recall(self, query: str, cwd: str | None) -> list[dict[str, Any]]:
+        """What `filrouge recall` would answer in this directory, or with `--all` where there is none, best first."""
+        project = list(project_names(cwd, os.environ)) if cwd else []
+        return talk.ask("POST", "/search", {"query": query, "k": 5, "threshold": 0.0, "project": project})["results"]
+
+    def block(self, prompt: str, cwd: str) -> str:
+        """What Claude Code would be given before this prompt, in a session of its own."""
+        name = f"probe-{abs(hash((prompt, cwd)))}"
+        payload = {
+            "session_id": name,
+            "prompt_id": name,
+            "transcript_path": None,
+            "cwd": cwd,
+            "hook_event_name": "UserPromptSubmit",
+            "permission_mode": "default",
+            "prompt": prompt,
+        }
+        answer = run_hook("claude-code", payload)
+        return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
+
+
+def run_hook(host: str, payload: dict[str, Any]) -> bytes:
+    """One hook call, in this process; what it would have printed."""
+    lines: list[bytes] = []
+    hook.run(["--host", host], lambda: json.dumps(payload).encode(), lines.append, os.environ)
+    return b"".join(lines)
+
+
+def play_everything() -> None:
+    """All sessions in the order they happened."""
+    for label in EXPECTED["order"]:
+        host = "claude-code" if label.startswith("c") else "codex"
+        sessions: list[dict[str, Any]] = json.loads((RECORDINGS / host / "sessions.json").read_text(encoding="utf-8"))
+        session = next(one for one in sessions if one["label"] == label)
+        for line in (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines():
+            payload = json.loads(line)
+            if payload["session_id"] == session["session_id"]:
+                run_hook(host, payload | {"transcript_path": str(RECORDINGS / host / session["file"])})
+    assert talk.poll(talk.idle, 60)
