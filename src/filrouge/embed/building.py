@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from filrouge.embed.cache import ensure, models_directory
 from filrouge.embed.graph import network
+from filrouge.embed.model_files import ensure, models_directory
 from filrouge.embed.tokenizer import Marks, Tokenizer
 from filrouge.embed.weights import Weights
 from filrouge.errors import EmbedderUnavailable
