@@ -18,7 +18,7 @@ from filrouge.ports import Embedder
 
 GROUP = "filrouge.embedders"
 #: Which extra brings a package.
-_EXTRAS: Final = {"httpx": "remote", "tenacity": "remote", "onnxruntime": "onnx"}
+_EXTRAS: Final = {"httpx": "remote", "tenacity": "remote"}
 
 
 def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
