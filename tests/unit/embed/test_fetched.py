@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.embed.fetched import FetchedE5, normalised, unigram
@@ -80,6 +80,7 @@ def test_compatible_forms_are_one_and_marks_of_no_width_are_spaces() -> None:
     assert normalised("e\u0301te\u0301") == "été"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_a_normalised_text_is_normal(text: str) -> None:
     assert normalised(normalised(text)) == normalised(text)

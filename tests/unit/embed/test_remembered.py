@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.embed.hashing import StableHash
@@ -43,6 +43,7 @@ TEXTS = st.text("ab\ud800é ", max_size=3)
 CALLS = st.lists(TEXTS | st.lists(TEXTS, max_size=6), max_size=12)
 
 
+@settings(deadline=None)
 @given(CALLS)
 def test_answers_are_those_of_the_bare_model_which_sees_each_text_once(calls: list[str | list[str]]) -> None:
     bare, counting = Counting(), Counting()
@@ -59,6 +60,7 @@ def test_answers_are_those_of_the_bare_model_which_sees_each_text_once(calls: li
     assert model.hits + model.misses <= bare.seen.total()
 
 
+@settings(deadline=None)
 @given(CALLS, st.integers(0, 8000))
 def test_a_small_memory_forgets_and_answers_the_same(calls: list[str | list[str]], most: int) -> None:
     bare, model = Counting(), Remembering(Counting(), most_bytes=most)
