@@ -26,9 +26,11 @@ PROJECT_FILE = ".filrouge.toml"
 
 #: Environment names with the prefix that are no settings: addresses, switches and guards.
 NOT_SETTINGS = frozenset(
-    {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "PORT", "HOST_TESTS", "HOST_CACHE", "MODELS"}
+    {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "PORT", "HOST_TESTS", "HOST_CACHE", "MODELS", "MODEL_MIRROR"}
 )
-_PROJECT_MAY_NOT = frozenset({"llm_model", "embedding_model", "disabled_projects"})
+_PROJECT_MAY_NOT = frozenset(
+    {"llm_model", "embedding_model", "embedding_url", "embedding_dimensions", "disabled_projects"}
+)
 
 
 class Settings(BaseModel):
@@ -52,7 +54,11 @@ class Settings(BaseModel):
     disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
     project_name: str = Field(default="", description="Overrides the detected project.")
     llm_model: str = Field(default="", description="Model that understands; empty = none.")
-    embedding_model: str = Field(default="e5", description="Embedder: e5 (multilingual), hashing (words only).")
+    embedding_model: str = Field(
+        default="e5", description="Embedder: e5 (multilingual), hashing (words only), or PROVIDER:MODEL."
+    )
+    embedding_url: str = Field(default="", description="Address of the embedding server; empty = the provider's own.")
+    embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Length of vectors; 0 = the model's own.")
 
 
 _DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")

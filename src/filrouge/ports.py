@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,6 +183,47 @@ class Embedder(Protocol):
     def passages(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts to be found, in their order."""
         ...
+
+
+@runtime_checkable
+class HealthChecked(Protocol):
+    """An embedder that can be asked whether it answers now; `isinstance` tells. Optional, beside `Embedder`."""
+
+    def check(self) -> None:
+        """Embed one short text that is nobody's.
+
+        Raises:
+            EmbedderUnavailable: with the cause and what to do about it.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingUsage:
+    """What embedding cost: of one request, or the sum of many (`+`).
+
+    Attributes:
+        texts: how many were sent; a long text counts once for each of its parts.
+        tokens: as the provider counted them.
+        estimated: True where some requests were not counted by the provider; a token is then four bytes of text.
+        dollars: None where the price of some of it is not known.
+    """
+
+    requests: int = 0
+    texts: int = 0
+    tokens: int = 0
+    estimated: bool = False
+    dollars: float | None = 0.0
+
+    def __add__(self, other: EmbeddingUsage) -> EmbeddingUsage:
+        known = self.dollars is not None and other.dollars is not None
+        return EmbeddingUsage(
+            requests=self.requests + other.requests,
+            texts=self.texts + other.texts,
+            tokens=self.tokens + other.tokens,
+            estimated=self.estimated or other.estimated,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

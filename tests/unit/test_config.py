@@ -32,7 +32,8 @@ def test_each_layer_lies_over_the_one_before(tmp_path: Path) -> None:
 def test_a_repository_may_not_choose_a_provider_or_what_is_disabled(tmp_path: Path) -> None:
     write(
         tmp_path / ".filrouge.toml",
-        "llm_model = 'evil'\nembedding_model = 'evil'\ndisabled_projects = ['all']\nproject = 'x'\nbudget = 300",
+        "llm_model = 'evil'\nembedding_model = 'evil'\nembedding_url = 'http://evil'\nembedding_dimensions = 7\n"
+        "disabled_projects = ['all']\nproject = 'x'\nbudget = 300",
     )
     found = resolve({}, home=str(tmp_path / "none"), environ={}, cwd=str(tmp_path))
     assert found.settings == Settings(budget=300)

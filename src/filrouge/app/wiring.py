@@ -16,7 +16,8 @@ from filrouge.app.parts import Parts
 from filrouge.app.worker import Worker
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
-from filrouge.config import Settings
+from filrouge.config import Settings, resolve
+from filrouge.embed.options import EmbedderOptions
 from filrouge.embed.registry import embedder
 from filrouge.home import DATABASE, SPOOL, inside, make_private
 from filrouge.index.analyser import TextAnalyser
@@ -73,9 +74,11 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock) -> Parts:
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())
         chosen = _embedder_name(database.tx, environ)
+        settings = resolve(StoredSettings(database.tx).all(), home=home, environ=environ).settings
     finally:
         database.close()
-    model = embedder(chosen)
+    options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
+    model = embedder(chosen, options)
     dimension = model.space.dimension
     parts = Parts(
         home=home,

@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from filrouge.embed.cache import ensure, is_whole, models_directory
 from filrouge.embed.graph import Ranges, network
+from filrouge.embed.model_files import ensure, is_whole, models_directory
 from filrouge.embed.tokenizer import Marks, Tokenizer
 from filrouge.embed.weights import Weights
 from filrouge.errors import EmbedderUnavailable

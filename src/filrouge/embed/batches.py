@@ -1,0 +1,123 @@
+"""Running an ONNX network over many texts: parts that it can read, batches of like length, questions first.
+
+Used by the model that is fetched. `onnx` has the same pieces for the model that is built, whose network takes other
+inputs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from threading import Condition
+from typing import Any, Final
+
+import numpy as np
+
+from filrouge.embed.tokenizer import Tokenizer
+from filrouge.errors import EmbedderUnavailable
+from filrouge.ports import Vectors
+
+#: More threads gain little on a model this small, and the machine has other work.
+_MOST_THREADS: Final = 4
+
+
+class QuestionsFirst:
+    """Lets passages pass only while no question is being embedded."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._questions = 0
+
+    @contextmanager
+    def question(self) -> Generator[None]:
+        """While this is held, passages wait."""
+        with self._changed:
+            self._questions += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._questions -= 1
+                self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait until no question is being embedded."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._questions == 0)
+
+
+def parts(tokenizer: Tokenizer, text: str, most_tokens: int) -> list[list[int]]:
+    """The ids of a text in parts of at most `most_tokens`, each with its marks."""
+    marks, size = tokenizer.marks, most_tokens - 2
+    ids = tokenizer.ids(text)
+    return [[marks.begin, *ids[start : start + size], marks.end] for start in range(0, len(ids), size)]
+
+
+def embed_parts(
+    found: Sequence[Sequence[list[int]]],
+    *,
+    dimension: int,
+    most_tokens: int,
+    run: Callable[[list[list[int]]], Vectors],
+    before: Callable[[], None],
+) -> Vectors:
+    """Unit vectors of texts: of each the mean of its parts', weighted by their tokens.
+
+    Args:
+        found: the parts of each text.
+        dimension: of the vectors.
+        most_tokens: of one batch, padding included.
+        run: unit vectors of the parts of one batch.
+        before: called before each batch.
+    """
+    owners = [owner for owner, own in enumerate(found) for _ in own]
+    flat = [part for own in found for part in own]
+    sums = np.zeros((len(found), dimension), dtype=np.float32)
+    for batch in _batches([len(part) for part in flat], most_tokens):
+        before()
+        for place, vector in zip(batch, run([flat[place] for place in batch]), strict=True):
+            sums[owners[place]] += vector * len(flat[place])
+    return units(sums)
+
+
+def units(vectors: Vectors) -> Vectors:
+    """The same directions with length 1."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+
+
+def _batches(lengths: Sequence[int], most_tokens: int) -> Generator[list[int]]:
+    """Places of texts of like length, as many as a batch may have tokens; longest first, so memory grows once."""
+    batch: list[int] = []
+    longest = 0
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        longest = longest if batch else lengths[place]
+        if batch and longest * (len(batch) + 1) > most_tokens:
+            yield batch
+            batch, longest = [], lengths[place]
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def session(path: str, remedy: str) -> Any:
+    """ONNX Runtime with a network.
+
+    Raises:
+        EmbedderUnavailable: it is not installed, or cannot read the file.
+    """
+    try:
+        runtime = importlib.import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = max(1, min(_MOST_THREADS, _processors()))
+        options.log_severity_level = 3
+        # Threads may spin within a run, which a third of a question's time depends on, and stop when it ends.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's own errors have no common class that is public
+        raise EmbedderUnavailable(f"ONNX Runtime cannot load {path}: {error}.", remedy=remedy) from error
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

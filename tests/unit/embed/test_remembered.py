@@ -1,0 +1,163 @@
+"""What is remembered is what the model would say, and the model is asked once."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filrouge.embed.hashing import StableHash
+from filrouge.embed.remembered import Remembering
+from filrouge.ports import EmbeddingSpace, Vector, Vectors
+
+
+class Counting:
+    """The stable hash, with a list of what it was asked; a question differs from the same words as a passage."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.calls = 0
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        return StableHash().space
+
+    def query(self, text: str) -> Vector:
+        self.seen["query", text] += 1
+        return -StableHash().query(text)
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        self.calls += 1
+        self.seen.update(("passage", text) for text in texts)
+        return StableHash().passages(texts)
+
+
+TEXTS = st.text("ab\ud800é ", max_size=3)
+CALLS = st.lists(TEXTS | st.lists(TEXTS, max_size=6), max_size=12)
+
+
+@settings(deadline=None)
+@given(CALLS)
+def test_answers_are_those_of_the_bare_model_which_sees_each_text_once(calls: list[str | list[str]]) -> None:
+    bare, counting = Counting(), Counting()
+    model = Remembering(counting)
+    for call in calls:
+        if isinstance(call, str):
+            assert np.array_equal(model.query(call), bare.query(call))
+        else:
+            found = model.passages(call)
+            assert found.shape == (len(call), 384)
+            assert np.array_equal(found, bare.passages(call))
+    assert set(counting.seen.values()) <= {1}
+    assert model.misses == counting.seen.total()
+    assert model.hits + model.misses <= bare.seen.total()
+
+
+@settings(deadline=None)
+@given(CALLS, st.integers(0, 8000))
+def test_a_small_memory_forgets_and_answers_the_same(calls: list[str | list[str]], most: int) -> None:
+    bare, model = Counting(), Remembering(Counting(), most_bytes=most)
+    for call in calls:
+        if isinstance(call, str):
+            assert np.array_equal(model.query(call), bare.query(call))
+        else:
+            assert np.array_equal(model.passages(call), bare.passages(call))
+
+
+def test_misses_reach_the_model_in_one_call_and_doubles_once() -> None:
+    counting = Counting()
+    model = Remembering(counting)
+    model.passages(["a", "b"])
+    model.passages(["a", "c", "c", "d", "b"])
+    assert counting.calls == 2
+    assert counting.seen == Counter({("passage", text): 1 for text in "abcd"})
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    counting = Counting()
+    model = Remembering(counting, most_bytes=2 * (384 * 4 + 300))
+    model.query("a")
+    model.query("b")
+    model.query("a")
+    model.query("c")
+    model.query("a")
+    assert counting.seen == Counter({("query", "a"): 1, ("query", "b"): 1, ("query", "c"): 1})
+    model.query("b")
+    assert counting.seen["query", "b"] == 2
+
+
+def test_changing_an_answer_changes_nothing_that_is_remembered() -> None:
+    model = Remembering(StableHash())
+    first = model.query("a")
+    first[:] = 0.0
+    model.query("a")[:] = 0.0
+    model.passages(["a"])[:] = 0.0
+    assert np.array_equal(model.query("a"), StableHash().query("a"))
+    assert np.array_equal(model.passages(["a"])[0], StableHash().query("a"))
+
+
+def test_what_is_forgotten_is_asked_again() -> None:
+    counting = Counting()
+    model = Remembering(counting)
+    for _ in range(2):
+        model.query("a")
+        model.forget_all()
+    assert counting.seen["query", "a"] == 2
+
+
+def test_what_is_being_embedded_while_all_is_forgotten_is_not_kept() -> None:
+    begun, go_on = Event(), Event()
+
+    class Slow(Counting):
+        def query(self, text: str) -> Vector:
+            begun.set()
+            assert go_on.wait(5)
+            return super().query(text)
+
+    slow = Slow()
+    model = Remembering(slow)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(model.query, "a")
+        assert begun.wait(5)
+        model.forget_all()
+        go_on.set()
+        assert found.result().shape == (384,)
+    model.query("a")
+    assert slow.seen["query", "a"] == 2
+
+
+def test_texts_are_not_held() -> None:
+    class Text(str):
+        __slots__ = ("__weakref__",)
+
+    model = Remembering(StableHash())
+    text = Text("a sentence that somebody may want to be forgotten")
+    alive = weakref.ref(text)
+    model.query(text)
+    model.passages([text])
+    del text
+    gc.collect()
+    assert alive() is None
+
+
+def test_many_threads_have_the_right_answers() -> None:
+    model = Remembering(Counting(), most_bytes=20_000)
+    texts = [f"text {number % 30}" for number in range(600)]
+    with ThreadPoolExecutor(8) as pool:
+        questions = list(pool.map(model.query, texts))
+        passages = [one[0] for one in pool.map(model.passages, [[text] for text in texts])]
+    assert np.array_equal(questions, [-StableHash().query(text) for text in texts])
+    assert np.array_equal(passages, StableHash().passages(texts))
+
+
+def test_the_embedder_behind_can_be_reached() -> None:
+    counting = Counting()
+    assert Remembering(counting).inner is counting
+    assert Remembering(counting).space == counting.space
