@@ -206,7 +206,9 @@ def _embedder(_: str) -> Finding:
 
     model = embedder("e5")
     model.query("ready?")
-    return Finding("Embedding model", "ok", f"{model.space.model}, {model.space.revision}")
+    known = model.space.calibration
+    scale = f"calibration {known.origin}, {known.pairs:,} pairs" if known else "not calibrated yet"
+    return Finding("Embedding model", "ok", f"{model.space.model}, {model.space.revision}; {scale}")
 
 
 CHECKS: tuple[Callable[[str], Finding], ...] = (
