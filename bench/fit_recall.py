@@ -30,7 +30,7 @@ from filrouge.index.analyser import TextAnalyser
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import Vectors
-from filrouge.recall.bm25 import Bm25, Corpus, Term
+from filrouge.recall.bm25 import Bm25, Collection
 from filrouge.recall.neighbourhood import NAMES, Asked, Spoken, features
 from filrouge.recall.times import spans
 
@@ -83,23 +83,20 @@ def judged(conversation: dict[str, Any], gold: dict[str, set[str]], engine: Any)
     turns = turns_of(conversation)
     counts = [Counter(analyser.tokens(turn.text).split()) for turn, _, _ in turns]
     vectors: Vectors = engine.passages([turn.text for turn, _, _ in turns])
-    corpus = Corpus(size=len(turns), average_length=sum(sum(one.values()) for one in counts) / len(turns))
     have = Counter(token for one in counts for token in one)
+    mean = sum(sum(one.values()) for one in counts) / len(turns)
+    collection = Collection(rows=len(turns), mean=mean, frequencies=have)
     last = max(turn.at for turn, _, _ in turns).date()
     found: list[Judged] = []
     for question in conversation["questions"]:
         evidence = gold.get(question["qid"], set())
         if not evidence:
             continue
-        terms = [
-            Term(forms=forms, frequency=max(have[form] for form in forms))
-            for forms in analyser.terms(question["question"])
-        ]
         vector = engine.query(question["question"])
-        words = Bm25(terms, corpus)
+        words = Bm25(analyser.terms(question["question"]), collection)
         cosines = vectors @ vector
         sizes = np.array([sum(one.values()) for one in counts], dtype=np.float32)
-        by_words = words.scores(words.counted(counts), sizes, np.ones(len(turns), np.float32))
+        by_words = words.scores(words.counted(counts), sizes)
         pool = {int(at) for at in np.argsort(-by_words, kind="stable")[:POOL] if by_words[at] > 0}
         pool |= {int(at) for at in np.argsort(-cosines, kind="stable")[:POOL]}
         pool |= {at for one in pool for at in (one - 1, one + 1) if _together(turns, one, at)}

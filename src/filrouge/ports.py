@@ -82,14 +82,14 @@ class Analyser(Protocol):
     """
 
     version: int
-    """Grows with every change that makes stored token strings stale."""
+    """Another one with every change that makes indexed tokens stale; such rows are indexed again."""
 
     def tokens(self, text: str) -> str:
         """The token string to index: lower-case words of letters and digits, separated by spaces."""
         ...
 
     def terms(self, text: str) -> tuple[tuple[str, ...], ...]:
-        """The words of a query that carry meaning, each as the forms it may be indexed under."""
+        """The words of a query that carry meaning, each as the forms it may be indexed under, itself first."""
         ...
 
 

@@ -8,21 +8,22 @@ import pytest
 
 from filrouge.clock import from_epoch
 from filrouge.index.analyser import TextAnalyser
-from filrouge.model.memory import Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
-from filrouge.store.memories import Memories, Origin
+from filrouge.store.memories import Memories
 from filrouge.store.sql import migrations
 from filrouge.store.sqlite import Database
 from filrouge.store.turns import Turns
+from filrouge.store.words import Words
 from filrouge.testing import ManualClock, memory_database
+
+from .stores import STORED_TOKENS, insert
 
 AT = from_epoch(1_750_000_000)
 TURN = Turn(
     id="t1", key="k1", scope=Scope(channel="codex", session="s"), host="codex", role="user", source="prompt",
     text="We decided on Drizzle.", at=AT, trust=2,
 )  # fmt: skip
-STATEMENT = Statement(kind="decision", text="We decided on Drizzle", span=Span(start=0, end=21), scope="user")
 
 
 @pytest.mark.parametrize("begun", [step.number for step in migrations("sqlite")])
@@ -30,10 +31,13 @@ def test_what_an_earlier_schema_held_is_found_in_the_present_one(tmp_path: Path,
     path = str(tmp_path / "a.db")
     old = Database(path)
     old.migrate(ManualClock(), upto=begun)
-    with old.transaction() as tx:
-        Turns(tx, TextAnalyser()).add(TURN)
-        origin = Origin(scope=TURN.scope, trust=2, at=AT, turn_id="t1")
-        made = Memories(tx, TextAnalyser()).add(STATEMENT, origin, "new")
+    tokens = {"tokens": "we decided decid0en decid0fr on drizzle"} if begun <= STORED_TOKENS else {}
+    with old.transaction():
+        insert(old, "turns", id="t1", key="k1", text=TURN.text, at=AT, **tokens)
+        insert(old, "memories", id="m1", text="We decided on Drizzle", at=AT, **tokens)
+        if not tokens:
+            Words(old.tx, TextAnalyser(), "turn").put("t1", TURN.text)
+            Words(old.tx, TextAnalyser(), "memory").put("m1", "We decided on Drizzle")
     old.close()
 
     new = Database(path)
@@ -42,7 +46,7 @@ def test_what_an_earlier_schema_held_is_found_in_the_present_one(tmp_path: Path,
     assert new.check() == []
     assert Turns(new.tx, TextAnalyser()).get(["t1"]) == [TURN]
     found = Memories(new.tx, TextAnalyser()).matching('"drizzle"', project=None, user="local")
-    assert [memory.id for memory, _ in found] == [made.memory_id]
+    assert [memory.id for memory, _ in found] == ["m1"]
     place = {"match": '"drizzle"', "project_id": None, "everywhere": True, "limit": 5}
     assert [row["id"] for row in new.tx.all("turns.matching", place)] == ["t1"]
 

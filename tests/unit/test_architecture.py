@@ -103,7 +103,7 @@ def test_the_walk_sees_lazy_imports_and_imports_by_name() -> None:
     assert "filrouge.daemon.remote" in own("filrouge.daemon.client")  # import_module("filrouge.…")
     assert "filrouge.cli.hook" in own("filrouge.cli.main")  # inside a function
     assert "filrouge.hosts.claude_code" in own("filrouge.hosts")  # from a package
-    assert "Stemmer" in imports("filrouge.index.analyser")
+    assert "Stemmer" in imports("filrouge.index.stems")
 
 
 def test_every_module_has_its_room() -> None:

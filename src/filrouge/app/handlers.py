@@ -5,6 +5,7 @@ reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
 index_turn   a turn → vectors
 index_memory a memory that was stored while the embedder was down → vectors
+retokenise   rows that another analyser indexed → their words, batch by batch
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.reconcile import reconcile
+from filrouge.app.retokenise import retokenise
 from filrouge.app.worker import Handler, Outcome
 from filrouge.capture.intake import turns_of
 from filrouge.embed.windows import windows
@@ -110,4 +112,5 @@ HANDLERS: Mapping[str, Handler] = {
     "analyse": analyse,
     "index_turn": index_turn,
     "index_memory": index_memory,
+    "retokenise": retokenise,
 }

@@ -13,6 +13,7 @@ from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.mirror import write_hook_settings
 from filrouge.app.parts import Parts
+from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.worker import Worker
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
@@ -113,7 +114,7 @@ def load_indexes(parts: Parts) -> None:
 
 def _warm_up(running: Running) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
-    for step in (load_indexes, drain_spool, queue_missing_vectors):
+    for step in (load_indexes, drain_spool, queue_missing_vectors, queue_stale_words):
         try:
             step(running.parts)
         except Exception:  # a full disk, a damaged index: the rest must still be done

@@ -1,120 +1,193 @@
 """The analyser: one token string for every full-text backend.
 
-It runs once per text, in Python, and its output is stored; FTS5 (and any later backend) only splits it at
-the spaces. So the same things are found everywhere, and the stock sqlite3 can still read the file. A word is
-folded (accents, case, width), elisions are opened (`l'export` → `export`), identifiers, paths and versions
-are indexed whole and in parts (`export_report`, `camelCase`, `3.11`), English and French stems stand beside
-each other, and Chinese, Japanese and Korean text becomes pairs of characters.
+It runs once per text, in Python; FTS5 (and any later backend) only splits its output at the spaces. So the same
+things are found everywhere, and the stock sqlite3 can still read the index. A word is folded (accents, case, width)
+and stands beside its stem where the two differ; elisions are opened (`l'export` → `export`); identifiers, paths,
+versions, numbers and hashes are indexed whole and in parts (`export_report`, `camelCase`, `3.11`, `1,000`, `dd58ae3`);
+scripts without spaces become pairs of characters; emoji become words. Every token is letters and digits, so no text
+can be taken for a backend's syntax.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
+from binascii import crc32
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib import import_module
-from threading import local
-from typing import Any
 
-_ELISION = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu)['’](?=\w)", re.IGNORECASE)
-#: A word with its inner joints: `src/report.py`, `export_report`, `3.11`, `edge-runtime`, `fly.io`.
-_CHUNK = re.compile(r"[^\W_]+(?:[_.\-/:@+#][^\W_]+)*", re.UNICODE)
-_PART = re.compile(r"[^\W_]+", re.UNICODE)
+from filrouge.index.folding import EMOJI, UNSPACED, emoji_word, fold, plain, unspaced
+from filrouge.index.stems import Stems
+from filrouge.index.stop_words import STOP_WORDS
+
+__all__ = ["TextAnalyser", "fold"]
+
+#: Grows with every change of the rules below.
+_RULES = 2
+#: French first: what English leaves of a French word, French takes too much from (`étudiant` would meet `étude`).
+LANGUAGES = ("french", "english")
+
+_APOSTROPHE = re.compile("['’ʼ‘]")
+_ELISION = re.compile(r"\b(?:[cdjlmnst]|(?:jus|lors|puis|quoi|pres|quel)?qu|entr)['’ʼ‘](?=[^\W\d])", re.IGNORECASE)
+_CLITIC = re.compile(r"(?<=[^\W\d_])['’ʼ](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
+#: Digits in groups of three, and what may follow them: 1,000 · 1 000,50 · 1.234,56 · 10_000.
+_GROUPED = r"(?<![\w.,])\d{1,3}(?:(?:[ ,'’_]\d{3})+(?:[.,]\d+)?|(?:\.\d{3})+,\d+)(?![\w'’]|[.,]\d)"
+#: A word with its inner joints: `src/report.py`, `export_report`, `3.11`, `edge-runtime`, `fly.io`, `me@fly.io`.
+_JOINED = r"[^\W_]+(?:[_.\-/\\:@+#~=][^\W_]+)*(?:\+\+|#)?"
+_CHUNK = re.compile(rf"(?P<grouped>{_GROUPED})|(?P<emoji>{EMOJI.pattern})|(?P<joined>{_JOINED})")
+_PART = re.compile(r"[^\W_]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_DOTTED = re.compile(r"(?<!\d)\d+(?:\.\d+)+(?!\d)")
+_DECIMAL_COMMA = re.compile(r"(?<![\w,.])(\d+),(\d{1,2}|\d{4,})(?![\w,])")
 _CAMEL = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
+    r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])"
 )
-_CJK = re.compile("[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]+")
+#: A commit, a digest, an id: hexadecimal, with letters and digits both. Seven are what people quote.
+_HASH = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}", re.IGNORECASE)
+_QUOTED_OF_HASH = 7
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_MANY_PIECES = 5
+_RUN = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
+_HANGUL = ("\uac00", "\ud7a3")
+_SIGNED = {"++": "plusplus", "#": "sharp"}
 _LONGEST_WORD = 64
 
-_STOP_WORDS = frozenset(
-    # English
-    "a an and any are as at be been but by can could did do does doing for from had has have having he her him his"
-    " how i if in into is it its just let like may me might more most my no nor not of off on or our out please shall"
-    " she should so some such than that the their them then there these they this those to too up us use used using"
-    " was we were what when where which while who whom why will with would you your again also about all am because"
-    " s t d ll m re ve don doesn didn isn won"
-    # French
-    " ai as au aux avec avoir ce ces cet cette ceci cela chez comme comment dans de des donc du elle elles en est et"
-    " etait etre eu eux fait faire faut il ils je la le les leur leurs lui ma mais me mes moi mon ne nos notre nous on"
-    " ont ou par pas peut plus pour pourquoi puis qu quand que quel quelle quelles quels qui quoi sa sans se sera ses"
-    " si son sont sous suis sur ta te tes toi ton tous tout toute toutes tu un une va vas vers vos votre vous y a"
-    " c l n j estce peutetre".split()
-)
-
-
-def fold(text: str) -> str:
-    """Lower case without accents or width: the form under which words are compared."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    plain = "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
-    return unicodedata.normalize("NFC", plain)  # Korean syllables come apart under NFKD; here they close again
+Forms = tuple[str, ...]
 
 
 class TextAnalyser:
-    """English and French at once, as developers mix them."""
+    """English and French at once, as developers mix them; other languages of Latin script by choice.
 
-    version = 1
+    Args:
+        languages: Snowball's names of the languages whose words are stemmed, in the order of their stemming.
 
-    def __init__(self) -> None:
-        self._threads = local()  # a Stemmer object may not be used by two threads at the same time
+    Raises:
+        BadConfig: there is no stemmer of that name.
+    """
+
+    def __init__(self, languages: Sequence[str] = LANGUAGES) -> None:
+        self._stems = Stems(languages)
+        #: Grows with the rules, and differs where other stems would be found: for other languages, and after another
+        #: release of the stemmers.
+        self.version = _RULES * 1_000_000 + crc32(f"{self._stems.release} {languages}".encode()) % 1_000_000
+        self._known = lru_cache(maxsize=20_000)(self._words_of_part)
 
     def tokens(self, text: str) -> str:
         """The token string to index."""
-        return " ".join(form for forms in self._words(text) for form in forms)
+        return " ".join([form for forms, _ in self._words(text) for form in forms])
 
-    def terms(self, text: str) -> tuple[tuple[str, ...], ...]:
-        """The meaningful words of a query with their forms, each word once; all words if none is meaningful."""
-        words = list(dict.fromkeys(self._words(text)))
-        return tuple(word for word in words if word[0] not in _STOP_WORDS) or tuple(words)
+    def terms(self, text: str) -> tuple[Forms, ...]:
+        """The meaningful words of a query with their forms, each word once; all words if none is meaningful.
 
-    def _words(self, text: str) -> list[tuple[str, ...]]:
-        words: list[tuple[str, ...]] = []
-        for chunk in _CHUNK.findall(_ELISION.sub(" ", _printable(text))):
-            parts = [piece for part in _PART.findall(chunk) for piece in _CAMEL.split(part)]
-            words.extend(self._forms(fold(part)) for part in parts if part)
-            if len(parts) > 1:
-                whole = "".join(_PART.findall(fold(chunk)))
-                words.append((whole[:_LONGEST_WORD],))
-        return [word for word in words if word and word[0]]
+        The folded word itself is its first form. Words in capitals mean something: AI is no French verb.
+        """
+        words = dict[Forms, bool]()
+        for forms, meant in self._words(text, asked=True):
+            words[forms] = words.get(forms, False) or meant
+        shouted = text.isupper()
+        return tuple(
+            forms for forms, capital in words.items() if forms[0] not in STOP_WORDS or (capital and not shouted)
+        ) or tuple(words)
 
-    def _forms(self, word: str) -> tuple[str, ...]:
-        """The word, and its stems in both languages where they differ from it."""
-        if _CJK.search(word):
-            return tuple(_pairs(word))
-        word = "".join(_PART.findall(word))[:_LONGEST_WORD]
-        if len(word) < 3 or not word.isalpha():
-            return (word,)
-        return tuple(dict.fromkeys((word, *self._stems(word))))
+    def _words(self, text: str, *, asked: bool = False) -> Iterator[tuple[Forms, bool]]:
+        """The words of a text, each with its forms and whether it is written in capitals.
 
-    def _stems(self, word: str) -> tuple[str, str]:
-        stems: _Stems | None = getattr(self._threads, "stems", None)
-        if stems is None:
-            stems = self._threads.stems = _Stems()
-        return stems.of(word)
+        A text is indexed under the beginnings of its versions and hashes too; a question for one means that very one.
+        """
+        text = plain(text)
+        if _APOSTROPHE.search(text):
+            text = _CLITIC.sub(" ", _ELISION.sub(" ", text))
+        for chunk in _CHUNK.finditer(_DECIMAL_COMMA.sub(r"\1.\2", text)):
+            found = chunk[0]
+            if chunk["emoji"]:
+                yield (emoji_word(found),), False
+            elif chunk["grouped"]:
+                yield from (((form,), False) for form in _grouped(found, asked=asked))
+            elif found.isalnum() and len(words := self._known(found, asked)) == 1 and not _HASH.fullmatch(found):
+                yield words[0], len(found) > 1 and found.isupper()
+            else:
+                for run in _RUN.findall(found) if unspaced(found) else (found,):
+                    yield from ((forms, False) for forms in self._joined(run, asked=asked))
+
+    def _joined(self, chunk: str, *, asked: bool) -> Iterator[Forms]:
+        """A word with joints or digits inside, whole and in parts."""
+        if _UUID.fullmatch(chunk):
+            yield from self._hash(chunk.replace("-", ""), asked=asked)
+            return
+        pieces, rest = 0, chunk
+        for number in _DOTTED.findall(chunk):
+            numbers = _dotted(number)
+            yield from [(numbers[-1],)] if asked else [(form,) for form in numbers]
+            rest = rest.replace(number, " ", 1)
+            pieces += 1
+        for part in _PART.findall(rest):
+            if _HASH.fullmatch(part):
+                yield from self._hash(part, asked=asked)
+                pieces += 1
+            else:
+                words = self._known(part, asked)
+                yield from words
+                pieces += len(words)
+        sign = next((spoken for sign, spoken in _SIGNED.items() if chunk.endswith(sign)), "")
+        if (pieces > 1 and rest.strip()) or sign:
+            yield from self._whole(chunk, sign)
+
+    def _whole(self, chunk: str, sign: str) -> Iterator[Forms]:
+        """A compound without its joints, and of a path its last name too; what nobody types in full is left out."""
+        name = chunk.replace("\\", "/").rpartition("/")[2] if "/" in chunk or "\\" in chunk else chunk
+        for one in dict.fromkeys((name, chunk)):
+            parts = _PART.findall(fold(one))
+            whole = "".join(parts) + sign
+            if len(whole) <= _LONGEST_WORD and (len(parts) > 1 or one is chunk) and not unspaced(whole):
+                yield (whole,)
+
+    def _hash(self, part: str, *, asked: bool) -> Iterator[Forms]:
+        whole = part.lower()
+        start = whole[:_QUOTED_OF_HASH]
+        if asked:
+            yield tuple(dict.fromkeys((whole, start)))
+        else:
+            yield from ((form,) for form in dict.fromkeys((start, whole)))
+
+    def _words_of_part(self, part: str, asked: bool) -> tuple[Forms, ...]:
+        """The words of what has no joints: camelCase and digits taken apart, each word with its stem."""
+        pieces = [part] if part.islower() and part.isalpha() else _CAMEL.split(part)
+        if len(pieces) > _MANY_PIECES and sum(piece.isdecimal() for piece in pieces) > 1:
+            pieces = [part]  # a random id: its pieces are no words
+        words: list[Forms] = []
+        for piece in pieces:
+            for word in _PART.findall(fold(piece)):
+                words.extend(self._forms(word, asked=asked))
+        if len(pieces) > 2 and not part.isalpha():
+            names = [name for name in _LETTERS.findall(part) if len(_CAMEL.split(name)) > 1]  # iPhone15 is an iPhone
+            words.extend((fold(name),) for name in names)
+        return tuple(words)
+
+    def _forms(self, word: str, *, asked: bool) -> Iterator[Forms]:
+        if unspaced(word):
+            yield from ((pair,) for pair in _pairs(word, asked))
+            return
+        word = word[:_LONGEST_WORD]
+        stem = word if word in STOP_WORDS else self._stems.of(word)
+        yield (word,) if stem == word else (word, stem)
 
 
-class _Stems:
-    """Both Snowball stemmers, with a memory of recent words."""
-
-    def __init__(self) -> None:
-        # PyStemmer has no type stubs; its whole surface here is `stemWord`.
-        snowball: Any = import_module("Stemmer")
-        english, french = snowball.Stemmer("english"), snowball.Stemmer("french")
-
-        @lru_cache(maxsize=20_000)
-        def of(word: str) -> tuple[str, str]:
-            # The stems carry their language, so that `main` (French: hand) does not meet `main` (English).
-            return f"{english.stemWord(word)}0en", f"{french.stemWord(word)}0fr"
-
-        self.of = of
+def _pairs(run: str, asked: bool) -> list[str]:
+    """Every two neighbours; in a text the last character too, so that one character finds each by its beginning."""
+    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    return pairs if pairs and (asked or _HANGUL[0] <= run[-1] <= _HANGUL[1]) else [*pairs, run[-1]]
 
 
-def _pairs(word: str) -> list[str]:
-    found: list[str] = []
-    for run in _CJK.findall(word):
-        found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
-    return found + [part[:_LONGEST_WORD] for part in _PART.findall(_CJK.sub(" ", word))]
+def _dotted(number: str) -> list[str]:
+    """A version or a decimal number and what it begins with: 3.11.7 → 3, 3d11, 3d11d7. The dot is a letter here."""
+    parts = number.split(".")
+    return ["d".join(parts[: count + 1])[:_LONGEST_WORD] for count in range(len(parts))]
 
 
-def _printable(text: str) -> str:
-    """Lone surrogates and control characters are no words."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")
+def _grouped(number: str, *, asked: bool) -> list[str]:
+    """A number written in groups of three, as one; and its groups, since `80 443` are two ports."""
+    groups, marks = re.findall(r"\d+", number), re.findall(r"\D", number)
+    has_decimals = marks[-1] == "." or (marks[-1] == "," and len(marks) > 1 and "," not in marks[:-1])
+    integer = "".join(groups[:-1]) if has_decimals else "".join(groups)
+    whole = f"{integer}d{groups[-1]}" if has_decimals else integer
+    forms = [whole] if asked and " " not in number else [whole, integer, *groups]
+    return [form[:_LONGEST_WORD] for form in dict.fromkeys(forms)]

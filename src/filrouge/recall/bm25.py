@@ -1,13 +1,14 @@
-"""Okapi BM25 over counts of tokens, for texts that no index holds as one: a turn together with its neighbours.
+"""BM25 with k1 and b to choose, over a handful of candidates.
 
-`sum of idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b length / average))`, with idf `ln(1 + (N - n + .5) / (n + .5))`
-(Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009). A word counts under whichever of its forms
-stands most often in the text.
+FTS5's own bm25() has k1 = 1.2 and b = 0.75 built in, finds the candidates with them, and knows nothing of how far two
+forms belong to one word. Scored again over their own tokens, the best fifty can be put in the order that other values
+give: short turns want a length that counts less and a repetition that says less.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,53 +17,95 @@ from numpy.typing import NDArray
 
 Scores = NDArray[np.float32]
 
-K1, B = 1.5, 0.75
+_FORMS_OF_A_WORD = 2
+_TINY = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Term:
-    """A meaningful word of the question: the forms it may be indexed under, and how many items have it."""
+class Okapi:
+    """The two free values of BM25.
 
-    forms: tuple[str, ...]
-    frequency: int
+    Attributes:
+        k1: how much a repetition still adds; 0 = a word counts once.
+        b: how much length counts; 0 = not at all, 1 = in full.
+    """
+
+    k1: float = 0.6
+    b: float = 0.4
+
+    def __post_init__(self) -> None:
+        if self.k1 < 0 or not 0 <= self.b <= 1:
+            raise ValueError(f"k1 must not be negative and b must lie in [0, 1], not {self.k1} and {self.b}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Corpus:
-    """What BM25 knows of all items: how many there are, and how many tokens one has on average."""
+class Collection:
+    """What is known of all the rows that the candidates come from.
 
-    size: int
-    average_length: float
+    Attributes:
+        rows: how many there are.
+        mean: tokens of an average one.
+        frequencies: in how many of them each token occurs; one that is missing occurs nowhere.
+    """
+
+    rows: int
+    mean: float
+    frequencies: Mapping[str, int]
+
+    def rarity(self, form: str) -> float:
+        """Inverse document frequency, smoothed, never negative (Lucene's)."""
+        having = self.frequencies.get(form, 0)
+        return math.log(1 + (max(self.rows, having) - having + 0.5) / (having + 0.5))
 
 
 class Bm25:
-    """One question's words against any texts."""
+    """One question's words against any texts, also against several texts taken as one."""
 
-    def __init__(self, terms: Sequence[Term], corpus: Corpus, *, k1: float = K1, b: float = B) -> None:
-        self._forms = [term.forms for term in terms]
-        self._weights = np.array([rarity(term.frequency, corpus.size) for term in terms], dtype=np.float32)
-        self._average = max(1.0, corpus.average_length)
-        self._k1 = k1
-        self._b = b
+    def __init__(self, terms: Sequence[Sequence[str]], collection: Collection, okapi: Okapi | None = None) -> None:
+        weights = dict[str, float]()
+        for forms in terms:
+            for form in forms:
+                times = _FORMS_OF_A_WORD if len(forms) == 1 else 1
+                weights[form] = max(weights.get(form, 0.0), times * collection.rarity(form))
+        self._weights = weights
+        self._mean = collection.mean or 1.0
+        self._okapi = okapi or Okapi()
 
     def counted(self, texts: Sequence[Mapping[str, int]]) -> Scores:
-        """How often each word of the question stands in each text, shape (texts, words)."""
-        rows = [[max((text.get(form, 0) for form in forms), default=0) for forms in self._forms] for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), len(self._forms))
+        """How often each form of the question's words stands in each text, shape (texts, forms)."""
+        rows = [[text.get(form, 0) for form in self._weights] for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(texts), len(self._weights))
 
-    def scores(self, counts: Scores, lengths: Scores, widths: Scores) -> Scores:
-        """The scores of texts.
+    def scores(self, counts: Scores, lengths: Scores, widths: Scores | float = 1.0) -> Scores:
+        """The scores of texts; higher is better, 0 where nothing of the question occurs.
 
         Args:
-            counts: how often the words stand in them, as `counted` gives it, or sums of that.
+            counts: how often the forms stand in them, as `counted` gives it, or sums of that.
             lengths: how many tokens each has.
             widths: how many items each is made of, which is what its length is held against.
         """
-        norms = self._k1 * (1.0 - self._b + self._b * lengths / (self._average * widths))
-        shares = counts * (self._k1 + 1.0) / np.maximum(counts + norms[:, None], 1e-9)
-        return (shares @ self._weights).astype(np.float32)
+        okapi = self._okapi
+        norms = okapi.k1 * (1 - okapi.b + okapi.b * lengths / (self._mean * widths))
+        shares = counts * (okapi.k1 + 1) / np.maximum(counts + norms[:, None], _TINY)
+        return (shares @ np.array(list(self._weights.values()), dtype=np.float32)).astype(np.float32)
 
 
-def rarity(frequency: int, size: int) -> float:
-    """Inverse document frequency, smoothed; positive for every word."""
-    return math.log(1 + (max(size, frequency) - frequency + 0.5) / (frequency + 0.5))
+def bm25(
+    terms: Sequence[Sequence[str]],
+    candidates: Mapping[str, Sequence[str]],
+    collection: Collection,
+    okapi: Okapi | None = None,
+) -> dict[str, float]:
+    """The score of each candidate.
+
+    Args:
+        terms: the words of the question with their forms. Every word weighs the same: one that is its own stem counts
+            twice, as in the expression that found the candidates.
+        candidates: the tokens that each item is indexed under, repeated as they are.
+    """
+    if not candidates:
+        return {}
+    words = Bm25(terms, collection, okapi)
+    lengths = np.array([len(tokens) for tokens in candidates.values()], dtype=np.float32)
+    found = words.scores(words.counted([Counter(tokens) for tokens in candidates.values()]), lengths)
+    return dict(zip(candidates, map(float, found), strict=True))

@@ -21,6 +21,7 @@ from filrouge.model.scope import Scope
 from filrouge.ports import Analyser, Tx
 from filrouge.store.journal import Journal
 from filrouge.store.memory_rows import memory_from_row, row_of
+from filrouge.store.words import Words
 
 ActionName = Literal["add", "update", "delete", "noop", "conflict", "error"]
 
@@ -53,6 +54,7 @@ class Memories:
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._analyser = analyser
+        self._words = Words(tx, analyser, "memory")
         self._journal = Journal(tx)
 
     def get(self, memory_id: str) -> Memory:
@@ -104,13 +106,12 @@ class Memories:
 
     def tokens(self, ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """The tokens that these memories are indexed under."""
-        rows = self._tx.all("memories.tokens", {"ids": json.dumps(list(ids))})
-        return {row["id"]: frozenset(row["tokens"].split()) for row in rows}
+        rows = self._tx.all("memories.searched", {"ids": json.dumps(list(ids))})
+        return {row["id"]: frozenset(self._analyser.tokens(row["text"]).split()) for row in rows}
 
     def frequencies(self, forms: Sequence[str]) -> dict[str, int]:
         """In how many memories, of whatever scope and state, each token occurs."""
-        rows = self._tx.all("memories.frequencies", {"forms": json.dumps(list(forms))})
-        return {row["term"]: int(row["doc"]) for row in rows}
+        return self._words.frequencies(forms)
 
     def add(self, statement: Statement, origin: Origin, reason: str) -> Action:
         """Store a statement without comparing it with anything."""
@@ -218,15 +219,13 @@ class Memories:
         self, statement: Statement, origin: Origin, *, state: str = "live", supersedes: Memory | None = None
     ) -> Memory:
         memory = _memory(self._with_free_key(statement, origin), origin)
-        tokens = {
-            "tokens": self._analyser.tokens(f"{memory.text} {memory.subject}"),
-            "analyser": self._analyser.version,
-        }
+        made = {"state": state, "analyser": self._analyser.version}
         replaced = {
             "supersedes": supersedes.id if supersedes else None,
             "previous_text": supersedes.text if supersedes else None,
         }
-        self._tx.run("memories.add", row_of(memory) | tokens | replaced | {"state": state})
+        self._tx.run("memories.add", row_of(memory) | made | replaced)
+        self._words.put(memory.id, f"{memory.text} {memory.subject}")
         self._cite(memory.id, statement, origin)
         return memory
 

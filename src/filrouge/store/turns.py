@@ -17,6 +17,7 @@ from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import Analyser, Tx
 from filrouge.store import seals
+from filrouge.store.words import Words
 
 #: Two hosts may run the same hook for one prompt (an editor that executes another agent's hooks).
 SAME_PROMPT_SECONDS = 10.0
@@ -95,30 +96,27 @@ class Turns:
 
     def _insert(self, turn: Turn, digest: str, *, transcript_key: str | None) -> bool:
         sealed = seals.seal(_content(turn.id, turn.role, turn.text, turn.at))
-        return bool(
-            self._tx.run(
-                "turns.add",
-                _names(turn)
-                | {
-                    "transcript_key": transcript_key,
-                    "event_id": turn.event_id or None,
-                    "user_id": turn.scope.user,
-                    "project_id": turn.scope.project,
-                    "agent": turn.scope.agent,
-                    "channel": turn.scope.channel,
-                    "source": turn.source,
-                    "text": turn.text,
-                    "tokens": self._analyser.tokens(turn.text),
-                    "text_hash": digest,
-                    "analyser": self._analyser.version,
-                    "trust": turn.trust,
-                    "at": to_text(turn.at),
-                    "skipped": turn.skipped,
-                    "row_key": sealed.key,
-                    "row_hash": sealed.hash,
-                },
-            )
-        )
+        row = _names(turn) | {
+            "transcript_key": transcript_key,
+            "event_id": turn.event_id or None,
+            "user_id": turn.scope.user,
+            "project_id": turn.scope.project,
+            "agent": turn.scope.agent,
+            "channel": turn.scope.channel,
+            "source": turn.source,
+            "text": turn.text,
+            "text_hash": digest,
+            "analyser": self._analyser.version,
+            "trust": turn.trust,
+            "at": to_text(turn.at),
+            "skipped": turn.skipped,
+            "row_key": sealed.key,
+            "row_hash": sealed.hash,
+        }
+        if not self._tx.run("turns.add", row):
+            return False
+        Words(self._tx, self._analyser, "turn").put(turn.id, turn.text)
+        return True
 
 
 def turn_from_row(row: dict[str, Any]) -> Turn:

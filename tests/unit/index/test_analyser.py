@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.errors import BadConfig
 from filrouge.index.analyser import TextAnalyser, fold
 from filrouge.index.lexical import any_of
+
+from .findings import FIRST, FOUND, NOT_FOUND
 
 ANALYSER = TextAnalyser()
 #: Every code point, with those that are hard on text doubled in weight.
@@ -31,58 +34,48 @@ def found(text: str, query: str) -> bool:
     return bool(list(table(text).execute("select 1 from t where t match ?", (match,)))) if match else False
 
 
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("un étudiant attentif", "etudiant"),  # accents fold
-        ("un etudiant attentif", "ÉTUDIANT"),
-        ("the reports are late", "report"),  # English plural
-        ("le report arrive", "reports"),
-        ("les étudiants attentifs", "étudiant"),  # French plural
-        ("il faut manger tôt", "mangé"),  # French verb forms
-        ("on a mangé", "manger"),
-        ("they were running", "run"),  # English verb forms
-        ("fix exportReport now", "report"),  # camelCase, in parts and whole
-        ("fix exportReport now", "exportreport"),
-        ("an HTTPServer there", "server"),
-        ("call export_report here", "report"),  # snake_case, in parts and whole
-        ("call export_report here", "exportReport"),
-        ("see src/report.py first", "report.py"),  # paths
-        ("see src/report.py first", "src/report.py"),
-        ("see src/report.py first", "report"),
-        ("runs on Python 3.11 only", "3.11"),  # versions
-        ("l'école est fermée", "école"),  # elisions
-        ("qu’il vienne", "vienne"),
-        ("a 4K screen", "4k"),  # digits beside letters
-        ("two PDFs were sent", "PDF"),  # plural of an acronym
-        ("one PDF was sent", "PDFs"),
-        ("東京タワーに行く", "東京"),  # two characters of Japanese, Chinese, Korean
-        ("我们在北京开会", "北京"),
-        ("한국어 문서를 읽다", "한국"),
-        ("the ﬁle is here", "file"),  # ligatures and widths
-        ("ＡＰＩ key", "api"),
-        ("deploy to fly.io", "fly.io"),
-    ],
-)
+@pytest.mark.parametrize(("text", "query"), [*FIRST, *FOUND])
 def test_it_is_found(text: str, query: str) -> None:
     assert found(text, query)
 
 
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("runs on Python 3.12 only", "311"),
-        ("an étude of birds", "étudiant"),
-        ("東京タワー", "京都"),
-        ("한국어 문서", "중국"),
-        ("the main branch", "the hand"),
-        ("la main droite", "maintain"),
-        ("export report", "exportreport"),
-        ("we use Drizzle", "Prisma"),
-    ],
-)
+@pytest.mark.parametrize(("text", "query"), NOT_FOUND)
 def test_it_is_not_found(text: str, query: str) -> None:
     assert not found(text, query)
+
+
+def best(query: str, *texts: str) -> str:
+    match = any_of(ANALYSER.terms(query))
+    ranked = table(*texts).execute("select rowid from t where t match ? order by bm25(t), rowid", (match,))
+    return texts[int(next(ranked)[0]) - 1]
+
+
+def test_small_words_alone_are_ranked_by_their_sequence() -> None:
+    others = ["not to be or to be", "to do or not to do it", "be to the question or not", "is it to be seen or not"] * 3
+    assert best("to be or not to be", *others, "to be or not to be") == "to be or not to be"
+
+
+def test_the_word_as_it_was_asked_for_is_ranked_above_its_other_forms() -> None:
+    others = ["nothing else here", "another thing here", "no such thing here"]
+    assert best("reporting", "they report daily", "daily reporting now", *others) == "daily reporting now"
+    assert best("report", "they reporting daily", "daily report now", *others) == "daily report now"
+
+
+def test_languages_are_a_choice_and_show_in_the_version() -> None:
+    german = TextAnalyser(("german",))
+    assert german.tokens("Häuser") == german.tokens("hauser") == "hauser haus"
+    assert german.version != ANALYSER.version == TextAnalyser().version
+    with pytest.raises(BadConfig, match="no stemmer for klingon"):
+        TextAnalyser(("english", "klingon"))
+
+
+def test_a_word_is_stored_once_where_it_is_its_own_stem_and_small_words_always() -> None:
+    assert ANALYSER.tokens("The ports, le port et les rapports") == "the ports port le port et les rapports rapport"
+
+
+def test_no_token_of_a_text_is_long() -> None:
+    tokens = ANALYSER.tokens("x" * 5000 + " /" + "deep/" * 500 + " 1" + "0.1" * 400).split()
+    assert max(map(len, tokens)) <= 64
 
 
 def test_small_words_are_left_out_unless_there_is_nothing_else() -> None:

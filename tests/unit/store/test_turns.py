@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.index.analyser import TextAnalyser
-from filrouge.store.sqlite import Database
 from filrouge.store.turns import Turns, intact
-from filrouge.testing import ManualClock, memory_database
+from filrouge.testing import memory_database
 
 from .given import turn
 
@@ -101,12 +100,3 @@ def test_a_changed_text_breaks_the_turns_seal() -> None:
     assert intact(row)
     assert not intact(row | {"text": "the port is 8444"})
     assert not intact(row | {"role": "assistant"})
-
-
-def test_a_row_that_was_there_before_the_full_text_is_found_after_it() -> None:
-    database = Database(":memory:")
-    database.migrate(ManualClock(), upto=1)
-    Turns(database.tx, TextAnalyser()).add(turn("the Drizzle migration"))
-    database.migrate(ManualClock())
-    place = {"match": '"drizzle"', "project_id": None, "everywhere": True, "limit": 5}
-    assert [row["text"] for row in database.tx.all("turns.matching", place)] == ["the Drizzle migration"]

@@ -30,9 +30,9 @@ SELECT max(received_at) AS at FROM events
 
 -- name: turns.add
 INSERT INTO turns (id, key, transcript_key, event_id, host, session_id, user_id, project_id, agent, channel, role,
-                   source, text, tokens, text_hash, analyser, trust, at, skipped, row_key, row_hash)
+                   source, text, text_hash, analyser, trust, at, skipped, row_key, row_hash)
 VALUES (:id, :key, :transcript_key, :event_id, :host, :session_id, :user_id, :project_id, :agent, :channel, :role,
-        :source, :text, :tokens, :text_hash, :analyser, :trust, :at, :skipped, :row_key, :row_hash)
+        :source, :text, :text_hash, :analyser, :trust, :at, :skipped, :row_key, :row_hash)
 ON CONFLICT DO NOTHING
 -- name: turns.claim_from_transcript
 -- The hook reports what a transcript already gave: the row takes the hook's key.
@@ -74,6 +74,26 @@ SELECT turns.*, -bm25(messages_fts) AS bm25 FROM messages_fts
 JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
+-- name: turns.index
+INSERT INTO messages_fts (rowid, tokens) SELECT seq, :tokens FROM turns WHERE id = :id
+-- name: turns.unindex
+-- What a row is indexed under is read back from the index.
+INSERT INTO messages_fts (messages_fts, rowid, tokens)
+SELECT 'delete', doc, group_concat(term, ' ') FROM messages_places
+WHERE doc IN (SELECT seq FROM turns WHERE id IN (SELECT value FROM json_each(:ids))) GROUP BY doc
+-- name: turns.merge
+-- All segments of the full-text index become one.
+INSERT INTO messages_fts (messages_fts) VALUES ('optimize')
+-- name: turns.stale
+SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
+-- name: turns.analysed
+UPDATE turns SET analyser = :version WHERE id = :id
+-- name: turns.frequencies
+-- In how many rows of the full-text index a token occurs.
+SELECT term, doc FROM messages_words WHERE term IN (SELECT value FROM json_each(:forms))
+-- name: turns.totals
+-- The full-text index's own count of its rows and tokens.
+SELECT block FROM messages_fts_data WHERE id = 1
 -- name: turns.sealed
 SELECT id, role, text, at, row_key, row_hash FROM turns
 -- name: turns.count
@@ -88,10 +108,10 @@ ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
   skipped_long = skipped_long + excluded.skipped_long, read_at = excluded.read_at
 
 -- name: memories.add
-INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, tokens, analyser, subject,
+INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, analyser, subject,
                       key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
                       previous_text, first_mention, last_mention, made_by, row_key, row_hash)
-VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :tokens, :analyser, :subject,
+VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :analyser, :subject,
         :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
         :previous_text, :at, :at, :made_by, :row_key, :row_hash)
 -- name: memories.get
@@ -118,8 +138,27 @@ SELECT * FROM memories WHERE seq IN (
   LIMIT :limit
 )
 ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
--- name: memories.tokens
-SELECT id, tokens FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: memories.searched
+-- The text that memories are indexed by.
+SELECT id, text || ' ' || subject AS text FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: memories.index
+INSERT INTO memories_fts (rowid, tokens) SELECT seq, :tokens FROM memories WHERE id = :id
+-- name: memories.unindex
+-- What a row is indexed under is read back from the index.
+INSERT INTO memories_fts (memories_fts, rowid, tokens)
+SELECT 'delete', doc, group_concat(term, ' ') FROM memories_places
+WHERE doc IN (SELECT seq FROM memories WHERE id IN (SELECT value FROM json_each(:ids))) GROUP BY doc
+-- name: memories.merge
+-- All segments of the full-text index become one.
+INSERT INTO memories_fts (memories_fts) VALUES ('optimize')
+-- name: memories.stale
+SELECT id, text || ' ' || subject AS text FROM memories WHERE analyser < :version OR analyser > :version
+ORDER BY seq DESC LIMIT :limit
+-- name: memories.analysed
+UPDATE memories SET analyser = :version WHERE id = :id
+-- name: memories.totals
+-- The full-text index's own count of its rows and tokens.
+SELECT block FROM memories_fts_data WHERE id = 1
 -- name: memories.frequencies
 -- In how many rows of the full-text index a token occurs.
 SELECT term, doc FROM memories_words WHERE term IN (SELECT value FROM json_each(:forms))

@@ -67,7 +67,6 @@ CREATE TABLE memories (
   session_id     TEXT NOT NULL DEFAULT '',
   kind           TEXT NOT NULL,
   text           TEXT NOT NULL,
-  tokens         TEXT NOT NULL,
   analyser       INTEGER NOT NULL,
   subject        TEXT NOT NULL DEFAULT '',
   key            TEXT,
@@ -162,7 +161,6 @@ CREATE TABLE turns (
   role         TEXT NOT NULL CHECK (role IN ('user', 'assistant', 'tool')),
   source       TEXT NOT NULL,
   text         TEXT NOT NULL,
-  tokens       TEXT NOT NULL,
   text_hash    TEXT NOT NULL,
   analyser     INTEGER NOT NULL,
   trust        INTEGER NOT NULL CHECK (trust BETWEEN 0 AND 3),
@@ -182,14 +180,20 @@ CREATE TABLE vectors (
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIRTUAL TABLE memories_fts USING fts5 (
-  tokens, content = 'memories', content_rowid = 'seq', tokenize = 'unicode61 remove_diacritics 0'
+  tokens, content = '', tokenize = 'unicode61 remove_diacritics 0'
 );
+
+CREATE VIRTUAL TABLE memories_places USING fts5vocab ('memories_fts', 'instance');
 
 CREATE VIRTUAL TABLE memories_words USING fts5vocab ('memories_fts', 'row');
 
 CREATE VIRTUAL TABLE messages_fts USING fts5 (
-  tokens, content = 'turns', content_rowid = 'seq', tokenize = 'unicode61 remove_diacritics 0'
+  tokens, content = '', tokenize = 'unicode61 remove_diacritics 0'
 );
+
+CREATE VIRTUAL TABLE messages_places USING fts5vocab ('messages_fts', 'instance');
+
+CREATE VIRTUAL TABLE messages_words USING fts5vocab ('messages_fts', 'row');
 
 CREATE INDEX events_by_state ON events (state);
 
@@ -199,9 +203,13 @@ CREATE INDEX jobs_due ON jobs (state, run_at);
 
 CREATE INDEX journal_by_subject ON journal (subject_id, seq);
 
+CREATE INDEX memories_by_analyser ON memories (analyser);
+
 CREATE INDEX memories_by_scope ON memories (tenant, state, scope, project_id);
 
 CREATE INDEX project_aliases_by_project ON project_aliases (project_id);
+
+CREATE INDEX turns_by_analyser ON turns (analyser);
 
 CREATE INDEX turns_by_event ON turns (event_id);
 
@@ -224,29 +232,3 @@ CREATE UNIQUE INDEX turns_once ON turns (tenant, host, session_id, key);
 
 CREATE UNIQUE INDEX turns_once_by_transcript ON turns (tenant, host, transcript_key)
   WHERE transcript_key IS NOT NULL;
-
-CREATE TRIGGER memories_indexed AFTER INSERT ON memories BEGIN
-  INSERT INTO memories_fts (rowid, tokens) VALUES (new.seq, new.tokens);
-END;
-
-CREATE TRIGGER memories_reindexed AFTER UPDATE OF tokens ON memories BEGIN
-  INSERT INTO memories_fts (memories_fts, rowid, tokens) VALUES ('delete', old.seq, old.tokens);
-  INSERT INTO memories_fts (rowid, tokens) VALUES (new.seq, new.tokens);
-END;
-
-CREATE TRIGGER memories_unindexed AFTER DELETE ON memories BEGIN
-  INSERT INTO memories_fts (memories_fts, rowid, tokens) VALUES ('delete', old.seq, old.tokens);
-END;
-
-CREATE TRIGGER turns_indexed AFTER INSERT ON turns BEGIN
-  INSERT INTO messages_fts (rowid, tokens) VALUES (new.seq, new.tokens);
-END;
-
-CREATE TRIGGER turns_reindexed AFTER UPDATE OF tokens ON turns BEGIN
-  INSERT INTO messages_fts (messages_fts, rowid, tokens) VALUES ('delete', old.seq, old.tokens);
-  INSERT INTO messages_fts (rowid, tokens) VALUES (new.seq, new.tokens);
-END;
-
-CREATE TRIGGER turns_unindexed AFTER DELETE ON turns BEGIN
-  INSERT INTO messages_fts (messages_fts, rowid, tokens) VALUES ('delete', old.seq, old.tokens);
-END;
