@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from threading import Thread
 
-from filrouge.app.backlog import SpoolWatch, drain_spool, queue_missing_vectors
+from filrouge.app.backlog import SpoolWatch, drain_spool
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
+from filrouge.app.meaning import Embedders
 from filrouge.app.mirror import write_hook_settings
 from filrouge.app.parts import Parts
+from filrouge.app.reindex import resume
+from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.worker import Worker
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
 from filrouge.config import Settings
-from filrouge.embed.registry import embedder
+from filrouge.embed.registry import GROUP, embedder
+from filrouge.errors import BadConfig
 from filrouge.home import DATABASE, SPOOL, inside, make_private
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Tx
+from filrouge.ports import Embedder
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
-from filrouge.store.vectors import StoredVectors
 
 _LOG = logging.getLogger(__name__)
+
+Makers = Mapping[str, Callable[[], Embedder]]
 
 
 @dataclass(kw_only=True)
@@ -45,13 +51,19 @@ class Running:
         self.parts.writer.close()
 
 
-def start(home: str, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None) -> Running:
+def start(
+    home: str, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None, makers: Makers | None = None
+) -> Running:
     """Open the store in `home` and begin to work.
+
+    Args:
+        makers: embedders by name, in the place of those that are registered.
 
     Raises:
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
-    parts = build(home, environ=dict(os.environ if environ is None else environ), clock=clock or SystemClock())
+    seen = dict(os.environ if environ is None else environ)
+    parts = build(home, environ=seen, clock=clock or SystemClock(), makers=makers)
     worker = Worker(parts, HANDLERS)
     write_hook_settings(parts)
     running = Running(parts=parts, worker=worker, spool=SpoolWatch(parts))
@@ -59,11 +71,12 @@ def start(home: str, *, environ: Mapping[str, str] | None = None, clock: Clock |
     return running
 
 
-def build(home: str, *, environ: Mapping[str, str], clock: Clock) -> Parts:
+def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers | None = None) -> Parts:
     """Open the store and put the parts together; nothing runs yet."""
     make_private(home)
     make_private(inside(home, SPOOL))
     path = inside(home, DATABASE)
+    embedders = _registered() if makers is None else _given(makers)
     database = Database(path)
     try:
         applied = database.migrate(clock)
@@ -72,45 +85,31 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock) -> Parts:
         defaults = Settings().model_dump(mode="json")
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())
-        chosen = _embedder_name(database.tx, environ)
+            meaning = adopt(tx, embedders, wanted_name(tx, home, environ), ExactIndex)
     finally:
         database.close()
-    model = embedder(chosen)
-    dimension = model.space.dimension
-    parts = Parts(
+    return Parts(
         home=home,
         clock=clock,
         analyser=TextAnalyser(),
-        embedder=model,
         redact=redact_completely,
         writer=WriterLane(lambda: Database(path)),
         readers=ReaderPool(lambda: Database(path, readonly=True)),
-        memory_index=ExactIndex(dimension),
-        turn_index=ExactIndex(dimension),
+        meaning=meaning,
+        embedders=embedders,
+        new_index=ExactIndex,
         environ=environ,
     )
-    parts.writer.run(lambda tx: StoredVectors(tx).declare(model.space))
-    return parts
 
 
 def load_indexes(parts: Parts) -> None:
     """Rebuild the vector indexes from the stored rows."""
-    space = parts.embedder.space.id
-
-    def fill(tx: Tx) -> None:
-        stored = StoredVectors(tx)
-        for owner, group, vectors in stored.live_memories(space):
-            parts.memory_index.put(owner, group, vectors)
-        for owner, group, vectors in stored.turns(space):
-            parts.turn_index.put(owner, group, vectors)
-
-    parts.readers.here(fill)
-    parts.index_ready.set()
+    parts.readers.here(parts.meaning.fill)
 
 
 def _warm_up(running: Running) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
-    for step in (load_indexes, drain_spool, queue_missing_vectors):
+    for step in (load_indexes, drain_spool, resume):
         try:
             step(running.parts)
         except Exception:  # a full disk, a damaged index: the rest must still be done
@@ -119,6 +118,14 @@ def _warm_up(running: Running) -> None:
     running.spool.start()
 
 
-def _embedder_name(tx: Tx, environ: Mapping[str, str]) -> str:
-    chosen = environ.get("FILROUGE_EMBEDDING_MODEL") or environ.get("FILROUGE_EMBED_PROVIDER")
-    return str(chosen or StoredSettings(tx).all().get("embedding_model") or Settings().embedding_model)
+def _registered() -> Embedders:
+    return Embedders(embedder, lambda: sorted(entry.name for entry in entry_points(group=GROUP)))
+
+
+def _given(makers: Makers) -> Embedders:
+    def make(name: str) -> Embedder:
+        if name not in makers:
+            raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(makers))}.")
+        return makers[name]()
+
+    return Embedders(make, lambda: makers)

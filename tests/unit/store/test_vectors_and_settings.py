@@ -15,7 +15,7 @@ from filrouge.ports import EmbeddingSpace, Tx
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns
-from filrouge.store.vectors import StoredVectors
+from filrouge.store.vectors import Spaces, StoredVectors
 from filrouge.testing import memory_database
 
 from .given import NOON, origin, statement, turn
@@ -27,9 +27,9 @@ OTHER = replace(ONE, id="other/1")
 def fresh() -> tuple[StoredVectors, Tx]:
     tx = memory_database().tx
     stored = StoredVectors(tx)
-    stored.declare(ONE)
-    stored.declare(ONE)
-    stored.declare(OTHER)
+    for space in (ONE, ONE, OTHER):
+        Spaces(tx).declare(space, "hashing")
+    Spaces(tx).make_current(ONE.id)
     return stored, tx
 
 
@@ -75,8 +75,8 @@ def test_live_memories_are_given_with_their_group_and_missing_ones_named() -> No
     assert [(owner, group, len(found)) for owner, group, found in stored.live_memories(ONE.id)] == [
         (ids[1], "user:local", 2)
     ]
-    assert stored.missing(ONE.id, 9) == [ids[2]]
-    assert stored.missing(OTHER.id, 9) == ids[1:]
+    assert [owner.id for owner in stored.missing("memory", ONE.id, 9)] == [ids[2]]
+    assert [owner.id for owner in stored.missing("memory", OTHER.id, 9)] == ids[1:]
     assert stored.count() == 2
 
 
