@@ -29,6 +29,7 @@ class Parts:
 
     Attributes:
         meaning: what vectors are made and found with; take it once, and use only that.
+        resumed: set once what an earlier daemon left undone is queued.
     """
 
     home: str
@@ -42,6 +43,7 @@ class Parts:
     new_index: NewIndex
     environ: Mapping[str, str]
     work_waiting: Flag = field(default_factory=Flag)
+    resumed: Flag = field(default_factory=Flag)
     _changing: Lock = field(default_factory=Lock)
 
     def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:
@@ -78,4 +80,5 @@ class Parts:
             "embedding_space": meaning.space.id,
             "vectors_in_memory": len(meaning.memory_index) + len(meaning.turn_index),
             "index_ready": meaning.ready.is_set(),
+            "resumed": self.resumed.is_set(),
         }

@@ -15,7 +15,7 @@ from filrouge.ports import Embedder, Tx, Vectors
 from filrouge.store.vectors import Owner, StoredVectors
 
 #: Some seconds of the bundled model at the most: so long may what was captured wait to be understood.
-WINDOWS_PER_JOB = 32
+WINDOWS_PER_JOB = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

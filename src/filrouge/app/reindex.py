@@ -27,6 +27,7 @@ from filrouge.store.vectors import Owner, OwnerKind, Spaces, StoredSpace, Stored
 _LOG = logging.getLogger(__name__)
 _KINDS: tuple[OwnerKind, ...] = ("memory", "turn")
 _OWNERS_PER_JOB = 32
+_MOST_LATE = 64
 _ROWS_PER_SWEEP = 2000
 _ALL = 1 << 31
 _FIXED = ("user file", "environment")
@@ -144,9 +145,17 @@ def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: lis
 
 
 def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> Outcome:
-    """Nothing is missing, as far as one can see outside a transaction: put the space in place, with what came since."""
+    """The sweep is at its end: put the space in place, and queue the few that came up meanwhile.
+
+    A memory that is written to all the time is never complete for a moment, so one batch may be missing.
+    """
     newest = parts.readers.here(lambda tx: {kind: StoredVectors(tx).newest(kind) for kind in _KINDS})
-    if parts.readers.here(lambda tx: _lacks(tx, target.id)):
+    late: list[tuple[OwnerKind, str]] = [
+        (owner.kind, owner.id)
+        for kind in _KINDS
+        for owner in parts.readers.here(lambda tx, kind=kind: StoredVectors(tx).missing(kind, target.id, _MOST_LATE))
+    ]
+    if len(late) >= _MOST_LATE or (late and target.state == "current"):
         return Outcome(write=lambda _: None, again=dict)
     if target.state == "current":
         return Outcome(write=lambda _: None)
@@ -160,8 +169,10 @@ def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder)
             return
         Spaces(tx).make_current(target.id)
         for kind in _KINDS:
-            for owner in StoredVectors(tx).missing(kind, target.id, _ALL, after=newest[kind]):
-                queue_vectors(tx, kind, owner.id, parts.clock.now())
+            since = StoredVectors(tx).missing(kind, target.id, _ALL, after=newest[kind])
+            late.extend((kind, owner.id) for owner in since)
+        for kind, id_ in dict.fromkeys(late):
+            queue_vectors(tx, kind, id_, parts.clock.now())
         _queue_clearing(parts, tx)
 
     return Outcome(

@@ -114,6 +114,7 @@ def _warm_up(running: Running) -> None:
             step(running.parts)
         except Exception:  # a full disk, a damaged index: the rest must still be done
             _LOG.exception("%s failed at the start", step.__name__)
+    running.parts.resumed.set()
     running.worker.start()
     running.spool.start()
 
