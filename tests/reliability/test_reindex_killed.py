@@ -10,6 +10,7 @@ import os
 import random
 import secrets
 import signal
+import subprocess
 import time
 from collections import Counter
 from typing import Any
@@ -20,7 +21,7 @@ from filrouge import home as places
 from filrouge.daemon import client
 from filrouge.embed.windows import windows
 
-from .processes import Forge, assert_sound, daemon, eventually, is_up, kill, lock_holder, quiet
+from .processes import EXECUTABLE, Forge, assert_sound, daemon, environment, eventually, is_up, kill, lock_holder, quiet
 
 KILLS, TEXTS = 12, 800
 LONG = "The quick brown fox jumps over the lazy dog. " * 1200
@@ -43,14 +44,14 @@ def tell(home: str) -> None:
     ask(home, "POST", "/api/memory/facts", {"items": items, "scope": "user"})
 
 
-def a_strangers_package(home: str) -> str:
-    """A directory with an installed package that brings the embedder `elsewhere`."""
+def a_strangers_package(home: str, seconds: float = 0.001) -> str:
+    """A directory with an installed package that brings the embedder `elsewhere`, which takes so long for a text."""
     where = os.path.join(os.path.dirname(home), "site")
     info = os.path.join(where, "elsewhere-1.dist-info")
     os.makedirs(info)
     files = {
         os.path.join(where, "elsewhere.py"): "from filrouge.testing import AnotherHash\n\n\ndef make():\n"
-        '    return AnotherHash("elsewhere", seconds=0.001)\n',
+        f'    return AnotherHash("elsewhere", seconds={seconds})\n',
         os.path.join(info, "METADATA"): "Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n",
         os.path.join(info, "entry_points.txt"): "[filrouge.embedders]\nelsewhere = elsewhere:make\n",
     }
@@ -127,3 +128,20 @@ def test_a_reindex_killed_at_random_points_ends_complete_in_one_space(home: str)
     assert found == Counter({(owner, target): count for owner, count in wanted_windows(home).items()})
     assert seen["in building"] >= 4
     assert_sound(home)
+
+
+def test_an_interrupted_command_leaves_the_reindex_running_and_says_so(home: str) -> None:
+    with daemon(home, PYTHONPATH=a_strangers_package(home, 0.01)):
+        items = [{"text": f"Server number{n} is in room {n}"} for n in range(500)]
+        ask(home, "POST", "/api/memory/facts", {"items": items, "scope": "user"})
+        eventually("everything has its vectors", lambda: quiet(home), 60)
+        command = subprocess.Popen(
+            [EXECUTABLE, "reindex", "elsewhere"], env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        eventually("it is begun", lambda: (ask(home, "GET", "/embedding")["building"] or {"done": 0})["done"] > 20)
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate(timeout=30)
+        assert (command.returncode, out) == (130, b"")
+        assert b"goes on in the daemon" in err
+        eventually("it is complete", lambda: quiet(home), 60)
+        assert ask(home, "GET", "/embedding")["model"] == "elsewhere"

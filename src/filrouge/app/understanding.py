@@ -27,7 +27,7 @@ from filrouge.understand.heuristics import extract
 _NEIGHBOURS_BY_WORDS = 20
 _NEIGHBOURS_BY_MEANING = 20
 #: Windows that somebody may be kept waiting for: one or two seconds of the bundled model.
-_MOST_AT_ONCE = 32
+_MOST_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
