@@ -7,18 +7,23 @@ embedder is the real one that needs no model. A whole Filrouge on a throw-away h
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+import numpy as np
 
 from filrouge.app import report, wiring
 from filrouge.app.parts import Parts
 from filrouge.clock import Clock, SystemClock
 from filrouge.embed.hashing import StableHash
+from filrouge.errors import EmbedderUnavailable
 from filrouge.index.analyser import TextAnalyser
+from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
 from filrouge.store.sqlite import Database
 
-__all__ = ["ManualClock", "StableHash", "TextAnalyser", "idle", "memory_database", "running"]
+__all__ = ["AnotherHash", "ManualClock", "StableHash", "TextAnalyser", "idle", "memory_database", "running"]
 
 _WAIT_SECONDS = 30.0
 
@@ -45,10 +50,56 @@ def memory_database(clock: Clock | None = None) -> Database:
     return database
 
 
+class AnotherHash:
+    """The stable hash embedder in a space of its own, slow or failing where a test wants it.
+
+    Attributes:
+        seconds: how long every text takes.
+        failing: raise `EmbedderUnavailable` from now on.
+        asked: how many texts it was given.
+    """
+
+    def __init__(self, model: str, *, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.failing = False
+        self.asked = 0
+        self._model = model
+        self._hash = StableHash()
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """A space that shares nothing with another model's but its dimension."""
+        return replace(self._hash.space, id=f"{self._model}/1/384/sum/none", model=self._model)
+
+    def query(self, text: str) -> Vector:
+        """The vector of a text: that of the stable hash, turned by the model's name."""
+        self.asked += 1
+        time.sleep(self.seconds)
+        if self.failing:
+            raise EmbedderUnavailable(f"{self._model} fails because a test asked for it.")
+        return np.roll(self._hash.query(text), 1 + sum(self._model.encode()) % 383)
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of texts, in their order."""
+        return np.stack([self.query(text) for text in texts]) if texts else self._hash.passages([])
+
+
 @contextmanager
-def running(home: str, *, embedding: str = "hashing", environ: Mapping[str, str] | None = None) -> Generator[Parts]:
-    """A whole Filrouge in this process on `home`, with the embedder that needs no model; stopped at the end."""
-    whole = wiring.start(home, environ={"FILROUGE_EMBEDDING_MODEL": embedding, **(environ or {})}, clock=SystemClock())
+def running(
+    home: str,
+    *,
+    embedding: str = "hashing",
+    environ: Mapping[str, str] | None = None,
+    makers: Mapping[str, Callable[[], Embedder]] | None = None,
+) -> Generator[Parts]:
+    """A whole Filrouge in this process on `home`, with the embedder that needs no model; stopped at the end.
+
+    Args:
+        embedding: the name of the embedder; empty = what the home's own settings say.
+        makers: embedders by name, in the place of the registered ones.
+    """
+    chosen = {"FILROUGE_EMBEDDING_MODEL": embedding} if embedding else {}
+    whole = wiring.start(home, environ={**chosen, **(environ or {})}, clock=SystemClock(), makers=makers)
     try:
         yield whole.parts
     finally:
@@ -64,7 +115,7 @@ def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while True:
         queue = parts.readers.here(lambda tx: report.status(parts, tx))["queue"]
-        if parts.index_ready.is_set() and queue["waiting"] + queue["running"] == 0:
+        if parts.resumed.is_set() and queue["waiting"] + queue["running"] == 0:
             return
         if time.monotonic() > deadline:
             raise TimeoutError(f"still busy: {queue}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 from filrouge.clock import from_epoch
@@ -14,6 +16,7 @@ from filrouge.store.memories import Memories
 from filrouge.store.sql import migrations
 from filrouge.store.sqlite import Database
 from filrouge.store.turns import Turns
+from filrouge.store.vectors import Spaces, StoredVectors
 from filrouge.store.words import Words
 from filrouge.testing import ManualClock, memory_database
 
@@ -56,3 +59,32 @@ def test_a_database_is_made_step_by_step_as_in_one_go(tmp_path: Path) -> None:
     for step in migrations("sqlite"):
         assert stepwise.migrate(ManualClock(), upto=step.number) == [step.name]
     assert stepwise.schema() == memory_database().schema()
+
+
+def test_a_home_with_vectors_of_before_comes_up_with_its_fuller_space_current(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    Database(path).migrate(ManualClock(), upto=2)
+    connection: Any = apsw.Connection(path)
+    for id_, model, owners in (("e5/1", "multilingual-e5-small", 3), ("hash/1", "stable-hash", 1), ("no/1", "e5", 0)):
+        connection.execute("insert into spaces values (?, ?, '1', 2, 'mean', '', 0.83, 0.77)", (id_, model))
+        for owner in range(owners):
+            connection.execute("insert into vectors values ('turn', ?, ?, 0, x'003c0000')", (f"t{owner}", id_))
+    connection.close()
+
+    new = Database(path)
+    new.migrate(ManualClock())
+    spaces = {one.id: (one.state, one.embedder, one.space.calibration) for one in Spaces(new.tx).all()}
+    assert spaces == {
+        "e5/1": ("current", "e5", None),
+        "hash/1": ("retired", "hashing", None),
+        "no/1": ("retired", "e5", None),
+    }
+    assert StoredVectors(new.tx).count() == 3
+
+
+@pytest.mark.parametrize("begun", [1, 2])
+def test_a_memory_without_vectors_comes_up_with_no_space(tmp_path: Path, begun: int) -> None:
+    database = Database(str(tmp_path / "a.db"))
+    database.migrate(ManualClock(), upto=begun)
+    database.migrate(ManualClock())
+    assert (Spaces(database.tx).all(), Spaces(database.tx).current()) == ([], None)

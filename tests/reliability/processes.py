@@ -206,7 +206,7 @@ def quiet(home: str) -> bool:
     """True once everything captured, the spool's files too, is understood."""
     found = status(home)
     return bool(
-        found and found["index_ready"] and found["queue"]["waiting"] + found["queue"]["running"] + found["spooled"] == 0
+        found and found["resumed"] and found["queue"]["waiting"] + found["queue"]["running"] + found["spooled"] == 0
     )
 
 
@@ -281,11 +281,11 @@ def tiny_disk(home: str, megabytes: int = 3) -> Generator[Callable[[], None]]:
 class Forge:
     """Makes daemons by forking an interpreter that has imported everything."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, **environ: str) -> None:
         self._home = home
         self._process = subprocess.Popen(
             [sys.executable, "-c", _FORGE],
-            env=environment(home),
+            env=environment(home, **environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

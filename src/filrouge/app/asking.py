@@ -23,13 +23,15 @@ from filrouge.model.recall import Ranking, Recall
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import Turn
 from filrouge.model.when import Language
-from filrouge.ports import Tx
+from filrouge.ports import EmbeddingSpace, Tx
 from filrouge.recall.pipeline import Candidate, Term, rank
 from filrouge.store.recalls import Recalls
 from filrouge.store.turns import turn_from_row
 from filrouge.understand.language import vote
 
 POOL = 50
+#: A text nobody asks: whoever embeds it first pays for loading the model.
+READY = "ready?"
 LONGEST_QUERY = 2000
 Mode = Literal["text", "semantic", "hybrid"]
 
@@ -52,8 +54,9 @@ class Question:
 
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the live memories for a question."""
+    meaning = parts.meaning
     terms, match = _terms(parts, question)
-    vector, notices = parts.question_vector(question.text) if question.mode != "text" else (None, ())
+    vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
     lexical = dict[str, float]()
     items = dict[str, Memory]()
@@ -65,17 +68,18 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     cosines = dict[str, float]()
     if vector is not None:
         groups = None if question.everywhere else frozenset({question.project or "", f"user:{LOCAL_USER}"})
-        cosines = {one.owner_id: one.cosine for one in parts.memory_index.nearest(vector, POOL, groups)}
+        cosines = {one.owner_id: one.cosine for one in meaning.memory_index.nearest(vector, POOL, groups)}
         items |= {id_: m for id_, m in store.some([i for i in cosines if i not in items]).items() if m.state == "live"}
     size = tx.one("memories.size")
     frequencies = store.frequencies([form for forms in terms for form in forms])
     measured = [Term(forms=forms, frequency=max(frequencies.get(form, 0) for form in forms)) for forms in terms]
-    candidates = _candidates(parts, items, store.tokens(list(items)), lexical, cosines)
+    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
     return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
 
 
 def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the verbatim turns for a question."""
+    meaning = parts.meaning
     terms, match = _terms(parts, question)
     lexical = dict[str, float]()
     items = dict[str, Turn]()
@@ -87,15 +91,15 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     cosines = dict[str, float]()
     notices: tuple[str, ...] = ()
     if question.mode != "text":
-        vector, notices = parts.question_vector(question.text)
+        vector, notices = meaning.question(question.text)
         if vector is not None:
             groups = None if question.everywhere else frozenset({question.project or ""})
-            cosines = {one.owner_id: one.cosine for one in parts.turn_index.nearest(vector, POOL, groups)}
+            cosines = {one.owner_id: one.cosine for one in meaning.turn_index.nearest(vector, POOL, groups)}
             items |= {turn.id: turn for turn in parts.turns(tx).get([i for i in cosines if i not in items])}
     size = tx.one("turns.count")
     measured = [Term(forms=forms, frequency=0) for forms in terms]
     tokens = {id_: frozenset(parts.analyser.tokens(turn.text).split()) for id_, turn in items.items()}
-    candidates = _candidates(parts, items, tokens, lexical, cosines)
+    candidates = _candidates(meaning.space, items, tokens, lexical, cosines)
     return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
 
 
@@ -105,6 +109,8 @@ def context(parts: Parts, event: Event, project: str) -> str:
     settings = parts.readers.here(lambda tx: parts.settings(tx, event.cwd))
     if not settings.auto_retrieve_enabled:
         return ""
+    if event.kind == "session_start":
+        parts.readers.submit(lambda _: parts.meaning.question(READY))  # loads the model while the user is typing
     prompt = str(cleaned(event, parts.redact).data.get("text") or "")
     block, notices = parts.readers.here(lambda tx: _block(parts, tx, event, project, prompt, settings))
     elapsed = (monotonic() - started) * 1000
@@ -165,13 +171,12 @@ def _terms(parts: Parts, question: Question) -> tuple[tuple[tuple[str, ...], ...
 
 
 def _candidates(
-    parts: Parts,
+    space: EmbeddingSpace,
     items: Mapping[str, Memory] | Mapping[str, Turn],
     tokens: Mapping[str, frozenset[str]],
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],
 ) -> list[Candidate]:
-    space = parts.embedder.space
     return [
         Candidate(
             item=item,

@@ -1,8 +1,7 @@
 """Backlog: what was left for the daemon while it was away.
 
 Hooks that found no daemon wrote to the spool. Files are taken oldest first, and a file is removed only after
-its events are on disk in the database; read twice, they are recognised. Memories and turns without a
-vector in the present space, since the embedder was down or is another now, get theirs.
+its events are on disk in the database; read twice, they are recognised.
 """
 
 from __future__ import annotations
@@ -18,15 +17,11 @@ from filrouge.capture import inbox
 from filrouge.errors import Busy, CannotWrite, Corrupt, FilrougeError
 from filrouge.home import SPOOL, inside
 from filrouge.model.event import Event, event_from_json
-from filrouge.ports import Tx
-from filrouge.store.jobs import Jobs
-from filrouge.store.vectors import StoredVectors
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 #: A hook lives for a second at the most; a file it began longer ago than this stays as it is.
 _ABANDONED_SECONDS = 60.0
-_MISSING_PER_START = 10_000
 
 
 def drain_spool(parts: Parts) -> int:
@@ -80,23 +75,6 @@ class SpoolWatch:
                 drain_spool(self._parts)
             except (FilrougeError, OSError):
                 _LOG.exception("the spool could not be drained; its files are kept")
-
-
-def queue_missing_vectors(parts: Parts) -> None:
-    """Queue the embedding of live memories and of turns that have no vector in the present space."""
-    space, now = parts.embedder.space.id, parts.clock.now()
-    memories = parts.readers.here(lambda tx: StoredVectors(tx).missing(space, _MISSING_PER_START))
-    turns = parts.readers.here(lambda tx: StoredVectors(tx).missing_turns(space, _MISSING_PER_START))
-    work = [("memory", id_) for id_ in memories] + [("turn", id_) for id_ in turns]
-
-    def queue(tx: Tx) -> None:
-        for owner, id_ in work:
-            kind = f"index_{owner}"
-            Jobs(tx).enqueue(kind, {owner: id_}, dedupe=f"{kind}:{id_}", at=now)
-
-    if work:
-        _LOG.info("%d memories and %d turns get their vectors in %s", len(memories), len(turns), space)
-        parts.writer.run(queue)
 
 
 def _event(raw: dict[str, object]) -> Event | None:

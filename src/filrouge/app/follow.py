@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from filrouge.app.parts import Parts
+from filrouge.app.spaces import queue_vectors
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
 from filrouge.store.jobs import Jobs
@@ -18,7 +19,7 @@ def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
             work = {"turn": turn.id} | ({"event": turn.event_id} if turn.event_id else {})
             jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
         if turn.role != "tool":
-            jobs.enqueue("index_turn", {"turn": turn.id}, dedupe=f"index_turn:{turn.id}", at=now)
+            queue_vectors(tx, "turn", turn.id, now)
 
 
 def to_be_analysed(turn: Turn) -> bool:

@@ -4,7 +4,10 @@ read_turns   an event → its turns, and the jobs that follow from them
 reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
 index_turn   a turn → vectors
-index_memory a memory that was stored while the embedder was down → vectors
+index_memory a memory that was stored while the embedder was down, or that is long → vectors
+reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
+clear_spaces vectors of retired spaces → nothing
+calibrate    a space that brought no calibration → how its cosines are read
 retokenise   rows that another analyser indexed → their words, batch by batch
 """
 
@@ -14,21 +17,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from filrouge.app import understanding
+from filrouge.app.calibrating import CALIBRATE, calibrate
 from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
+from filrouge.app.passes import next_pass
 from filrouge.app.reconcile import reconcile
+from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
+from filrouge.app.spaces import CLEAR, REINDEX
 from filrouge.app.worker import Handler, Outcome
 from filrouge.capture.intake import turns_of
-from filrouge.embed.windows import windows
-from filrouge.errors import EmbedderUnavailable, NotFound
+from filrouge.errors import NotFound
 from filrouge.ports import Tx
 from filrouge.store.events import Events
-from filrouge.store.vectors import StoredVectors
-
-#: A turn is embedded in at most this many windows; the full text is always found by its words.
-MOST_WINDOWS = 8
+from filrouge.store.vectors import Owner
 
 
 def read_turns(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
@@ -67,7 +70,7 @@ def analyse(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
             Events(tx).settle(turn.event_id, "done")
 
     def afterwards() -> None:
-        understanding.reflect(parts, done)
+        understanding.reflect(parts, reading.meaning, done)
         if done:
             everywhere = any(statement.scope == "user" for statement in reading.statements)
             write_briefs(parts, turn.scope.project, everywhere=everywhere)
@@ -81,28 +84,28 @@ def index_turn(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     if not turns:
         return Outcome(write=lambda _: None)
     turn = turns[0]
-    vectors = parts.passage_vectors(windows(turn.text)[:MOST_WINDOWS])
-    if vectors is None:
-        raise EmbedderUnavailable
-    space = parts.embedder.space.id
-    return Outcome(
-        write=lambda tx: StoredVectors(tx).put("turn", turn.id, space, vectors),
-        afterwards=lambda: parts.turn_index.put(turn.id, turn.scope.project or "", vectors),
-    )
+    return _index(parts, payload, Owner(kind="turn", id=turn.id, seq=0, group=turn.scope.project or "", text=turn.text))
 
 
 def index_memory(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """Embed a memory."""
+    """Embed a memory, window by window."""
     memory = parts.readers.here(lambda tx: parts.memories(tx).some([payload["memory"]])).get(payload["memory"])
     if memory is None or memory.state != "live":
         return Outcome(write=lambda _: None)
-    vectors = parts.passage_vectors(windows(memory.text))
-    if vectors is None:
-        raise EmbedderUnavailable
-    space = parts.embedder.space.id
+    group = understanding.group_of(memory)
+    return _index(parts, payload, Owner(kind="memory", id=memory.id, seq=0, group=group, text=memory.text))
+
+
+def _index(parts: Parts, payload: Mapping[str, Any], owner: Owner) -> Outcome:
+    meaning = parts.meaning
+    # Where nobody makes the space, trying again is of no use: a reindex finds what lacks vectors.
+    done = None if meaning.is_lost else next_pass(parts, meaning.embedder, meaning.space.id, owner)
+    if done is None:
+        return Outcome(write=lambda _: None)
     return Outcome(
-        write=lambda tx: StoredVectors(tx).put("memory", memory.id, space, vectors),
-        afterwards=lambda: parts.memory_index.put(memory.id, understanding.group_of(memory), vectors),
+        write=lambda tx: done.write(tx, meaning.space.id),
+        afterwards=lambda: done.show(parts, meaning),
+        again=lambda: payload if done.first else None,
     )
 
 
@@ -113,4 +116,7 @@ HANDLERS: Mapping[str, Handler] = {
     "index_turn": index_turn,
     "index_memory": index_memory,
     "retokenise": retokenise,
+    REINDEX: embed_more,
+    CLEAR: clear,
+    CALIBRATE: calibrate,
 }

@@ -4,42 +4,52 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event as Flag
+from threading import Lock
 from typing import Any
 
 from filrouge.app.lanes import ReaderPool, WriterLane
+from filrouge.app.meaning import Embedders, Meaning, NewIndex
 from filrouge.clock import Clock
 from filrouge.config import Effective, Settings, resolve
-from filrouge.errors import BadConfig, EmbedderUnavailable
-from filrouge.ports import Analyser, Embedder, Redactor, Tx, Vector, VectorIndex, Vectors
+from filrouge.errors import BadConfig
+from filrouge.ports import Analyser, Redactor, Tx
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns
 
 _LOG = logging.getLogger(__name__)
 
-LEXICAL_ONLY = "The embedding model is not available, so only words were searched."
-INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
-
 
 @dataclass(kw_only=True)
 class Parts:
-    """Everything a verb may need. Built once; the flags are the only things that change."""
+    """Everything a verb may need. Built once; the flags and the meaning are the only things that change.
+
+    Attributes:
+        meaning: what vectors are made and found with; take it once, and use only that.
+        resumed: set once what an earlier daemon left undone is queued.
+    """
 
     home: str
     clock: Clock
     analyser: Analyser
-    embedder: Embedder
     redact: Redactor
     writer: WriterLane
     readers: ReaderPool
-    memory_index: VectorIndex
-    turn_index: VectorIndex
+    meaning: Meaning
+    embedders: Embedders
+    new_index: NewIndex
     environ: Mapping[str, str]
-    index_ready: Flag = field(default_factory=Flag)
     work_waiting: Flag = field(default_factory=Flag)
+    resumed: Flag = field(default_factory=Flag)
+    _changing: Lock = field(default_factory=Lock)
+
+    def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:
+        """Exchange the meaning; two who change it at once do so one after the other."""
+        with self._changing:
+            self.meaning = change(self.meaning)
 
     def memories(self, tx: Tx) -> Memories:
         """The memories, within a transaction."""
@@ -62,29 +72,13 @@ class Parts:
             _LOG.warning("%s", error.message)
             return self.effective(tx).settings
 
-    def question_vector(self, text: str) -> tuple[Vector | None, tuple[str, ...]]:
-        """A question's vector, or None with the notice to show."""
-        if not self.index_ready.is_set():
-            return None, (INDEX_LOADING,)
-        try:
-            return self.embedder.query(text), ()
-        except EmbedderUnavailable:
-            _LOG.warning("embedder unavailable; lexical recall only")
-            return None, (LEXICAL_ONLY,)
-
-    def passage_vectors(self, texts: list[str]) -> Vectors | None:
-        """The vectors of texts, or None where the embedder is down."""
-        try:
-            return self.embedder.passages(texts)
-        except EmbedderUnavailable:
-            _LOG.warning("embedder unavailable; %d texts wait for their vectors", len(texts))
-            return None
-
     def to_json(self) -> dict[str, Any]:
         """What `status` says of the parts."""
+        meaning = self.meaning
         return {
             "home": self.home,
-            "embedding_space": self.embedder.space.id,
-            "vectors_in_memory": len(self.memory_index) + len(self.turn_index),
-            "index_ready": self.index_ready.is_set(),
+            "embedding_space": meaning.space.id,
+            "vectors_in_memory": len(meaning.memory_index) + len(meaning.turn_index),
+            "index_ready": meaning.ready.is_set(),
+            "resumed": self.resumed.is_set(),
         }

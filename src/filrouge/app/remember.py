@@ -13,10 +13,10 @@ from dataclasses import replace
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.report import project_names
-from filrouge.app.understanding import Reading, keep_vectors, reflect, settle
+from filrouge.app.spaces import keep_vectors, queue_vectors
+from filrouge.app.understanding import Reading, reading_of, reflect, settle, vectors_at_once
 from filrouge.capture.intake import cleaned, turns_of
 from filrouge.clock import new_id
-from filrouge.embed.windows import windows
 from filrouge.errors import BadInput
 from filrouge.model.event import Event
 from filrouge.model.memory import Span, Statement
@@ -24,11 +24,11 @@ from filrouge.model.scope import Scope, ScopeName
 from filrouge.model.turn import TRUST_TYPED, Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events, Projects
-from filrouge.store.jobs import Jobs
 from filrouge.store.memories import Action, Origin
 from filrouge.understand.heuristics import extract
 
-LONGEST = 10_000
+#: Characters: a long note, a whole document of reference.
+LONGEST = 200_000
 #: "By the way, for the record:" opens a statement and is no part of it.
 _WORDS_OF_CHATTER = 4
 
@@ -48,7 +48,7 @@ def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName 
     turn = turns_of(event, "")[0]
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
-    reflect(parts, done)
+    reflect(parts, reading.meaning, done)
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
     return [action for action, _ in done]
@@ -64,9 +64,7 @@ def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], s
         for text in texts:
             statement = Statement(kind="fact", text=parts.redact(text), span=Span(start=0, end=0), scope=scope)
             memory = parts.memories(tx).add(statement, origin, "told in bulk")
-            Jobs(tx).enqueue(
-                "index_memory", {"memory": memory.memory_id}, dedupe=f"index_memory:{memory.memory_id}", at=now
-            )
+            queue_vectors(tx, "memory", memory.memory_id, now)
         return len(texts)
 
     count = parts.writer.run(write)
@@ -86,18 +84,19 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
     statement = Statement(
         kind="fact", text=f"{key}: {clean}", span=Span(start=0, end=0), scope=scope, key=key, value=clean
     )
-    vectors = parts.passage_vectors(windows(statement.text))
+    meaning = parts.meaning
+    vectors = vectors_at_once(meaning, statement.text)
 
     def write(tx: Tx) -> Action:
         now = parts.clock.now()
         project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         action = parts.memories(tx).put_core_fact(statement, origin)
-        keep_vectors(parts, tx, action.memory_id, vectors)
+        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, now)
         return action
 
     action = parts.writer.run(write)
-    reflect(parts, [(action, vectors)])
+    reflect(parts, meaning, [(action, vectors)])
     parts.work_waiting.set()
     return action
 
@@ -122,8 +121,7 @@ def _note(parts: Parts, text: str, names: tuple[str, ...], host: str) -> Event:
 def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
     found = _whole(turn.text, extract(turn))
     statements = tuple(replace(one, scope=scope) if scope else one for one in found)
-    vectors = tuple(parts.passage_vectors(windows(one.text)) for one in statements)
-    return Reading(turn=turn, statements=statements, vectors=vectors)
+    return reading_of(parts.meaning, turn, statements)
 
 
 def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
@@ -144,6 +142,6 @@ def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[A
     project = Events(tx).add(event, received_at=parts.clock.now()) or ""
     turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
     if parts.turns(tx).add(turn):
-        Jobs(tx).enqueue("index_turn", {"turn": turn.id}, dedupe=f"index_turn:{turn.id}", at=parts.clock.now())
+        queue_vectors(tx, "turn", turn.id, parts.clock.now())
     Events(tx).settle(event.id, "done")
     return settle(parts, tx, replace(reading, turn=turn))

@@ -12,6 +12,7 @@ from typing import Any
 
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
+from filrouge.app.spaces import notice, wanted, wanted_name
 from filrouge.capture import inbox
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
@@ -168,6 +169,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "projects": Projects(tx).all(),
         "last_activity": last["at"] if last else None,
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
+        "embedding_notice": notice(parts.meaning, wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))),
         **parts.to_json(),
     }
 

@@ -10,29 +10,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
+from filrouge.app.spaces import keep_vectors
 from filrouge.embed.windows import windows
 from filrouge.index.lexical import any_of
 from filrouge.model.decision import Neighbour
 from filrouge.model.memory import Memory, Statement
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
-from filrouge.store.jobs import Jobs
 from filrouge.store.memories import Action, Origin
-from filrouge.store.vectors import StoredVectors
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
 
 _NEIGHBOURS_BY_WORDS = 20
 _NEIGHBOURS_BY_MEANING = 20
+#: Windows that somebody may be kept waiting for: one or two seconds of the bundled model.
+_MOST_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What a turn states, with the vectors of each statement."""
+    """What a turn states, with the vectors of each statement and what they were made with."""
 
     turn: Turn
+    meaning: Meaning
     statements: tuple[Statement, ...]
     vectors: tuple[Vectors | None, ...]
 
@@ -40,8 +43,19 @@ class Reading:
 def read(parts: Parts, turn: Turn) -> Reading:
     """Extract a turn's statements and embed them; nothing is written."""
     statements = () if turn.skipped else extract(turn)
-    vectors = tuple(parts.passage_vectors(windows(statement.text)) for statement in statements)
-    return Reading(turn=turn, statements=statements, vectors=vectors)
+    return reading_of(parts.meaning, turn, statements)
+
+
+def reading_of(meaning: Meaning, turn: Turn, statements: tuple[Statement, ...]) -> Reading:
+    """Embed the statements of a turn."""
+    vectors = tuple(vectors_at_once(meaning, statement.text) for statement in statements)
+    return Reading(turn=turn, meaning=meaning, statements=statements, vectors=vectors)
+
+
+def vectors_at_once(meaning: Meaning, text: str) -> Vectors | None:
+    """The vectors of a text, or None where the embedder is down or the text so long that a job does it, in passes."""
+    pieces = windows(text)
+    return meaning.passages(pieces) if len(pieces) <= _MOST_AT_ONCE else None
 
 
 def settle(parts: Parts, tx: Tx, reading: Reading) -> list[tuple[Action, Vectors | None]]:
@@ -55,32 +69,24 @@ def settle(parts: Parts, tx: Tx, reading: Reading) -> list[tuple[Action, Vectors
         if not supported(statement, turn.text):
             done.append((store.quarantine(statement, origin, "its words are not in the turn"), None))
             continue
-        neighbours = _neighbours(parts, tx, turn, statement, vectors, fresh)
+        neighbours = _neighbours(parts, tx, reading, statement, vectors, fresh)
         action = store.apply(decide(statement, neighbours), origin)
         if action.name in ("add", "update"):
-            keep_vectors(parts, tx, action.memory_id, vectors)
+            keep_vectors(tx, reading.meaning, "memory", action.memory_id, vectors, parts.clock.now())
             fresh |= {action.memory_id: vectors} if vectors is not None else {}
         done.append((action, vectors))
     return done
 
 
-def keep_vectors(parts: Parts, tx: Tx, memory_id: str, vectors: Vectors | None) -> None:
-    """Store a memory's vectors, or queue their making where the embedder was down."""
-    if vectors is not None:
-        StoredVectors(tx).put("memory", memory_id, parts.embedder.space.id, vectors)
-    else:
-        work = {"memory": memory_id}
-        Jobs(tx).enqueue("index_memory", work, dedupe=f"index_memory:{memory_id}", at=parts.clock.now())
-
-
-def reflect(parts: Parts, done: Sequence[tuple[Action, Vectors | None]]) -> None:
+def reflect(parts: Parts, meaning: Meaning, done: Sequence[tuple[Action, Vectors | None]]) -> None:
     """Bring the index in memory up to what was committed."""
     for action, vectors in done:
         for closed in action.closed:
-            parts.memory_index.remove(closed)
+            meaning.memory_index.remove(closed)
+            parts.meaning.memory_index.remove(closed)  # another, if the space was left meanwhile
         if action.name in ("add", "update") and vectors is not None:
             memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
-            parts.memory_index.put(memory.id, group_of(memory), vectors)
+            meaning.memory_index.put(memory.id, group_of(memory), vectors)
 
 
 def group_of(memory: Memory) -> str:
@@ -91,13 +97,14 @@ def group_of(memory: Memory) -> str:
 def _neighbours(
     parts: Parts,
     tx: Tx,
-    turn: Turn,
+    reading: Reading,
     statement: Statement,
     vectors: Vectors | None,
     fresh: Mapping[str, Vectors],
 ) -> list[Neighbour]:
     """The live memories of the same scope that are near by words or by meaning."""
-    similarity = _similarities(parts, turn, statement, vectors, fresh)
+    turn = reading.turn
+    similarity = _similarities(reading, statement, vectors, fresh)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
     match = any_of(terms)
@@ -116,12 +123,12 @@ def _neighbours(
 
 
 def _similarities(
-    parts: Parts, turn: Turn, statement: Statement, vectors: Vectors | None, fresh: Mapping[str, Vectors]
+    reading: Reading, statement: Statement, vectors: Vectors | None, fresh: Mapping[str, Vectors]
 ) -> dict[str, float]:
     if vectors is None:
         return {}
-    group = f"user:{turn.scope.user}" if statement.scope == "user" else turn.scope.project or ""
-    space = parts.embedder.space
-    near = parts.memory_index.nearest(vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
+    scope, space = reading.turn.scope, reading.meaning.space
+    group = f"user:{scope.user}" if statement.scope == "user" else scope.project or ""
+    near = reading.meaning.memory_index.nearest(vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
     found = {one.owner_id: space.calibrated(one.cosine) for one in near}
     return found | {id_: space.calibrated(float((other @ vectors[0]).max())) for id_, other in fresh.items()}

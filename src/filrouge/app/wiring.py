@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Thread
 
-from filrouge.app.backlog import SpoolWatch, drain_spool, queue_missing_vectors
+from filrouge.app.backlog import SpoolWatch, drain_spool
+from filrouge.app.calibrating import queue_calibration
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
+from filrouge.app.meaning import Embedders
 from filrouge.app.mirror import write_hook_settings
 from filrouge.app.parts import Parts
+from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
+from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.worker import Worker
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
 from filrouge.config import Settings, resolve
 from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.registry import embedder
+from filrouge.embed.registry import embedder, plain_names
+from filrouge.embed.remembered import Remembering
+from filrouge.errors import BadConfig
 from filrouge.home import DATABASE, SPOOL, inside, make_private
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Tx
+from filrouge.ports import Embedder
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
-from filrouge.store.vectors import StoredVectors
 
 _LOG = logging.getLogger(__name__)
+
+Makers = Mapping[str, Callable[[], Embedder]]
 
 
 @dataclass(kw_only=True)
@@ -45,15 +52,22 @@ class Running:
         self.worker.stop()
         self.parts.readers.close()
         self.parts.writer.close()
+        self.parts.embedders.close()
 
 
-def start(home: str, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None) -> Running:
+def start(
+    home: str, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None, makers: Makers | None = None
+) -> Running:
     """Open the store in `home` and begin to work.
+
+    Args:
+        makers: embedders by name, in the place of those that are registered.
 
     Raises:
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
-    parts = build(home, environ=dict(os.environ if environ is None else environ), clock=clock or SystemClock())
+    seen = dict(os.environ if environ is None else environ)
+    parts = build(home, environ=seen, clock=clock or SystemClock(), makers=makers)
     worker = Worker(parts, HANDLERS)
     write_hook_settings(parts)
     running = Running(parts=parts, worker=worker, spool=SpoolWatch(parts))
@@ -61,11 +75,12 @@ def start(home: str, *, environ: Mapping[str, str] | None = None, clock: Clock |
     return running
 
 
-def build(home: str, *, environ: Mapping[str, str], clock: Clock) -> Parts:
+def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers | None = None) -> Parts:
     """Open the store and put the parts together; nothing runs yet."""
     make_private(home)
     make_private(inside(home, SPOOL))
     path = inside(home, DATABASE)
+    embedders = _registered(home, environ) if makers is None else _given(makers)
     database = Database(path)
     try:
         applied = database.migrate(clock)
@@ -74,55 +89,57 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock) -> Parts:
         defaults = Settings().model_dump(mode="json")
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())
-        chosen = _embedder_name(database.tx, environ)
-        settings = resolve(StoredSettings(database.tx).all(), home=home, environ=environ).settings
+            meaning = adopt(tx, embedders, wanted_name(tx, home, environ), ExactIndex)
     finally:
         database.close()
-    options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
-    model = embedder(chosen, options)
-    dimension = model.space.dimension
-    parts = Parts(
+    return Parts(
         home=home,
         clock=clock,
         analyser=TextAnalyser(),
-        embedder=model,
         redact=redact_completely,
         writer=WriterLane(lambda: Database(path)),
         readers=ReaderPool(lambda: Database(path, readonly=True)),
-        memory_index=ExactIndex(dimension),
-        turn_index=ExactIndex(dimension),
+        meaning=meaning,
+        embedders=embedders,
+        new_index=ExactIndex,
         environ=environ,
     )
-    parts.writer.run(lambda tx: StoredVectors(tx).declare(model.space))
-    return parts
 
 
 def load_indexes(parts: Parts) -> None:
     """Rebuild the vector indexes from the stored rows."""
-    space = parts.embedder.space.id
-
-    def fill(tx: Tx) -> None:
-        stored = StoredVectors(tx)
-        for owner, group, vectors in stored.live_memories(space):
-            parts.memory_index.put(owner, group, vectors)
-        for owner, group, vectors in stored.turns(space):
-            parts.turn_index.put(owner, group, vectors)
-
-    parts.readers.here(fill)
-    parts.index_ready.set()
+    parts.readers.here(parts.meaning.fill)
 
 
 def _warm_up(running: Running) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
-    for step in (load_indexes, drain_spool, queue_missing_vectors, queue_stale_words):
+    for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words):
         try:
             step(running.parts)
         except Exception:  # a full disk, a damaged index: the rest must still be done
             _LOG.exception("%s failed at the start", step.__name__)
+    running.parts.resumed.set()
     running.worker.start()
     running.spool.start()
 
 
-def _embedder_name(tx: Tx, environ: Mapping[str, str]) -> str:
-    chosen = environ.get("FILROUGE_EMBEDDING_MODEL") or environ.get("FILROUGE_EMBED_PROVIDER")
-    return str(chosen or StoredSettings(tx).all().get("embedding_model") or Settings().embedding_model)
+def _registered(home: str, environ: Mapping[str, str]) -> Embedders:
+    def make(name: str) -> Embedder:
+        reader = Database(inside(home, DATABASE), readonly=True)
+        try:
+            settings = resolve(StoredSettings(reader.tx).all(), home=home, environ=environ).settings
+        finally:
+            reader.close()
+        options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
+        return Remembering(embedder(name, options))
+
+    return Embedders(make, plain_names)
+
+
+def _given(makers: Makers) -> Embedders:
+    def make(name: str) -> Embedder:
+        if name not in makers:
+            raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(makers))}.")
+        return makers[name]()
+
+    return Embedders(make, lambda: makers)

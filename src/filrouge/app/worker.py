@@ -29,10 +29,15 @@ _LONGEST_REST_SECONDS = 5.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What a handler wants written, and what to do once it is on disk."""
+    """What a handler wants written, and what to do once it is on disk.
+
+    Attributes:
+        again: asked after `write`: what is left of the work, which goes on behind what came up meanwhile; None = done.
+    """
 
     write: Callable[[Tx], None]
     afterwards: Callable[[], None] = lambda: None
+    again: Callable[[], Mapping[str, object] | None] = lambda: None
 
 
 Handler = Callable[[Parts, Mapping[str, Any]], Outcome]
@@ -87,7 +92,7 @@ class Worker:
             return False
         try:
             outcome = self._handlers[job.kind](parts, job.payload)
-            parts.writer.run(lambda tx: _finish(tx, job, outcome))
+            parts.writer.run(lambda tx: _finish(tx, job, outcome, parts.clock.now()))
         except CannotWrite:
             raise  # the disk's fault, not the job's: it keeps its attempts and is given back
         except Exception as error:
@@ -112,9 +117,10 @@ class Worker:
         self._parts.work_waiting.clear()
 
 
-def _finish(tx: Tx, job: Job, outcome: Outcome) -> None:
+def _finish(tx: Tx, job: Job, outcome: Outcome, now: datetime) -> None:
     outcome.write(tx)
-    if not Jobs(tx).finish(job):
+    rest = outcome.again()
+    if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, now)):
         raise Busy(f"The lease of job {job.id} ran out; its work is undone and left to whoever has it.")
 
 

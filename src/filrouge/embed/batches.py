@@ -1,7 +1,6 @@
 """Running an ONNX network over many texts: parts that it can read, batches of like length, questions first.
 
-Used by the model that is fetched. `onnx` has the same pieces for the model that is built, whose network takes other
-inputs.
+Shared by the model that is built and the one that is fetched, whose networks take other inputs.
 """
 
 from __future__ import annotations

@@ -21,18 +21,20 @@ import numpy as np
 from filrouge.embed.graph import Ranges, network
 from filrouge.embed.model_files import ensure, is_whole, models_directory
 from filrouge.embed.tokenizer import Marks, Tokenizer
-from filrouge.embed.weights import Weights
+from filrouge.embed.weights import Floats, Weights
 from filrouge.errors import EmbedderUnavailable
 
 _LOG = logging.getLogger(__name__)
 
 #: Grows with every change of what is built; part of the directory's name and of the space's.
-REVISION: Final = "onnx-int8-2"
+REVISION: Final = "onnx-int8-3"
 MODEL: Final = f"multilingual-e5-small-{REVISION}"
 NETWORK, WORDS, POSITIONS, SCORES = "network.onnx", "words.npy", "positions.npy", "scores.npy"
 RANGES: Final = "activation_ranges.npy"
 PIECES, TOKENIZER = "pieces.txt", "tokenizer.json"
 
+#: How much of the difference between channels goes into the matrices (SmoothQuant's alpha).
+_SHARE: Final = np.float32(0.7)
 #: Building takes about a second; on a machine that is busy elsewhere, a minute is still no reason to give up.
 _BUILD_SECONDS: Final = 120.0
 
@@ -57,10 +59,20 @@ def source() -> str:
 
 
 def ranges() -> Ranges:
-    """The ranges of activations that `bench/activation_ranges.py` measured, one row for each layer."""
+    """The ranges of activations that `bench/activation_ranges.py` measured, evened out for the matrices after them.
+
+    What an activation's channel loses in size, the matrix's column gains; at the share of .7 the vectors are nearest to
+    those of 32-bit floats (1st percentile of the cosine over 214 texts: .9988; at 1, .9973; at .5, .9986).
+    """
     table = np.load(os.path.join(os.path.dirname(__file__), RANGES)).astype(np.float32)
     hidden = table.shape[1] // 2
-    return Ranges(attention=table[:, :hidden], inner=table[:, hidden : 2 * hidden], found=table[:, -1])
+    return Ranges(
+        attention=_evened(table[:, :hidden]), inner=_evened(table[:, hidden : 2 * hidden]), found=table[:, -1]
+    )
+
+
+def _evened(sizes: Floats) -> Floats:
+    return sizes**_SHARE * (sizes ** (1 - _SHARE)).max(axis=1, keepdims=True)
 
 
 def log_progress(step: str, share: float) -> None:

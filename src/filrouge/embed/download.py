@@ -32,7 +32,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class WantedFile:
     """A file to fetch: where it is, how many bytes it has, and their SHA-256 in hexadecimal digits."""
 
     address: str
@@ -44,7 +44,7 @@ class _BrokeOff(Exception):
     """The connection ended too early; what has arrived is kept."""
 
 
-def download(wanted: Wanted, path: str, arrived: Arrived) -> None:
+def download(wanted: WantedFile, path: str, arrived: Arrived) -> None:
     """See to it that the file is at `path`, whole. One process at a time; the caller holds a lock.
 
     Raises:
@@ -81,7 +81,7 @@ def download(wanted: Wanted, path: str, arrived: Arrived) -> None:
     _remove(part)
 
 
-def _go_on(client: httpx.Client, wanted: Wanted, part: str, arrived: Arrived) -> None:
+def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived) -> None:
     """One request: append what is missing, or begin anew."""
     have = _size(part)
     tag = _tag(part)
@@ -108,7 +108,7 @@ def _go_on(client: httpx.Client, wanted: Wanted, part: str, arrived: Arrived) ->
         raise _BrokeOff(str(error) or type(error).__name__) from error
 
 
-def _append(response: httpx.Response, wanted: Wanted, part: str, have: int, arrived: Arrived) -> None:
+def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, arrived: Arrived) -> None:
     with open(part, "ab" if have else "wb") as file:
         arrived(have)
         for chunk in response.iter_raw():  # as it comes: pieces of a set size would lose the last when it breaks off
@@ -155,7 +155,7 @@ def _begins_at(response: httpx.Response) -> int:
     return int(first) if unit == "bytes" and first.isdecimal() else -1
 
 
-def _room(wanted: Wanted, part: str) -> None:
+def _room(wanted: WantedFile, part: str) -> None:
     needed = wanted.size - min(wanted.size, _size(part))
     free = shutil.disk_usage(os.path.dirname(part)).free
     if free < needed:
@@ -165,7 +165,7 @@ def _room(wanted: Wanted, part: str) -> None:
         )
 
 
-def _is(wanted: Wanted, path: str) -> bool:
+def _is(wanted: WantedFile, path: str) -> bool:
     if _size(path) != wanted.size:
         return False
     with open(path, "rb") as file:

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable
 
-from filrouge.embed.download import Wanted, download
+from filrouge.embed.download import WantedFile, download
 from filrouge.embed.model_files import ensure
 from filrouge.embed.published import PublishedModel
 
@@ -39,7 +39,7 @@ def fetch(model: PublishedModel, path: str, progress: Progress, *, consent: bool
         os.makedirs(arriving, exist_ok=True)
         for file in model.files:
             here = os.path.join(arriving, file.name)
-            wanted = Wanted(address=model.address(file), size=file.size, sha256=file.sha256)
+            wanted = WantedFile(address=model.address(file), size=file.size, sha256=file.sha256)
             download(wanted, here, lambda have, file=file: progress(file.name, have, file.size))
             _second_name(here, os.path.join(directory, file.name))
 

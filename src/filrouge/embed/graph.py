@@ -7,7 +7,7 @@ A product of matrices is done in integers. Weights have one scale per output. Ac
 token's numbers never depend on which texts share its batch: the same text has the same vector alone and among
 others. What comes out of a layer normalisation has a few channels ten times larger than the rest, the same for
 all texts, so each channel has a fixed range (`ranges`), which is folded into the normalisation before and the
-matrix after (SmoothQuant, Xiao et al. 2023, at full strength); what comes out of GELU has outliers of single
+matrix after (SmoothQuant, Xiao et al. 2023); what comes out of GELU has outliers of single
 tokens, so each token has a scale of its own. Nothing is measured while the network runs but that one.
 
 Weights use 127 of the 256 steps, because processors without VNNI add two products in 16 bits, and two times
@@ -37,7 +37,7 @@ _GELU_DEPTH: Final = 0.17
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranges:
-    """The largest size that numbers have at the places where a matrix comes next, measured on many texts.
+    """The size that steps reach at the places where a matrix comes next: no number of many texts was larger.
 
     Attributes:
         attention: before the queries, keys and values of each layer, shape (layers, hidden).

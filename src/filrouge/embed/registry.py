@@ -40,6 +40,18 @@ def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
     return factory()
 
 
+def plain_names() -> list[str]:
+    """Every embedder that needs no further choice: no model to name, no address, no key."""
+    found: list[str] = []
+    for entry in entry_points(group=GROUP):
+        try:
+            if "options" not in inspect.signature(_load(entry)).parameters:
+                found.append(entry.name)
+        except EmbedderUnavailable:  # its package is not installed
+            continue
+    return sorted(found)
+
+
 def _load(entry: EntryPoint) -> Callable[..., Embedder]:
     try:
         return entry.load()

@@ -85,6 +85,12 @@ class Remembering:
             self._bytes = 0
             self._generation += 1
 
+    def close(self) -> None:
+        """Let the embedder behind give back what it holds, if it holds anything."""
+        close = getattr(self._embedder, "close", None)
+        if callable(close):
+            close()
+
     def _look_up(self, keys: Sequence[bytes]) -> tuple[dict[bytes, Vector], int]:
         with self._lock:
             found = {key: self._kept[key] for key in keys if key in self._kept}

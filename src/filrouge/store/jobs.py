@@ -84,6 +84,19 @@ class Jobs:
         """End a job in the transaction of its effects; False if the lease was lost, and then undo them."""
         return bool(self._tx.run("jobs.finish", {"id": job.id, "worker": job.worker}))
 
+    def again(self, job: Job, payload: Mapping[str, object], at: datetime) -> bool:
+        """Put a job back behind what is due by now, with what is left of it; False if the lease was lost."""
+        row = {"id": job.id, "worker": job.worker, "payload": json.dumps(dict(payload)), "run_at": to_text(at)}
+        return bool(self._tx.run("jobs.again", row))
+
+    def hurry(self, dedupe: str, at: datetime) -> None:
+        """Take a job up at once that waits for its next try, or was set aside; its tries are counted afresh."""
+        self._tx.run("jobs.hurry", {"dedupe_key": dedupe, "run_at": to_text(at)})
+
+    def known_as(self, dedupe: str) -> dict[str, Any] | None:
+        """State (queued, running, dead), attempts, last error and due time of the job with this key, or None."""
+        return self._tx.one("jobs.known_as", {"dedupe_key": dedupe})
+
     def fail(self, job: Job, error: str, at: datetime) -> bool:
         """Try again later with back-off (2, 4, 8 … seconds), or set the job aside; True if it is dead now."""
         dead = job.attempts >= MOST_ATTEMPTS

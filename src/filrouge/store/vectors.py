@@ -1,48 +1,139 @@
 """Stored vectors: half-precision BLOBs, each with the id of the space it lives in.
 
-They are the truth that a vector index is rebuilt from. Vectors of two spaces are never read together.
+They are the truth that a vector index is rebuilt from. Vectors of two spaces are never read together: one space is
+current, and recall reads that one; another may be in building beside it; the rest are retired and cleared away. The
+windows of a long text are written from the last to the first, so an owner is complete once it has its part 0.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from filrouge.ports import Calibration, EmbeddingSpace, Tx, Vectors
 
-OwnerKind = str
+OwnerKind = Literal["memory", "turn"]
+_LAST_PART = 1 << 31
 
 
-class StoredVectors:
-    """The tables `spaces` and `vectors`."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredSpace:
+    """A space that has, had, or is to have vectors.
+
+    Attributes:
+        space: its calibration is the measured one, or None where none was measured here.
+        embedder: the registered name of the embedder that made it.
+    """
+
+    space: EmbeddingSpace
+    embedder: str
+    state: Literal["current", "building", "retired"]
+
+    @property
+    def id(self) -> str:
+        """The space's id."""
+        return self.space.id
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """A memory or a turn that is to have vectors.
+
+    Attributes:
+        seq: its place in the order of its kind; grows with time.
+        group: what it is searched in: a project, or the user.
+    """
+
+    kind: OwnerKind
+    id: str
+    seq: int
+    group: str
+    text: str
+
+
+class Spaces:
+    """The table `spaces`. At most one is current, and at most one in building; the schema sees to it."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def declare(self, space: EmbeddingSpace) -> None:
-        """Make a space known before its first vector."""
-        self._tx.run(
-            "vectors.declare_space",
-            {
-                "id": space.id,
-                "model": space.model,
-                "revision": space.revision,
-                "dimension": space.dimension,
-                "pooling": space.pooling,
-                "prefix": space.prefix,
-                "calibration": _calibration_text(space.calibration),
-            },
-        )
+    def declare(self, space: EmbeddingSpace, embedder: str) -> None:
+        """Make a space known before its first vector; a known one keeps its state and its measured calibration."""
+        row = {name: getattr(space, name) for name in ("id", "model", "revision", "dimension", "pooling", "prefix")}
+        self._tx.run("spaces.declare", row | {"embedder": embedder})
 
-    def put(self, owner_kind: OwnerKind, owner_id: str, space_id: str, vectors: Vectors) -> None:
-        """Store an owner's windows, replacing those it had in this space."""
-        owner = {"owner_kind": owner_kind, "owner_id": owner_id, "space_id": space_id}
-        self._tx.run("vectors.drop", owner)
-        rows = [owner | {"part": part, "vector": vector.astype("<f2").tobytes()} for part, vector in enumerate(vectors)]
+    def all(self) -> list[StoredSpace]:
+        """Every space that is known."""
+        return [_stored_space(row) for row in self._tx.all("spaces.all")]
+
+    def current(self) -> StoredSpace | None:
+        """The space that recall reads; None before the first embedder was adopted."""
+        return self._in("current")
+
+    def building(self) -> StoredSpace | None:
+        """The space that is being built, or None."""
+        return self._in("building")
+
+    def get(self, space_id: str) -> StoredSpace | None:
+        """One space, or None."""
+        return next((one for one in self.all() if one.id == space_id), None)
+
+    def begin(self, space_id: str) -> None:
+        """Build this space; another that was in building is given up."""
+        self._only("building", space_id)
+
+    def make_current(self, space_id: str) -> None:
+        """Let recall read this space; the former one is retired."""
+        self._only("current", space_id)
+
+    def retire(self, space_id: str) -> None:
+        """Give a space up: its vectors may be cleared away."""
+        self._tx.run("spaces.move", {"id": space_id, "state": "retired"})
+
+    def set_calibration(self, space_id: str, calibration: Calibration) -> None:
+        """Keep a measured calibration; it counts for more than the shipped one."""
+        self._tx.run("spaces.calibrate", {"id": space_id, "calibration": json.dumps(asdict(calibration))})
+
+    def _only(self, state: str, space_id: str) -> None:
+        self._tx.run("spaces.retire", {"state": state, "id": space_id})
+        self._tx.run("spaces.move", {"state": state, "id": space_id})
+
+    def _in(self, state: str) -> StoredSpace | None:
+        return next((one for one in self.all() if one.state == state), None)
+
+
+class StoredVectors:
+    """The table `vectors`."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def put(self, kind: OwnerKind, owner_id: str, space_id: str, vectors: Vectors, *, first: int | None = None) -> None:
+        """Store an owner's windows, those from number `first` on.
+
+        Windows come from the last to the first: a part replaces the same numbers, and part 0 must bring what goes
+        before the first that is stored. Without `first`, all that it had in this space is replaced.
+        """
+        owner = {"owner_kind": kind, "owner_id": owner_id, "space_id": space_id}
+        last = _LAST_PART if first is None else first + len(vectors) - 1
+        first = first or 0
+        self._tx.run("vectors.drop", owner | {"first": first, "last": last})
+        rows = [owner | {"part": first + n, "vector": one.astype("<f2").tobytes()} for n, one in enumerate(vectors)]
         self._tx.many("vectors.put", rows)
+
+    def first_part(self, kind: OwnerKind, owner_id: str, space_id: str) -> int | None:
+        """The lowest window that is stored: 0 = complete, None = nothing yet."""
+        row = self._tx.one("vectors.first_part", {"owner_kind": kind, "owner_id": owner_id, "space_id": space_id})
+        return row["part"] if row else None
+
+    def of(self, kind: OwnerKind, owner_id: str, space_id: str) -> Vectors | None:
+        """An owner's windows, or None where there are none."""
+        rows = self._tx.all("vectors.of", {"owner_kind": kind, "owner_id": owner_id, "space_id": space_id})
+        return _matrix([row["vector"] for row in rows]) if rows else None
 
     def live_memories(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
         """Every live memory's id, group and windows."""
@@ -52,20 +143,52 @@ class StoredVectors:
         """Every turn's id, group and windows."""
         return self._grouped("vectors.turns", space_id)
 
+    def ended_memories(self, space_id: str) -> list[str]:
+        """Memories with vectors in this space that are live no more."""
+        return [row["id"] for row in self._tx.all("vectors.ended_memories", {"space_id": space_id})]
+
+    def short_turns(self, space_id: str, *, longest: int, limit: int) -> tuple[Vectors, list[str]]:
+        """The newest turns of the user of at most that many characters: their vectors, and the session of each."""
+        rows = self._tx.all("vectors.short_turns", {"space_id": space_id, "longest": longest, "limit": limit})
+        vectors = _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
+        return vectors, [row["session"] for row in rows]
+
     def count(self) -> int:
-        """How many owners have a vector."""
+        """How many owners have their vectors in the space that recall reads."""
         row = self._tx.one("vectors.count")
         return int(row["n"]) if row else 0
 
-    def missing(self, space_id: str, limit: int) -> list[str]:
-        """Live memories that have no vector in this space yet."""
-        rows = self._tx.all("vectors.missing_memories", {"space_id": space_id, "limit": limit})
-        return [row["id"] for row in rows]
+    def any(self, space_id: str) -> bool:
+        """True if the space has a vector."""
+        return self._tx.one("vectors.any", {"space_id": space_id}) is not None
 
-    def missing_turns(self, space_id: str, limit: int) -> list[str]:
-        """Turns that have no vector in this space yet, newest first."""
-        rows = self._tx.all("vectors.missing_turns", {"space_id": space_id, "limit": limit})
-        return [row["id"] for row in rows]
+    def missing(self, kind: OwnerKind, space_id: str, limit: int, *, after: int = 0) -> list[Owner]:
+        """The first live memories or turns behind `after` that lack vectors in this space, oldest first."""
+        query = "vectors.missing_memories" if kind == "memory" else "vectors.missing_turns"
+        rows = self._tx.all(query, {"space_id": space_id, "limit": limit, "after": after})
+        return [Owner(kind=kind, id=row["id"], seq=row["seq"], group=row["grouping"], text=row["text"]) for row in rows]
+
+    def newest(self, kind: OwnerKind) -> int:
+        """The place of the newest memory or turn."""
+        row = self._tx.one("vectors.newest")
+        return int(row[kind]) if row else 0
+
+    def coverage(self, space_id: str) -> tuple[int, int]:
+        """How many memories and turns have their vectors in this space, and how many should."""
+        row = self._tx.one("vectors.coverage", {"space_id": space_id})
+        return (int(row["done"]), int(row["total"])) if row else (0, 0)
+
+    def drop_unfinished(self) -> int:
+        """Take out the windows of owners that were interrupted; they are made again from the text of today."""
+        return self._tx.run("vectors.drop_unfinished")
+
+    def clear_retired(self, after: tuple[str, str], limit: int) -> tuple[str, str] | None:
+        """Take the vectors of retired spaces out of the next `limit` rows; where to go on, or None at the end."""
+        begin = {"owner_kind": after[0], "owner_id": after[1]}
+        row = self._tx.one("vectors.after", begin | {"limit": limit})
+        last = (row["owner_kind"], row["owner_id"]) if row else ("\uffff", "")
+        self._tx.run("vectors.clear_retired", begin | {"last_kind": last[0], "last_id": last[1]})
+        return last if row else None
 
     def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
         owner, group, parts = "", "", list[bytes]()
@@ -79,8 +202,25 @@ class StoredVectors:
             yield owner, group, _matrix(parts)
 
 
-def _calibration_text(calibration: Calibration | None) -> str | None:
-    return json.dumps(asdict(calibration)) if calibration else None
+def _stored_space(row: Mapping[str, Any]) -> StoredSpace:
+    space = EmbeddingSpace(
+        id=row["id"],
+        model=row["model"],
+        revision=row["revision"],
+        dimension=row["dimension"],
+        pooling=row["pooling"],
+        prefix=row["prefix"],
+        calibration=_calibration(row["calibration"]),
+    )
+    return StoredSpace(space=space, embedder=row["embedder"], state=row["state"])
+
+
+def _calibration(text: str | None) -> Calibration | None:
+    if text is None:
+        return None
+    raw: dict[str, Any] = json.loads(text)
+    anchors = {name: tuple((float(x), float(y)) for x, y in raw[name]) for name in ("texts", "questions")}
+    return Calibration(**anchors, origin=raw["origin"], pairs=raw["pairs"])
 
 
 def _matrix(parts: list[bytes]) -> Vectors:

@@ -112,3 +112,30 @@ def test_jobs_that_came_up_at_one_moment_are_done_in_their_order() -> None:
         jobs.enqueue("work", {"n": number}, dedupe=f"job {number}", at=NOON)
     done = [job.payload["n"] for _ in range(40) if (job := jobs.lease("w", NOON)) is not None]
     assert done == list(range(40))
+
+
+def test_a_long_piece_of_work_goes_on_behind_what_came_up_meanwhile() -> None:
+    jobs, clock = queue("a")
+    job = leased(jobs, clock)
+    clock.move(seconds=1)
+    jobs.enqueue("analyse", {"turn": "b"}, dedupe="b", at=clock.now())
+    clock.move(seconds=1)
+    assert jobs.again(job, {"turn": "a", "from": 7}, clock.now())
+    assert [leased(jobs, clock).payload for _ in range(2)] == [{"turn": "b"}, {"turn": "a", "from": 7}]
+    assert not jobs.again(Job(id=job.id, kind="analyse", payload={}, attempts=1, worker="other"), {}, clock.now())
+
+
+def test_a_job_that_waits_for_its_next_try_is_hurried_and_counted_afresh() -> None:
+    jobs, clock = queue("a")
+    jobs.fail(leased(jobs, clock), "the model is down", clock.now())
+    assert jobs.lease("w", clock.now()) is None
+    told = jobs.known_as("a")
+    assert told is not None
+    assert (told["state"], told["attempts"], told["error"]) == ("queued", 1, "the model is down")
+    jobs.hurry("a", clock.now())
+    assert leased(jobs, clock).attempts == 1
+    jobs.hurry("a", clock.now())
+    told = jobs.known_as("a")
+    assert told is not None
+    assert (told["state"], told["error"]) == ("running", "")
+    assert jobs.known_as("b") is None

@@ -55,6 +55,7 @@ def test_a_database_is_migrated_once(tmp_path: Path) -> None:
 def test_a_migration_that_fails_leaves_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     Database(path).migrate(ManualClock(), upto=1)
+    coming = [step.name for step in migrations("sqlite") if step.number > 1]
     # A trigger of its last trigger's name makes the second step fail near its end.
     in_the_way = "create trigger memories_reindexed after delete on jobs begin select 1; end"
     opened(path).execute(in_the_way)
@@ -64,7 +65,7 @@ def test_a_migration_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert {name for name in left if "fts" in name or name.endswith("indexed")} == {"memories_reindexed"}
     assert list(opened(path).execute("select number from schema_migrations")) == [(1,)]
     opened(path).execute("drop trigger memories_reindexed")
-    assert Database(path).migrate(ManualClock(), upto=2) == ["0002_full_text"]
+    assert Database(path).migrate(ManualClock()) == coming
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from hypothesis.extra import numpy as arrays
 
 from filrouge.embed.hashing import StableHash
 from filrouge.index.analyser import TextAnalyser
-from filrouge.ports import EmbeddingSpace, Tx
+from filrouge.ports import Calibration, EmbeddingSpace, Tx
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns
-from filrouge.store.vectors import StoredVectors
+from filrouge.store.vectors import Spaces, StoredVectors
 from filrouge.testing import memory_database
 
 from .given import NOON, origin, statement, turn
@@ -27,9 +27,9 @@ OTHER = replace(ONE, id="other/1")
 def fresh() -> tuple[StoredVectors, Tx]:
     tx = memory_database().tx
     stored = StoredVectors(tx)
-    stored.declare(ONE)
-    stored.declare(ONE)
-    stored.declare(OTHER)
+    for space in (ONE, ONE, OTHER):
+        Spaces(tx).declare(space, "hashing")
+    Spaces(tx).make_current(ONE.id)
     return stored, tx
 
 
@@ -75,9 +75,68 @@ def test_live_memories_are_given_with_their_group_and_missing_ones_named() -> No
     assert [(owner, group, len(found)) for owner, group, found in stored.live_memories(ONE.id)] == [
         (ids[1], "user:local", 2)
     ]
-    assert stored.missing(ONE.id, 9) == [ids[2]]
-    assert stored.missing(OTHER.id, 9) == ids[1:]
+    assert [owner.id for owner in stored.missing("memory", ONE.id, 9)] == [ids[2]]
+    assert [owner.id for owner in stored.missing("memory", OTHER.id, 9)] == ids[1:]
     assert stored.count() == 2
+
+
+def test_at_most_one_space_is_current_and_one_in_building() -> None:
+    tx = memory_database().tx
+    spaces = Spaces(tx)
+    for number in range(3):
+        spaces.declare(replace(ONE, id=f"s/{number}"), "hashing")
+    assert (spaces.current(), spaces.building()) == (None, None)
+    spaces.make_current("s/0")
+    spaces.begin("s/1")
+    spaces.begin("s/2")
+    assert {one.id: one.state for one in spaces.all()} == {"s/0": "current", "s/1": "retired", "s/2": "building"}
+    spaces.make_current("s/2")
+    assert {one.id: one.state for one in spaces.all()} == {"s/0": "retired", "s/1": "retired", "s/2": "current"}
+    assert spaces.building() is None
+    spaces.retire("s/2")
+    assert spaces.current() is None
+
+
+def test_a_measured_calibration_stays_with_its_space_when_it_is_declared_again() -> None:
+    tx = memory_database().tx
+    measured = Calibration(texts=((0.2, 0.0), (0.5, 0.35), (1.0, 1.0)), questions=((0.1, 0.0), (1.0, 1.0)),
+                           origin="sample", pairs=120)  # fmt: skip
+    Spaces(tx).declare(ONE, "hashing")
+    Spaces(tx).set_calibration(ONE.id, measured)
+    Spaces(tx).declare(ONE, "other-name")
+    [found] = Spaces(tx).all()
+    assert (found.space, found.embedder) == (replace(ONE, calibration=measured), "other-name")
+    assert Spaces(tx).get("nowhere/1") is None
+
+
+def test_an_owner_is_complete_once_its_first_window_is_stored() -> None:
+    stored, tx = fresh()
+    said = turn("words")
+    Turns(tx, TextAnalyser()).add(said)
+    parts = np.eye(5, 384, dtype=np.float32)
+    for first in (3, 1):
+        stored.put("turn", said.id, ONE.id, parts[first : first + 2], first=first)
+        assert stored.first_part("turn", said.id, ONE.id) == first
+        assert [owner.id for owner in stored.missing("turn", ONE.id, 9)] == [said.id]
+        assert stored.coverage(ONE.id) == (0, 1)
+    stored.put("turn", said.id, ONE.id, parts[:1], first=0)
+    assert (stored.missing("turn", ONE.id, 9), stored.coverage(ONE.id), stored.count()) == ([], (1, 1), 1)
+    found = stored.of("turn", said.id, ONE.id)
+    assert found is not None
+    assert np.array_equal(found, parts)
+    assert stored.drop_unfinished() == 0
+
+
+def test_retired_spaces_are_cleared_stretch_by_stretch_and_others_stay() -> None:
+    stored = fresh()[0]
+    for number in range(25):
+        for space in (ONE, OTHER):
+            stored.put("turn", f"t{number:02}", space.id, np.ones((2, 384), np.float32))
+    after, steps = ("", ""), 0
+    while (found := stored.clear_retired(after, 10)) is not None:
+        after, steps = found, steps + 1
+    assert steps >= 5
+    assert (stored.any(OTHER.id), stored.any(ONE.id), stored.count()) == (False, True, 25)
 
 
 def test_defaults_are_written_only_where_nothing_is() -> None:

@@ -29,6 +29,7 @@ from filrouge.store.sqlite import Database, check_engine
 
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _DAEMON_SECONDS = 2.0
+_LEAST_COVERAGE = 0.9
 
 
 class Finding(NamedTuple):
@@ -211,6 +212,28 @@ def _embedder(_: str) -> Finding:
     return Finding("Embedding model", "ok", f"{model.space.model}, {model.space.revision}; {scale}")
 
 
+def _space_of_vectors(directory: str) -> Finding:
+    """Embedding space."""
+    name = "Embedding space"
+    try:
+        reply = client.request(directory, "GET", "/embedding", None, _DAEMON_SECONDS)
+        found, coverage = reply.body, reply.body["coverage"]
+    except (DaemonUnavailable, KeyError):
+        return Finding(name, "ok", "unknown while the daemon is away")
+    made = f"{coverage['done']} of {coverage['total']} texts have their vectors"
+    if found["building"]:
+        building = found["building"]
+        how = f"{building['done']} of {building['total']} texts are in {building['space']}"
+        if building["state"] == "failed":
+            return Finding(name, "warn", f"{how}; it failed: {building['error']}", "Run `filrouge reindex`.")
+        return Finding(name, "ok", how)
+    if found["notice"]:
+        return Finding(name, "warn", found["notice"].rstrip("."), "Run `filrouge reindex`.")
+    if coverage["share"] < _LEAST_COVERAGE:
+        return Finding(name, "warn", made, "Run `filrouge reindex`.")
+    return Finding(name, "ok", f"{found['model']}, {made}")
+
+
 CHECKS: tuple[Callable[[str], Finding], ...] = (
     _python,
     _sqlite,
@@ -221,5 +244,6 @@ CHECKS: tuple[Callable[[str], Finding], ...] = (
     _queue,
     _spool,
     _embedder,
+    _space_of_vectors,
 )
 DEEP_CHECKS: tuple[Callable[[str], Finding], ...] = (_seals, _journal)

@@ -117,7 +117,7 @@ class RemoteEmbedder:
         owners: list[int] = []
         parts: list[str] = []
         for owner, text in enumerate(texts):
-            for part in windows(sendable(text), self._service.fits.characters):
+            for part in windows(sendable(text), self._service.fits.window):
                 owners.append(owner)
                 parts.append(part or ".")
         found = np.zeros((len(texts), dimension), dtype=np.float32)

@@ -16,7 +16,7 @@ from filrouge.embed.remote.answer import of_ollama
 from filrouge.embed.remote.embedder import RemoteEmbedder
 from filrouge.embed.remote.service import Fits, Service, prefixes_of
 from filrouge.embed.remote.wire import Peer
-from filrouge.embed.windows import WINDOW_CHARACTERS
+from filrouge.embed.windows import WINDOW_TOKENS
 
 _HOME: Final = "http://localhost:11434"
 _DIMENSIONS: Final[Mapping[str, int]] = {
@@ -26,7 +26,7 @@ _DIMENSIONS: Final[Mapping[str, int]] = {
     "bge-m3": 1024,
     "embeddinggemma": 768,
 }
-_FITS: Final = Fits(texts=32, tokens=16_000, characters=WINDOW_CHARACTERS)
+_FITS: Final = Fits(texts=32, tokens=16_000, window=WINDOW_TOKENS)
 
 
 def embedder(options: EmbedderOptions) -> RemoteEmbedder:

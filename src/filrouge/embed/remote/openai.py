@@ -16,7 +16,7 @@ from filrouge.embed.remote.answer import of_openai
 from filrouge.embed.remote.embedder import RemoteEmbedder
 from filrouge.embed.remote.service import NO_PREFIXES, Fits, Service, prefixes_of
 from filrouge.embed.remote.wire import Peer
-from filrouge.embed.windows import WINDOW_CHARACTERS
+from filrouge.embed.windows import WINDOW_TOKENS
 from filrouge.errors import BadConfig
 
 _HOME: Final = "https://api.openai.com/v1"
@@ -28,10 +28,10 @@ _DIMENSIONS: Final[Mapping[str, int]] = {
 }
 #: Dollars for a million tokens, as OpenAI published them in 2026.
 _DOLLARS: Final[Mapping[str, float]] = {"text-embedding-3-small": 0.02, "text-embedding-3-large": 0.13}
-#: OpenAI: 8,191 tokens a text, 300,000 a request. 4,000 characters are fewer in all but the rarest scripts.
-_FITS: Final = Fits(texts=256, tokens=300_000, characters=4_000)
+#: OpenAI: 8,191 tokens a text, 300,000 a request. A window of 4,000 estimated ones is well below.
+_FITS: Final = Fits(texts=256, tokens=300_000, window=4_000)
 #: A server at home: models of 512 tokens are common there, and it may have little memory.
-_FITS_ELSEWHERE: Final = Fits(texts=64, tokens=32_000, characters=WINDOW_CHARACTERS)
+_FITS_ELSEWHERE: Final = Fits(texts=64, tokens=32_000, window=WINDOW_TOKENS)
 
 
 def embedder(options: EmbedderOptions) -> RemoteEmbedder:

@@ -23,12 +23,12 @@ class Fits:
         texts: how many. Fewer than the services allow (OpenAI 2,048, Voyage 1,000), so that a reply of the
             longest vectors stays within some ten megabytes.
         tokens: of all texts together, as the service says it.
-        characters: of one text; a longer one is embedded in parts, and the mean of their vectors is its own.
+        window: estimated tokens of one text; a longer one is embedded in parts, whose mean is its vector.
     """
 
     texts: int
     tokens: int
-    characters: int
+    window: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

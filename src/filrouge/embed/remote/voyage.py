@@ -67,7 +67,7 @@ def embedder(options: EmbedderOptions) -> RemoteEmbedder:
         peer=Peer(name="Voyage", address=f"{address}/embeddings", key=key),
         model=model,
         dimension=options.dimensions or own,
-        fits=Fits(texts=256, tokens=_MORE_TOKENS.get(model, _TOKENS), characters=_LONGEST),
+        fits=Fits(texts=256, tokens=_MORE_TOKENS.get(model, _TOKENS), window=_LONGEST),
         input_type="input-type",
         dollars=None if given else _DOLLARS.get(model),
         body=body,

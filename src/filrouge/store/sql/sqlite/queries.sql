@@ -217,6 +217,16 @@ WHERE id = (SELECT id FROM jobs
 RETURNING id, kind, payload, attempts
 -- name: jobs.finish
 DELETE FROM jobs WHERE id = :id AND worker = :worker AND state = 'running'
+-- name: jobs.again
+-- A long piece of work goes on behind whatever came up meanwhile.
+UPDATE jobs SET state = 'queued', payload = :payload, run_at = :run_at, attempts = 0, error = '', lease_until = NULL,
+                worker = NULL
+WHERE id = :id AND worker = :worker AND state = 'running'
+-- name: jobs.hurry
+UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, error = ''
+WHERE dedupe_key = :dedupe_key AND state <> 'running'
+-- name: jobs.known_as
+SELECT state, attempts, error, run_at FROM jobs WHERE dedupe_key = :dedupe_key
 -- name: jobs.fail
 UPDATE jobs SET state = :state, error = :error, run_at = :run_at, lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
@@ -250,14 +260,37 @@ SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_inje
        notices, latency_ms, created_at
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
 
--- name: vectors.declare_space
-INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, calibration)
-VALUES (:id, :model, :revision, :dimension, :pooling, :prefix, :calibration) ON CONFLICT (id) DO NOTHING
+-- name: spaces.declare
+INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, embedder)
+VALUES (:id, :model, :revision, :dimension, :pooling, :prefix, :embedder)
+ON CONFLICT (id) DO UPDATE SET embedder = excluded.embedder
+-- name: spaces.all
+SELECT * FROM spaces ORDER BY id
+-- name: spaces.retire
+UPDATE spaces SET state = 'retired' WHERE state = :state AND id <> :id
+-- name: spaces.move
+UPDATE spaces SET state = :state WHERE id = :id
+-- name: spaces.calibrate
+UPDATE spaces SET calibration = :calibration WHERE id = :id
+
 -- name: vectors.drop
-DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
+-- A range of its windows.
+DELETE FROM vectors
+WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id AND part BETWEEN :first AND :last
 -- name: vectors.put
 INSERT INTO vectors (owner_kind, owner_id, space_id, part, vector)
 VALUES (:owner_kind, :owner_id, :space_id, :part, :vector)
+-- name: vectors.of
+SELECT part, vector FROM vectors
+WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id ORDER BY part
+-- name: vectors.first_part
+SELECT min(part) AS part FROM vectors
+WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
+-- name: vectors.drop_unfinished
+-- Windows are written from the last to the first: an owner without its part 0 was interrupted.
+DELETE FROM vectors WHERE part > 0 AND NOT EXISTS
+  (SELECT 1 FROM vectors AS first WHERE first.owner_kind = vectors.owner_kind AND first.owner_id = vectors.owner_id
+   AND first.space_id = vectors.space_id AND first.part = 0)
 -- name: vectors.live_memories
 -- The group is the project, or the user for what is true of the user everywhere.
 SELECT memories.id, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping, vector
@@ -266,13 +299,43 @@ WHERE owner_kind = 'memory' AND space_id = :space_id AND state = 'live' ORDER BY
 -- name: vectors.turns
 SELECT turns.id, ifnull(project_id, '') AS grouping, vector FROM vectors JOIN turns ON turns.id = owner_id
 WHERE owner_kind = 'turn' AND space_id = :space_id ORDER BY turns.id, part
+-- name: vectors.ended_memories
+SELECT DISTINCT owner_id AS id FROM vectors JOIN memories ON memories.id = owner_id
+WHERE owner_kind = 'memory' AND space_id = :space_id AND state <> 'live'
+-- name: vectors.short_turns
+SELECT vector, host || ' ' || session_id AS session FROM turns
+JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
+WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :limit
 -- name: vectors.count
-SELECT count(*) AS n FROM vectors WHERE part = 0
+-- Owners with a vector in the space that recall reads.
+SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'
+-- name: vectors.any
+SELECT 1 FROM vectors WHERE space_id = :space_id LIMIT 1
 -- name: vectors.missing_memories
-SELECT id FROM memories WHERE state = 'live' AND NOT EXISTS
-  (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id)
+SELECT id, seq, text, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping FROM memories
+WHERE state = 'live' AND seq > :after AND NOT EXISTS
+  (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id AND part = 0)
 ORDER BY seq LIMIT :limit
 -- name: vectors.missing_turns
-SELECT id FROM turns WHERE role <> 'tool' AND NOT EXISTS
-  (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id)
-ORDER BY seq DESC LIMIT :limit
+SELECT id, seq, text, ifnull(project_id, '') AS grouping FROM turns
+WHERE role <> 'tool' AND seq > :after AND NOT EXISTS
+  (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0)
+ORDER BY seq LIMIT :limit
+-- name: vectors.coverage
+SELECT count(*) AS total, count(made) AS done FROM (
+  SELECT (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id
+          AND part = 0) AS made FROM memories WHERE state = 'live'
+  UNION ALL
+  SELECT (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id
+          AND part = 0) FROM turns WHERE role <> 'tool')
+-- name: vectors.newest
+-- The last rows there are: what comes after them came later.
+SELECT (SELECT ifnull(max(seq), 0) FROM memories) AS memory, (SELECT ifnull(max(seq), 0) FROM turns) AS turn
+-- name: vectors.after
+-- Where a sweep over the table stands after its next `limit` rows.
+SELECT owner_kind, owner_id FROM vectors WHERE (owner_kind, owner_id) > (:owner_kind, :owner_id)
+ORDER BY owner_kind, owner_id LIMIT 1 OFFSET :limit
+-- name: vectors.clear_retired
+DELETE FROM vectors WHERE (owner_kind, owner_id) > (:owner_kind, :owner_id)
+  AND (owner_kind, owner_id) <= (:last_kind, :last_id)
+  AND space_id IN (SELECT id FROM spaces WHERE state = 'retired')

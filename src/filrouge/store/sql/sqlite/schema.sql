@@ -134,7 +134,7 @@ CREATE TABLE spaces (
   revision  TEXT NOT NULL,
   dimension INTEGER NOT NULL,
   pooling   TEXT NOT NULL,
-  prefix    TEXT NOT NULL, calibration TEXT, state TEXT NOT NULL DEFAULT 'retired' CHECK (state IN ('current', 'building', 'retired'))) STRICT, WITHOUT ROWID;
+  prefix    TEXT NOT NULL, calibration TEXT, embedder TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'retired' CHECK (state IN ('current', 'building', 'retired'))) STRICT, WITHOUT ROWID;
 
 CREATE TABLE transcripts (
   path         TEXT PRIMARY KEY,

@@ -1,0 +1,193 @@
+"""Meaning: an embedder with the indexes of its vectors, as one value.
+
+Whoever compares vectors takes `parts.meaning` once and uses only that. A new space is put in place by exchanging the
+whole, so a question of one space never meets the vectors of another. Which embedder makes a space is asked of the
+registry, and an embedder that cannot be had has a stand-in that says so at every use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Event as Flag
+from threading import Lock
+
+import numpy as np
+
+from filrouge.errors import EmbedderUnavailable, FilrougeError
+from filrouge.ports import Calibration, Embedder, EmbeddingSpace, Tx, Vector, VectorIndex, Vectors
+from filrouge.store.vectors import StoredVectors
+
+_LOG = logging.getLogger(__name__)
+
+LEXICAL_ONLY = "The embedding model is not available, so only words were searched."
+INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
+
+#: A pass is short, so that whoever else wants the embedder (`remember`) waits for a few windows at the most.
+_WINDOWS_AT_ONCE = 8
+
+NewIndex = Callable[[int], VectorIndex]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meaning:
+    """What turns words into vectors, and what finds them.
+
+    Attributes:
+        name: what the embedder is registered as.
+        space: that of all these vectors, with the calibration that holds.
+        ready: set once the indexes hold what is stored.
+    """
+
+    name: str
+    embedder: Embedder
+    space: EmbeddingSpace
+    memory_index: VectorIndex
+    turn_index: VectorIndex
+    ready: Flag = field(default_factory=Flag)
+
+    @property
+    def is_lost(self) -> bool:
+        """True where the embedder of this space cannot be had at all, so that nothing can be added to it."""
+        return isinstance(self.embedder, Absent)
+
+    def question(self, text: str) -> tuple[Vector | None, tuple[str, ...]]:
+        """A question's vector, or None with the notice to show."""
+        if not self.ready.is_set():
+            return None, (INDEX_LOADING,)
+        try:
+            return self.embedder.query(text), ()
+        except EmbedderUnavailable:
+            _LOG.warning("embedder unavailable; lexical recall only")
+            return None, (LEXICAL_ONLY,)
+
+    def passages(self, texts: Sequence[str]) -> Vectors | None:
+        """The vectors of texts, or None where the embedder is down."""
+        try:
+            return in_passes(self.embedder, texts)
+        except EmbedderUnavailable:
+            _LOG.warning("embedder unavailable; %d texts wait for their vectors", len(texts))
+            return None
+
+    def fill(self, tx: Tx) -> None:
+        """Load the indexes from the stored rows."""
+        stored = StoredVectors(tx)
+        for owner, group, vectors in stored.live_memories(self.space.id):
+            self.memory_index.put(owner, group, vectors)
+        for owner, group, vectors in stored.turns(self.space.id):
+            self.turn_index.put(owner, group, vectors)
+        self.ready.set()
+
+    def calibrated_by(self, calibration: Calibration) -> Meaning:
+        """The same with another reading of its cosines."""
+        return replace(self, space=replace(self.space, calibration=calibration))
+
+
+def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, new_index: NewIndex) -> Meaning:
+    """An embedder with empty indexes; a measured calibration goes before the one it brings."""
+    space = embedder.space
+    return Meaning(
+        name=name,
+        embedder=embedder,
+        space=replace(space, calibration=calibration or space.calibration),
+        memory_index=new_index(space.dimension),
+        turn_index=new_index(space.dimension),
+    )
+
+
+def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """The vectors of texts, a few at a time.
+
+    Raises:
+        EmbedderUnavailable: the model cannot be used.
+    """
+    steps = range(0, len(texts), _WINDOWS_AT_ONCE)
+    found = [embedder.passages(texts[start : start + _WINDOWS_AT_ONCE]) for start in steps]
+    return np.concatenate(found) if found else embedder.passages([])
+
+
+class Absent:
+    """Stands for an embedder that cannot be had."""
+
+    def __init__(self, space: EmbeddingSpace, why: str) -> None:
+        self._space = space
+        self._why = why
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that it made."""
+        return self._space
+
+    def query(self, text: str) -> Vector:
+        """Raises `EmbedderUnavailable`, always."""
+        del text
+        raise EmbedderUnavailable(self._why)
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """Raises `EmbedderUnavailable`, always."""
+        del texts
+        raise EmbedderUnavailable(self._why)
+
+
+#: The space of an `Absent` embedder of which nothing is known; no vector is ever in it.
+NOWHERE = EmbeddingSpace(id="none", model="none", revision="", dimension=1, pooling="", prefix="")
+
+
+class Embedders:
+    """The embedders of the registry, each made once. Safe for several threads.
+
+    Args:
+        make: the registry's way from a name to an embedder.
+        names: every name that needs no further choice, for finding out which of them makes a space.
+    """
+
+    def __init__(self, make: Callable[[str], Embedder], names: Callable[[], Iterable[str]]) -> None:
+        self._make = make
+        self._names = names
+        self._made: dict[str, Embedder] = {}
+        self._lock = Lock()
+
+    def named(self, name: str) -> Embedder:
+        """The embedder of that name.
+
+        Raises:
+            BadConfig: there is none.
+            EmbedderUnavailable: it cannot be used.
+        """
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = self._make(name)
+            return self._made[name]
+
+    def making(self, space_id: str, name: str) -> tuple[str, Embedder] | None:
+        """Who makes the vectors of a space, with its name: the one of that name if it still does, else any other."""
+        others = [other for other in self._names() if other != name]
+        for candidate in (name, *others) if name else others:
+            try:
+                embedder = self.named(candidate)
+                if embedder.space.id == space_id:
+                    return candidate, embedder
+            except FilrougeError as error:
+                _LOG.info("embedder %s is not there: %s", candidate, error.message)
+        return None
+
+    def let_go(self, kept: Embedder) -> None:
+        """Keep one; the others may leave memory."""
+        with self._lock:
+            left = [one for one in self._made.values() if one is not kept]
+            self._made = {name: one for name, one in self._made.items() if one is kept}
+        _close(left)
+
+    def close(self) -> None:
+        """End whatever the embedders hold: sockets, threads."""
+        with self._lock:
+            left, self._made = list(self._made.values()), {}
+        _close(left)
+
+
+def _close(embedders: Iterable[Embedder]) -> None:
+    for embedder in embedders:
+        close = getattr(embedder, "close", None)
+        if callable(close):
+            close()
