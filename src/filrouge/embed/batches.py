@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from threading import Condition
 from typing import Any, Final
@@ -61,6 +62,7 @@ def embed_parts(
     most_tokens: int,
     run: Callable[[list[list[int]]], Vectors],
     before: Callable[[], None],
+    pool: Executor | None = None,
 ) -> Vectors:
     """Unit vectors of texts: of each the mean of its parts', weighted by their tokens.
 
@@ -70,13 +72,19 @@ def embed_parts(
         most_tokens: of one batch, padding included.
         run: unit vectors of the parts of one batch.
         before: called before each batch.
+        pool: runs batches side by side; without one they run here, one after the other.
     """
     owners = [owner for owner, own in enumerate(found) for _ in own]
     flat = [part for own in found for part in own]
     sums = np.zeros((len(found), dimension), dtype=np.float32)
-    for batch in _batches([len(part) for part in flat], most_tokens):
+
+    def work(batch: list[int]) -> Vectors:
         before()
-        for place, vector in zip(batch, run([flat[place] for place in batch]), strict=True):
+        return run([flat[place] for place in batch])
+
+    batches = list(_batches([len(part) for part in flat], most_tokens))
+    for batch, vectors in zip(batches, (pool.map if pool else map)(work, batches), strict=True):
+        for place, vector in zip(batch, vectors, strict=True):
             sums[owners[place]] += vector * len(flat[place])
     return units(sums)
 
@@ -100,8 +108,16 @@ def _batches(lengths: Sequence[int], most_tokens: int) -> Generator[list[int]]:
         yield batch
 
 
-def session(path: str, remedy: str) -> Any:
+def threads() -> int:
+    """How many this machine has for a model."""
+    return max(1, min(_MOST_THREADS, _processors()))
+
+
+def session(path: str, remedy: str, *, alone: bool = True) -> Any:
     """ONNX Runtime with a network.
+
+    Args:
+        alone: one run at a time has all threads, for the least waiting; else each run has one, for the most work done.
 
     Raises:
         EmbedderUnavailable: it is not installed, or cannot read the file.
@@ -109,7 +125,7 @@ def session(path: str, remedy: str) -> Any:
     try:
         runtime = importlib.import_module("onnxruntime")
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = max(1, min(_MOST_THREADS, _processors()))
+        options.intra_op_num_threads = threads() if alone else 1
         options.log_severity_level = 3
         # Threads may spin within a run, which a third of a question's time depends on, and stop when it ends.
         options.add_session_config_entry("session.force_spinning_stop", "1")
