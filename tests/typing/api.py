@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ ranking = Ranking(query="orm?", hits=(hit,))
 assert_type(hit.item, Memory | Turn)
 assert_type(memory.valid_to, datetime | None)
 assert_type(ranking.recut(0.5).top(4).hits, tuple[Hit, ...])
-assert_type(hit.explain(), dict[str, float | None])
+assert_type(hit.explain(), dict[str, Any])
 assert_type(Settings().auto_retrieve_min_score, float)
 assert_type(Statement(kind="fact", text="x", span=Span(start=0, end=1)).corrects, tuple[str, ...])
 assert_type(FilrougeError("no").remedy, str)

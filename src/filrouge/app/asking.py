@@ -26,7 +26,6 @@ from filrouge.model.when import Language
 from filrouge.ports import EmbeddingSpace, Tx
 from filrouge.recall.pipeline import Candidate, Term, rank
 from filrouge.store.recalls import Recalls
-from filrouge.store.turns import turn_from_row
 from filrouge.understand.language import vote
 
 POOL = 50
@@ -74,32 +73,6 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     frequencies = store.frequencies([form for forms in terms for form in forms])
     measured = [Term(forms=forms, frequency=max(frequencies.get(form, 0) for form in forms)) for forms in terms]
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
-    return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
-
-
-def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
-    """Rank the verbatim turns for a question."""
-    meaning = parts.meaning
-    terms, match = _terms(parts, question)
-    lexical = dict[str, float]()
-    items = dict[str, Turn]()
-    if match and question.mode != "semantic":
-        place = {"match": match, "project_id": question.project, "everywhere": question.everywhere, "limit": POOL}
-        for row in tx.all("turns.matching", place):
-            turn = turn_from_row(row)
-            lexical[turn.id], items[turn.id] = float(row["bm25"]), turn
-    cosines = dict[str, float]()
-    notices: tuple[str, ...] = ()
-    if question.mode != "text":
-        vector, notices = meaning.question(question.text)
-        if vector is not None:
-            groups = None if question.everywhere else frozenset({question.project or ""})
-            cosines = {one.owner_id: one.cosine for one in meaning.turn_index.nearest(vector, POOL, groups)}
-            items |= {turn.id: turn for turn in parts.turns(tx).get([i for i in cosines if i not in items])}
-    size = tx.one("turns.count")
-    measured = [Term(forms=forms, frequency=0) for forms in terms]
-    tokens = {id_: frozenset(parts.analyser.tokens(turn.text).split()) for id_, turn in items.items()}
-    candidates = _candidates(meaning.space, items, tokens, lexical, cosines)
     return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
 
 

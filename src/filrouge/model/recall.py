@@ -25,6 +25,7 @@ class Hit:
         similarity: calibrated cosine, None where the item has no vector.
         coverage: the share of the query's meaningful words, weighted by rarity, that the item has.
         relevance: what thresholds cut, in [0, 1].
+        boosts: what each feature added to a score that is a weighted sum, by name; empty where it is not one.
     """
 
     item: Memory | Turn
@@ -34,6 +35,7 @@ class Hit:
     similarity: float | None
     coverage: float
     relevance: float
+    boosts: tuple[tuple[str, float], ...] = ()
 
     @property
     def id(self) -> str:
@@ -45,9 +47,10 @@ class Hit:
         """The item's text."""
         return self.item.text
 
-    def explain(self) -> dict[str, float | None]:
+    def explain(self) -> dict[str, Any]:
         """Each part of the score."""
         return {
+            "boosts": dict(self.boosts),
             "bm25_score": round(self.bm25_score, 4),
             "vector_score": round(self.vector_score, 4),
             "score": round(self.score, 4),
@@ -82,7 +85,7 @@ class RecallItem:
     kind: str
     injected: bool
     reason: str
-    scores: dict[str, float | None]
+    scores: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
         """The form that is stored."""

@@ -12,13 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Scores = NDArray[np.float32]
-
 _FORMS_OF_A_WORD = 2
-_TINY = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,54 +52,29 @@ class Collection:
         return math.log(1 + (max(self.rows, having) - having + 0.5) / (having + 0.5))
 
 
-class Bm25:
-    """One question's words against any texts, also against several texts taken as one."""
-
-    def __init__(self, terms: Sequence[Sequence[str]], collection: Collection, okapi: Okapi | None = None) -> None:
-        weights = dict[str, float]()
-        for forms in terms:
-            for form in forms:
-                times = _FORMS_OF_A_WORD if len(forms) == 1 else 1
-                weights[form] = max(weights.get(form, 0.0), times * collection.rarity(form))
-        self._weights = weights
-        self._mean = collection.mean or 1.0
-        self._okapi = okapi or Okapi()
-
-    def counted(self, texts: Sequence[Mapping[str, int]]) -> Scores:
-        """How often each form of the question's words stands in each text, shape (texts, forms)."""
-        rows = [[text.get(form, 0) for form in self._weights] for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), len(self._weights))
-
-    def scores(self, counts: Scores, lengths: Scores, widths: Scores | float = 1.0) -> Scores:
-        """The scores of texts; higher is better, 0 where nothing of the question occurs.
-
-        Args:
-            counts: how often the forms stand in them, as `counted` gives it, or sums of that.
-            lengths: how many tokens each has.
-            widths: how many items each is made of, which is what its length is held against.
-        """
-        okapi = self._okapi
-        norms = okapi.k1 * (1 - okapi.b + okapi.b * lengths / (self._mean * widths))
-        shares = counts * (okapi.k1 + 1) / np.maximum(counts + norms[:, None], _TINY)
-        return (shares @ np.array(list(self._weights.values()), dtype=np.float32)).astype(np.float32)
-
-
 def bm25(
     terms: Sequence[Sequence[str]],
     candidates: Mapping[str, Sequence[str]],
     collection: Collection,
     okapi: Okapi | None = None,
 ) -> dict[str, float]:
-    """The score of each candidate.
+    """The score of each candidate; higher is better, 0 where nothing of the question occurs.
 
     Args:
         terms: the words of the question with their forms. Every word weighs the same: one that is its own stem counts
             twice, as in the expression that found the candidates.
         candidates: the tokens that each item is indexed under, repeated as they are.
     """
-    if not candidates:
-        return {}
-    words = Bm25(terms, collection, okapi)
-    lengths = np.array([len(tokens) for tokens in candidates.values()], dtype=np.float32)
-    found = words.scores(words.counted([Counter(tokens) for tokens in candidates.values()]), lengths)
-    return dict(zip(candidates, map(float, found), strict=True))
+    okapi = okapi or Okapi()
+    weights = dict[str, float]()
+    for forms in terms:
+        for form in forms:
+            times = _FORMS_OF_A_WORD if len(forms) == 1 else 1
+            weights[form] = max(weights.get(form, 0.0), times * collection.rarity(form))
+    return {id_: _score(weights, tokens, collection.mean, okapi) for id_, tokens in candidates.items()}
+
+
+def _score(weights: Mapping[str, float], tokens: Sequence[str], mean: float, okapi: Okapi) -> float:
+    counts = Counter(token for token in tokens if token in weights)
+    norm = okapi.k1 * (1 - okapi.b + okapi.b * len(tokens) / (mean or 1.0))
+    return sum(weights[form] * count * (okapi.k1 + 1) / (count + norm) for form, count in counts.items())

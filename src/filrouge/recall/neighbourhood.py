@@ -1,9 +1,9 @@
 """Turns judged in their neighbourhood: what a turn means is said by the turns around it.
 
 An answer rarely repeats the words of its question, so each turn is scored by its own words and meaning, by
-those of the turns before and after it, and by the best of its session. Nothing of this is stored: the words of a
-neighbourhood are the counts of its turns added up, its meaning is the mean of their vectors weighted by length,
-which is nearly what the model would give for the joined text, since it takes the mean of its tokens.
+those of the turns before and after it, and by the best of its session. Nothing of this is stored: the meaning of a
+neighbourhood is the mean of its turns' vectors weighted by length, which is nearly what the model would give for the
+joined text, since it takes the mean of its tokens.
 
 Every feature lies in [0, 1]; those of words and meaning are stretched over the pool of candidates. The weights were
 fitted by `bench/fit_recall.py` on conversations that the figures in `bench/results` leave out in turn.
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from filrouge.model.turn import Turn
 from filrouge.ports import Vector
-from filrouge.recall.bm25 import Bm25
 from filrouge.recall.times import Span, closeness
 
 Features = NDArray[np.float32]
@@ -30,7 +29,7 @@ Places = NDArray[np.int64]
 NAMES: Final = (
     "words",
     "words_before",
-    "words_around",
+    "words_after",
     "meaning",
     "meaning_before",
     "meaning_around",
@@ -62,7 +61,7 @@ class Spoken:
     """A turn as it is ranked.
 
     Attributes:
-        counts: how often each token stands in it.
+        words: its BM25; 0 where the question's words do not occur, or not enough for the index to name it.
         vector: its meaning, None while it has none; of a text of several windows, their mean.
         nearest: the cosine of its best window to the question, None without a vector.
         before, after: the places of its neighbours in the sequence that is ranked, None where a session begins or
@@ -71,7 +70,7 @@ class Spoken:
     """
 
     turn: Turn
-    counts: Mapping[str, int]
+    words: float
     vector: Vector | None
     nearest: float | None
     before: int | None
@@ -84,7 +83,6 @@ class Asked:
     """A question as turns are held against it."""
 
     text: str
-    words: Bm25
     vector: Vector | None
     times: tuple[Span, ...]
 
@@ -95,15 +93,13 @@ def features(asked: Asked, spoken: Sequence[Spoken]) -> Features:
     if not spoken:
         return np.empty((0, len(NAMES)), dtype=np.float32)
     before, around, wide = (_windows(spoken, *reach) for reach in ((1, 0), (1, 1), (2, 2)))
-    counts = asked.words.counted([one.counts for one in spoken])
-    lengths = _each(spoken, lambda one: sum(one.counts.values()))
-    words = _words(asked, counts, lengths, _windows(spoken, 0, 0))
+    words = _each(spoken, lambda one: one.words)
     meaning = np.array([-1.0 if one.nearest is None else one.nearest for one in spoken], dtype=np.float32)
     speaker = _named_speaker(asked.text, [one.turn.text for one in spoken])
     columns: Mapping[str, Features] = {
         "words": _stretched(words, pool),
-        "words_before": _stretched(_words(asked, counts, lengths, before), pool),
-        "words_around": _stretched(_words(asked, counts, lengths, around), pool),
+        "words_before": _stretched(_padded(words)[before[:, 1]], pool),
+        "words_after": _stretched(_padded(words)[around[:, 2]], pool),
         "meaning": _stretched(meaning, pool),
         "meaning_before": _stretched(_meanings(asked, spoken, before), pool),
         "meaning_around": _stretched(_meanings(asked, spoken, around), pool),
@@ -145,11 +141,6 @@ def _windows(spoken: Sequence[Spoken], back: int, ahead: int) -> Places:
             at = step[at]
             columns.append(at)
     return np.stack(columns, axis=1)
-
-
-def _words(asked: Asked, counts: Features, lengths: Features, windows: Places) -> Features:
-    summed = _padded(counts)[windows].sum(axis=1)
-    return asked.words.scores(summed, _padded(lengths)[windows].sum(axis=1), (windows >= 0).sum(axis=1))
 
 
 def _meanings(asked: Asked, spoken: Sequence[Spoken], windows: Places) -> Features:

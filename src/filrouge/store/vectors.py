@@ -8,7 +8,7 @@ windows of a long text are written from the last to the first, so an owner is co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -146,6 +146,16 @@ class StoredVectors:
     def ended_memories(self, space_id: str) -> list[str]:
         """Memories with vectors in this space that are live no more."""
         return [row["id"] for row in self._tx.all("vectors.ended_memories", {"space_id": space_id})]
+
+    def some(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> dict[str, Vectors]:
+        """The windows of those of these owners that have any."""
+        rows = self._tx.all(
+            "vectors.of_some", {"owner_kind": kind, "space_id": space_id, "ids": json.dumps(list(owner_ids))}
+        )
+        found: dict[str, list[bytes]] = {}
+        for row in rows:
+            found.setdefault(row["owner_id"], []).append(row["vector"])
+        return {owner: _matrix(parts) for owner, parts in found.items()}
 
     def short_turns(self, space_id: str, *, longest: int, limit: int) -> tuple[Vectors, list[str]]:
         """The newest turns of the user of at most that many characters: their vectors, and the session of each."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.asking import Question, recall, search_turns
+from filrouge.app.asking import Question, recall
+from filrouge.app.conversations import search_turns
 from filrouge.app.remember import remember, remember_many
 from filrouge.testing import idle, running
 

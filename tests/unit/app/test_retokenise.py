@@ -8,7 +8,8 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app.asking import Question, search_turns
+from filrouge.app.asking import Question
+from filrouge.app.conversations import search_turns
 from filrouge.app.parts import Parts
 from filrouge.app.retokenise import FEWEST, JOB, queue_stale_words, retokenise
 from filrouge.home import DATABASE

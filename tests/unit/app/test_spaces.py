@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from filrouge.app import wiring
-from filrouge.app.asking import Question, recall, search_turns
+from filrouge.app.asking import Question, recall
+from filrouge.app.conversations import search_turns
 from filrouge.app.meaning import LEXICAL_ONLY
 from filrouge.app.parts import Parts
 from filrouge.app.reindex import reindex

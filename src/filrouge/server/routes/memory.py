@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from filrouge.app import report
-from filrouge.app.asking import Question, context, recall, search_turns
+from filrouge.app.asking import Question, context, recall
+from filrouge.app.conversations import search_turns
 from filrouge.app.mirror import write_briefs, write_hook_settings
 from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.clock import new_id

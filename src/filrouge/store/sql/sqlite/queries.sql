@@ -68,12 +68,32 @@ ORDER BY seq DESC LIMIT :limit
 SELECT id, channel, session_id, role, text, at FROM turns
 WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR session_id = :session_id)
 ORDER BY seq DESC LIMIT :limit
--- name: turns.matching
--- Verbatim turns by full-text rank; bm25() is negative, better is lower.
-SELECT turns.*, -bm25(messages_fts) AS bm25 FROM messages_fts
+-- name: turns.best
+-- Who has the most of the words, and how much; the rows themselves come later, for those that matter.
+SELECT turns.id, -bm25(messages_fts) AS bm25 FROM messages_fts
 JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
+-- name: turns.around
+-- Turns with those said before and after them in the same session, each with the one before it.
+WITH hits AS (SELECT seq, host, session_id, at FROM turns WHERE id IN (SELECT value FROM json_each(:ids))),
+  wanted AS (
+    SELECT seq FROM hits
+    UNION
+    SELECT near.seq FROM hits JOIN turns AS near ON near.seq IN (
+      SELECT seq FROM (SELECT one.seq FROM turns AS one
+        WHERE one.tenant = 'local' AND one.host = hits.host AND one.session_id = hits.session_id AND one.role <> 'tool'
+          AND (one.at, one.seq) > (hits.at, hits.seq) ORDER BY one.at, one.seq LIMIT :reach)
+      UNION ALL
+      SELECT seq FROM (SELECT one.seq FROM turns AS one
+        WHERE one.tenant = 'local' AND one.host = hits.host AND one.session_id = hits.session_id AND one.role <> 'tool'
+          AND (one.at, one.seq) < (hits.at, hits.seq) ORDER BY one.at DESC, one.seq DESC LIMIT :reach))
+  )
+SELECT turns.*, (SELECT one.id FROM turns AS one
+  WHERE one.tenant = 'local' AND one.host = turns.host AND one.session_id = turns.session_id AND one.role <> 'tool'
+    AND turns.role <> 'tool' AND (one.at, one.seq) < (turns.at, turns.seq)
+  ORDER BY one.at DESC, one.seq DESC LIMIT 1) AS before_id
+FROM turns WHERE seq IN wanted
 -- name: turns.index
 INSERT INTO messages_fts (rowid, tokens) SELECT seq, :tokens FROM turns WHERE id = :id
 -- name: turns.unindex
@@ -306,6 +326,10 @@ WHERE owner_kind = 'memory' AND space_id = :space_id AND state <> 'live'
 SELECT vector, host || ' ' || session_id AS session FROM turns
 JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
 WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :limit
+-- name: vectors.of_some
+SELECT owner_id, vector FROM vectors
+WHERE owner_kind = :owner_kind AND space_id = :space_id AND owner_id IN (SELECT value FROM json_each(:ids))
+ORDER BY owner_id, part
 -- name: vectors.count
 -- Owners with a vector in the space that recall reads.
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'

@@ -217,6 +217,8 @@ CREATE INDEX turns_by_prompt ON turns (tenant, project_id, text_hash, at) WHERE 
 
 CREATE INDEX turns_by_text ON turns (tenant, host, session_id, role, text_hash);
 
+CREATE INDEX turns_in_session ON turns (tenant, host, session_id, at, seq) WHERE role <> 'tool';
+
 CREATE INDEX turns_of_users ON turns (tenant, project_id, seq) WHERE role = 'user';
 
 CREATE UNIQUE INDEX events_once ON events (tenant, host, session_id, key);
