@@ -4,7 +4,7 @@
     python bench/fit_recall.py --data DIR --write    # and writes src/filrouge/recall/weights.py
 
 The questions and evidence are LoCoMo's development split. For each question the pool is what the product would
-gather: the best 100 by words, the best 100 by meaning, and their neighbours. The weights maximise the likelihood that
+gather: the best 50 by words, the best 50 by meaning, and their neighbours. The weights maximise the likelihood that
 the evidence is drawn from the pool (a softmax over the weighted features). Figures are of leaving one conversation
 out; the ablations leave one feature out as well.
 """
@@ -35,7 +35,7 @@ from filrouge.recall.neighbourhood import NAMES, Asked, Spoken, features
 from filrouge.recall.times import spans
 
 ROOT: Final = Path(__file__).parents[1]
-POOL: Final = 100
+POOL: Final = 50
 STEPS: Final = 400
 RIDGE: Final = 1e-3
 #: The two values that FTS5 has built in.

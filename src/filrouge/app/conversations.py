@@ -27,11 +27,11 @@ from filrouge.store.vectors import StoredVectors
 from filrouge.store.words import Words
 
 #: Candidates of each of the two searches; their neighbours come on top.
-POOL = 100
+POOL = 50
 #: Turns whose words are known beside those: a neighbour below this has too little to count.
-_WORDED = 300
+_WORDED = 200
 #: Hits that are judged and shown; ranking has put them first.
-_JUDGED = 50
+_JUDGED = 10
 #: How far the neighbourhood of a candidate, and of a candidate's neighbour, reaches.
 _REACH = 3
 
@@ -94,7 +94,7 @@ def _spoken(
             Spoken(
                 turn=turn_from_row(dict(row)),
                 words=words.get(row["id"], 0.0),
-                vector=windows.mean(axis=0) if windows is not None else None,
+                vector=_middle(windows),
                 nearest=float((windows @ question).max()) if windows is not None and question is not None else None,
                 before=before[place],
                 after=after.get(place),
@@ -102,6 +102,12 @@ def _spoken(
             )
         )
     return spoken
+
+
+def _middle(windows: Vectors | None) -> Vector | None:
+    if windows is None or len(windows) == 1:
+        return None if windows is None else windows[0]
+    return windows.mean(axis=0)
 
 
 class _Judge:

@@ -95,6 +95,7 @@ def features(asked: Asked, spoken: Sequence[Spoken]) -> Features:
     before, around, wide = (_windows(spoken, *reach) for reach in ((1, 0), (1, 1), (2, 2)))
     words = _each(spoken, lambda one: one.words)
     meaning = np.array([-1.0 if one.nearest is None else one.nearest for one in spoken], dtype=np.float32)
+    asks_when = bool(_WHEN.search(asked.text))
     speaker = _named_speaker(asked.text, [one.turn.text for one in spoken])
     columns: Mapping[str, Features] = {
         "words": _stretched(words, pool),
@@ -110,8 +111,7 @@ def features(asked: Asked, spoken: Sequence[Spoken]) -> Features:
         "asks": _each(spoken, lambda one: float(one.turn.text.rstrip().endswith("?"))),
         "time": _each(spoken, lambda one: closeness(asked.times, one.turn.at.date())),
         "speaker": _each(spoken, lambda one: float(bool(speaker) and speaker_of(one.turn.text) == speaker)),
-        "dated": _each(spoken, lambda one: float(bool(_DATED.search(one.turn.text))))
-        * float(bool(_WHEN.search(asked.text))),
+        "dated": _each(spoken, lambda one: float(asks_when and bool(_DATED.search(one.turn.text)))),
     }
     return np.stack([columns[name] for name in NAMES], axis=1)
 

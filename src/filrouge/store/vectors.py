@@ -152,10 +152,14 @@ class StoredVectors:
         rows = self._tx.all(
             "vectors.of_some", {"owner_kind": kind, "space_id": space_id, "ids": json.dumps(list(owner_ids))}
         )
-        found: dict[str, list[bytes]] = {}
-        for row in rows:
-            found.setdefault(row["owner_id"], []).append(row["vector"])
-        return {owner: _matrix(parts) for owner, parts in found.items()}
+        if not rows:
+            return {}
+        matrix = np.frombuffer(b"".join(row["vector"] for row in rows), dtype="<f2").reshape(len(rows), -1)
+        matrix = matrix.astype(np.float32)
+        bounds: dict[str, tuple[int, int]] = {}
+        for place, row in enumerate(rows):
+            bounds[row["owner_id"]] = (bounds.get(row["owner_id"], (place, place))[0], place + 1)
+        return {owner: matrix[start:stop] for owner, (start, stop) in bounds.items()}
 
     def short_turns(self, space_id: str, *, longest: int, limit: int) -> tuple[Vectors, list[str]]:
         """The newest turns of the user of at most that many characters: their vectors, and the session of each."""
