@@ -75,23 +75,23 @@ JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
 -- name: turns.around
--- Turns with those said before and after them in the same session, each with the one before it.
-WITH hits AS (SELECT seq, host, session_id, at FROM turns WHERE id IN (SELECT value FROM json_each(:ids))),
+-- Turns with those said before and after them in the same session and project, each with the one before it.
+WITH hits AS (SELECT seq, host, session_id, project_id, at FROM turns WHERE id IN (SELECT value FROM json_each(:ids))),
   wanted AS (
     SELECT seq FROM hits
     UNION
     SELECT near.seq FROM hits JOIN turns AS near ON near.seq IN (
       SELECT seq FROM (SELECT one.seq FROM turns AS one
         WHERE one.tenant = 'local' AND one.host = hits.host AND one.session_id = hits.session_id AND one.role <> 'tool'
-          AND (one.at, one.seq) > (hits.at, hits.seq) ORDER BY one.at, one.seq LIMIT :reach)
+          AND one.project_id IS hits.project_id AND (one.at, one.seq) > (hits.at, hits.seq) ORDER BY one.at, one.seq LIMIT :reach)
       UNION ALL
       SELECT seq FROM (SELECT one.seq FROM turns AS one
         WHERE one.tenant = 'local' AND one.host = hits.host AND one.session_id = hits.session_id AND one.role <> 'tool'
-          AND (one.at, one.seq) < (hits.at, hits.seq) ORDER BY one.at DESC, one.seq DESC LIMIT :reach))
+          AND one.project_id IS hits.project_id AND (one.at, one.seq) < (hits.at, hits.seq) ORDER BY one.at DESC, one.seq DESC LIMIT :reach))
   )
 SELECT turns.*, (SELECT one.id FROM turns AS one
   WHERE one.tenant = 'local' AND one.host = turns.host AND one.session_id = turns.session_id AND one.role <> 'tool'
-    AND turns.role <> 'tool' AND (one.at, one.seq) < (turns.at, turns.seq)
+    AND turns.role <> 'tool' AND one.project_id IS turns.project_id AND (one.at, one.seq) < (turns.at, turns.seq)
   ORDER BY one.at DESC, one.seq DESC LIMIT 1) AS before_id
 FROM turns WHERE seq IN wanted
 -- name: turns.index

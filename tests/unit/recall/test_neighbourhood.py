@@ -1,0 +1,94 @@
+"""Turns judged in their neighbourhood: what stands beside an answer counts for it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filrouge.model.scope import Scope
+from filrouge.model.turn import Turn
+from filrouge.ports import Vector
+from filrouge.recall.neighbourhood import NAMES, Asked, Features, Spoken, features, speaker_of
+from filrouge.recall.times import spans
+
+START = datetime(2023, 5, 8, tzinfo=UTC)
+
+
+def said(*texts: str, words: tuple[float, ...] = (), vectors: tuple[Vector | None, ...] = ()) -> list[Spoken]:
+    """One session, all of it candidates."""
+    return [
+        Spoken(
+            turn=Turn(
+                id=f"t{place}", key=f"t{place}", scope=Scope(session="s"), host="chat", role="user", source="prompt",
+                text=text, at=START + timedelta(days=place), trust=2,
+            ),
+            words=words[place] if words else 0.0,
+            vector=vectors[place] if vectors else None,
+            nearest=float(here[0]) if vectors and (here := vectors[place]) is not None else None,
+            before=place - 1 if place else None,
+            after=place + 1 if place + 1 < len(texts) else None,
+            candidate=True,
+        )
+        for place, text in enumerate(texts)
+    ]  # fmt: skip
+
+
+def asked(text: str, vector: Vector | None = None) -> Asked:
+    return Asked(text=text, vector=vector, times=spans(text, START.date()))
+
+
+def column(table: Features, name: str) -> list[float]:
+    return [round(float(value), 3) for value in table[:, NAMES.index(name)]]
+
+
+def test_an_answer_has_the_words_of_the_question_before_it() -> None:
+    table = features(asked("which port?"), said("Which port is it?", "9443.", "Thanks.", words=(4.0, 0.0, 0.0)))
+    assert column(table, "words") == [1.0, 0.0, 0.0]
+    assert column(table, "words_before") == [0.0, 1.0, 0.0]
+    assert column(table, "words_after") == [0.0, 0.0, 0.0]
+    assert column(table, "asks") == [1.0, 0.0, 0.0]
+
+
+def test_a_turn_has_the_meaning_of_what_stands_around_it() -> None:
+    towards, away = np.array([1.0, 0.0], np.float32), np.array([0.0, 1.0], np.float32)
+    table = features(asked("?", towards), said("aaaa", "bbbb", "cccc", vectors=(towards, away, away)))
+    assert column(table, "meaning") == [1.0, 0.0, 0.0]
+    assert column(table, "meaning_before")[1] > column(table, "meaning_before")[2]
+    assert column(table, "meaning_around")[1] > column(table, "meaning_around")[2]
+
+
+def test_a_neighbour_without_a_vector_stops_nothing() -> None:
+    towards = np.array([1.0, 0.0], np.float32)
+    table = features(asked("?", towards), said("aaaa", "bbbb", vectors=(towards, None)))
+    assert np.isfinite(table).all()
+
+
+def test_the_one_speaker_that_a_question_names_is_preferred() -> None:
+    spoken = said("Caroline: I paint.", "Melanie: I swim.", "no name here")
+    assert column(features(asked("What does Caroline do?"), spoken), "speaker") == [1.0, 0.0, 0.0]
+    assert column(features(asked("What do Caroline and Melanie do?"), spoken), "speaker") == [0.0, 0.0, 0.0]
+    assert [speaker_of(one.turn.text) for one in spoken] == ["Caroline", "Melanie", ""]
+
+
+def test_a_time_in_the_question_raises_what_was_said_then() -> None:
+    assert column(features(asked("what about 2023-05-09?"), said("a", "b", "c")), "time") == [0.968, 1.0, 0.968]
+
+
+def test_a_question_of_when_prefers_turns_with_a_time() -> None:
+    spoken = said("I went there last week", "I went there")
+    assert column(features(asked("When did he go?"), spoken), "dated") == [1.0, 0.0]
+    assert column(features(asked("Why did he go?"), spoken), "dated") == [0.0, 0.0]
+
+
+def test_nothing_said_gives_an_empty_table() -> None:
+    assert features(asked("?"), []).shape == (0, len(NAMES))
+
+
+@given(st.lists(st.tuples(st.text(max_size=20), st.floats(0, 30)), min_size=1, max_size=8), st.text(max_size=30))
+def test_every_feature_lies_between_nought_and_one(turns: list[tuple[str, float]], question: str) -> None:
+    table = features(asked(question), said(*(text for text, _ in turns), words=tuple(score for _, score in turns)))
+    assert table.shape == (len(turns), len(NAMES))
+    assert ((table >= 0) & (table <= 1)).all()
