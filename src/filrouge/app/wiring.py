@@ -45,9 +45,11 @@ class Running:
     parts: Parts
     worker: Worker
     spool: SpoolWatch
+    warming: Thread
 
     def stop(self) -> None:
         """Finish what is being written, release what is leased, close the database."""
+        self.warming.join()  # it reads the database, and starts what is stopped next
         self.spool.stop()
         self.worker.stop()
         self.parts.readers.close()
@@ -70,9 +72,10 @@ def start(
     parts = build(home, environ=seen, clock=clock or SystemClock(), makers=makers)
     worker = Worker(parts, HANDLERS)
     write_hook_settings(parts)
-    running = Running(parts=parts, worker=worker, spool=SpoolWatch(parts))
-    Thread(target=_warm_up, args=(running,), name="filrouge-warm-up", daemon=True).start()
-    return running
+    spool = SpoolWatch(parts)
+    warming = Thread(target=_warm_up, args=(parts, worker, spool), name="filrouge-warm-up", daemon=True)
+    warming.start()
+    return Running(parts=parts, worker=worker, spool=spool, warming=warming)
 
 
 def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers | None = None) -> Parts:
@@ -111,16 +114,16 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(running: Running) -> None:
+def _warm_up(parts: Parts, worker: Worker, spool: SpoolWatch) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words):
         try:
-            step(running.parts)
+            step(parts)
         except Exception:  # a full disk, a damaged index: the rest must still be done
             _LOG.exception("%s failed at the start", step.__name__)
-    running.parts.resumed.set()
-    running.worker.start()
-    running.spool.start()
+    parts.resumed.set()
+    worker.start()
+    spool.start()
 
 
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:

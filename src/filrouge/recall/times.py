@@ -42,7 +42,7 @@ _MONTH: Final = re.compile(
     rf"(?:\b(?P<day>\d{{1,2}})(?:st|nd|rd|th|er)?(?: of)? )?\b(?P<month>{_NAMES})\b\.?"
     rf"(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d))?(?:,? (?P<year>(?:19|20)\d\d))?"
 )
-_DOUBTFUL: Final = frozenset({"may", "march", "mar", "mars", "mai", "jan", "sept", "dec", "oct", "nov", "jun", "jul", "apr"})
+_DOUBTFUL: Final = frozenset("may march mar mars mai jan sept dec oct nov jun jul apr".split())
 _ISO: Final = re.compile(r"\b((?:19|20)\d\d)-(\d\d)-(\d\d)\b")
 _YEAR: Final = re.compile(r"\b(?:in|of|during|since|en|de) ((?:19|20)\d\d)\b")
 _AGO: Final = re.compile(
