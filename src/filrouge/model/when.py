@@ -1,12 +1,12 @@
 """Relative time as people say it, in English, French and Spanish.
 
-Just now; minutes; hours (under a day); days (under a week); weeks (under 30 days, plural from 14 days); then
+`ago`: just now; minutes; hours (under a day); days (under a week); weeks (under 30 days, plural from 14 days); then
 a long date with the year.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 Language = Literal["en", "fr", "es"]
@@ -65,6 +65,9 @@ _MONTHS = {
 }
 
 
+_LONGEST_DAY = len("2026-05-01")
+
+
 def ago(at: datetime, now: datetime, language: Language) -> str:
     """How long ago `at` was; a moment in the future counts as now."""
     seconds = (now - at).total_seconds()
@@ -80,6 +83,24 @@ def long_date(at: datetime, language: Language) -> str:
     """`28 février 2026`."""
     day = "1er" if language == "fr" and at.day == 1 else str(at.day)
     return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
+
+
+def moment(text: str, *, end: bool = False) -> datetime:
+    """The moment that a person or a program wrote: a day, or ISO 8601; without a zone it is this machine's.
+
+    Args:
+        end: read a day as its last moment (the first of the next day) instead of its first.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    at = datetime.fromisoformat(text.strip())
+    if len(text.strip()) <= _LONGEST_DAY and end:
+        at += timedelta(days=1)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} is out of reach") from None
 
 
 def _counted(n: int, unit: str, language: Language) -> str:

@@ -8,7 +8,7 @@ windows of a long text are written from the last to the first, so an owner is co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -134,6 +134,14 @@ class StoredVectors:
         """An owner's windows, or None where there are none."""
         rows = self._tx.all("vectors.of", {"owner_kind": kind, "owner_id": owner_id, "space_id": space_id})
         return _matrix([row["vector"] for row in rows]) if rows else None
+
+    def some(self, kind: OwnerKind, ids: Sequence[str], space_id: str) -> dict[str, Vectors]:
+        """The windows of these owners; those that have none are left out."""
+        asked = {"owner_kind": kind, "space_id": space_id, "ids": json.dumps(list(ids))}
+        parts = dict[str, list[bytes]]()
+        for row in self._tx.all("vectors.some", asked):
+            parts.setdefault(row["id"], []).append(row["vector"])
+        return {id_: _matrix(windows) for id_, windows in parts.items()}
 
     def live_memories(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
         """Every live memory's id, group and windows."""

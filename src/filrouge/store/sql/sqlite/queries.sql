@@ -74,6 +74,22 @@ SELECT turns.*, -bm25(messages_fts) AS bm25 FROM messages_fts
 JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
+-- name: turns.share
+-- The turns that pass a filter; what is NULL does not matter. An agent without an id is known by its channel.
+SELECT seq, id, 0 AS ended FROM turns
+WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
+  AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND (:channel IS NULL OR channel = :channel) AND (:role IS NULL OR role = :role) AND trust >= :trust
+  AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:as_of IS NULL OR at <= :as_of)
+-- name: turns.share_matching
+SELECT rowid AS seq FROM messages_fts
+WHERE messages_fts MATCH :match AND rowid IN (SELECT value FROM json_each(:seqs))
+-- name: turns.share_counts
+-- How often a token occurs in each of these rows.
+SELECT doc, term, count(*) AS n FROM messages_places
+WHERE term IN (SELECT value FROM json_each(:forms)) AND doc IN (SELECT value FROM json_each(:seqs)) GROUP BY doc, term
+-- name: turns.share_lengths
+SELECT id AS seq, sz FROM messages_fts_docsize WHERE id IN (SELECT value FROM json_each(:seqs))
 -- name: turns.index
 INSERT INTO messages_fts (rowid, tokens) SELECT seq, :tokens FROM turns WHERE id = :id
 -- name: turns.unindex
@@ -126,6 +142,7 @@ ORDER BY seq DESC
 -- name: memories.rules
 SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY pinned DESC, seq DESC LIMIT :limit
 -- name: memories.worth_knowing
@@ -133,6 +150,7 @@ ORDER BY pinned DESC, seq DESC LIMIT :limit
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM memories
   WHERE tenant = 'local' AND state = 'live' AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
+    AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
     AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
   ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
   LIMIT :limit
@@ -168,6 +186,26 @@ JOIN memories ON memories.seq = memories_fts.rowid
 WHERE memories_fts MATCH :match AND state = 'live'
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY bm25(memories_fts) LIMIT :limit
+-- name: memories.share
+-- The memories that pass a filter; what is NULL does not matter. Without a moment: what is believed now.
+SELECT seq, id, state <> 'live' AS ended FROM memories
+WHERE tenant = 'local'
+  AND iif(:as_of IS NULL, state = 'live',
+          state <> 'quarantined' AND valid_from <= :as_of AND (valid_to IS NULL OR valid_to > :as_of))
+  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
+  AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+  AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
+-- name: memories.share_matching
+SELECT rowid AS seq FROM memories_fts
+WHERE memories_fts MATCH :match AND rowid IN (SELECT value FROM json_each(:seqs))
+-- name: memories.share_counts
+-- How often a token occurs in each of these rows.
+SELECT doc, term, count(*) AS n FROM memories_places
+WHERE term IN (SELECT value FROM json_each(:forms)) AND doc IN (SELECT value FROM json_each(:seqs)) GROUP BY doc, term
+-- name: memories.share_lengths
+SELECT id AS seq, sz FROM memories_fts_docsize WHERE id IN (SELECT value FROM json_each(:seqs))
 -- name: memories.core_fact
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
@@ -283,6 +321,10 @@ VALUES (:owner_kind, :owner_id, :space_id, :part, :vector)
 -- name: vectors.of
 SELECT part, vector FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id ORDER BY part
+-- name: vectors.some
+SELECT owner_id AS id, vector FROM vectors
+WHERE owner_kind = :owner_kind AND space_id = :space_id AND owner_id IN (SELECT value FROM json_each(:ids))
+ORDER BY owner_id, part
 -- name: vectors.first_part
 SELECT min(part) AS part FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
