@@ -13,6 +13,7 @@ from typing import Literal
 
 from filrouge.app.narrowing import Narrowed
 from filrouge.app.parts import Parts
+from filrouge.app.topics import asked_for
 from filrouge.capture.intake import cleaned
 from filrouge.clock import monotonic, new_id
 from filrouge.config import Settings
@@ -26,6 +27,7 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import Turn
 from filrouge.model.when import Language
 from filrouge.ports import EmbeddingSpace, Tx
+from filrouge.recall.asked_back import asks_back
 from filrouge.recall.pipeline import Candidate, Term, rank
 from filrouge.store.recalls import Recalls
 from filrouge.store.shares import Place
@@ -169,6 +171,8 @@ def _block(
         rules = store.rules(project=project or None, user=LOCAL_USER, agent=agent)
         known = store.worth_knowing(project=project or None, user=LOCAL_USER, agent=agent, limit=MOST_AT_START)
         return at_start(rules, known, manner), ()
+    if period := asks_back(prompt):
+        return asked_for(parts, tx, period, manner, project=project, agent=agent), ()
     if len(prompt.strip()) < SHORTEST_PROMPT:
         return Block(text="", nonce="", items=()), ()
     question = Question(text=prompt[:LONGEST_QUERY], project=project or None, filters=Filters(agent=agent))

@@ -65,6 +65,11 @@ _MONTHS = {
 }
 
 
+_SHORT_MONTHS: dict[Language, str] = {
+    "en": "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec",
+    "fr": "janv févr mars avr mai juin juil août sept oct nov déc",
+    "es": "ene feb mar abr may jun jul ago sept oct nov dic",
+}
 _LONGEST_DAY = len("2026-05-01")
 
 
@@ -83,6 +88,12 @@ def long_date(at: datetime, language: Language) -> str:
     """`28 février 2026`."""
     day = "1er" if language == "fr" and at.day == 1 else str(at.day)
     return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
+
+
+def short_moment(at: datetime, language: Language) -> str:
+    """Day and time without the year, in the zone that `at` carries: `5 oct 14h32`, `5 Oct 14:32`."""
+    month = _SHORT_MONTHS[language].split()[at.month - 1]
+    return f"{at.day} {month} {at:%H}{'h' if language == 'fr' else ':'}{at:%M}"
 
 
 def moment(text: str, *, end: bool = False) -> datetime:

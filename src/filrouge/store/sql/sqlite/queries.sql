@@ -64,6 +64,14 @@ ORDER BY seq DESC LIMIT :limit
 -- name: turns.last_user_texts_of_project
 SELECT text FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
+-- name: turns.prompts
+-- What the user said in a time, newest first.
+SELECT id, host, session_id, project_id, channel, text, at FROM turns
+WHERE tenant = 'local' AND role = 'user' AND user_id = :user_id AND (:everywhere OR project_id IS :project_id)
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent) AND at >= :since AND at < :until
+ORDER BY at DESC, seq DESC LIMIT :limit
+-- name: turns.newest_prompts
+SELECT text FROM turns WHERE tenant = 'local' AND role = 'user' ORDER BY seq DESC LIMIT :limit
 -- name: turns.recent
 SELECT id, channel, session_id, role, text, at FROM turns
 WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR session_id = :session_id)
