@@ -68,7 +68,7 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     store = parts.memories(tx)
     lexical = dict[str, float]()
     items = dict[str, Memory]()
-    narrowed = _narrowed(tx, "memory", question, terms, match)
+    narrowed = _narrowed(parts, tx, "memory", question, terms, match)
     if narrowed:
         lexical = narrowed.by_words(POOL) if question.mode != "semantic" else {}
     elif match and question.mode != "semantic":
@@ -100,7 +100,7 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     terms, match = _terms(parts, question)
     lexical = dict[str, float]()
     items = dict[str, Turn]()
-    narrowed = _narrowed(tx, "turn", question, terms, match)
+    narrowed = _narrowed(parts, tx, "turn", question, terms, match)
     if narrowed:
         lexical = narrowed.by_words(POOL) if question.mode != "semantic" else {}
     elif match and question.mode != "semantic":
@@ -199,12 +199,12 @@ def _terms(parts: Parts, question: Question) -> tuple[tuple[tuple[str, ...], ...
     return terms, any_of(terms)
 
 
-def _narrowed(tx: Tx, owner: Owner, question: Question, terms: Terms, match: str) -> Narrowed | None:
+def _narrowed(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms, match: str) -> Narrowed | None:
     """The question's share of a table; None where nothing narrows it but its project."""
     if not question.filters.narrow:
         return None
     place = Place(project=question.project, user=LOCAL_USER, everywhere=question.everywhere)
-    return Narrowed(tx, owner, place, question.filters, terms, match)
+    return Narrowed(tx, owner, place, question.filters, terms, match, parts.analyser)
 
 
 def _count(tx: Tx, query: str) -> int:

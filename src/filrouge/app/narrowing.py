@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from filrouge.app.meaning import Meaning
 from filrouge.model.filters import Filters
-from filrouge.ports import Tx, Vector
+from filrouge.ports import Analyser, Tx, Vector
 from filrouge.recall.full_text import scores, weights
 from filrouge.store.shares import Place, Share
 from filrouge.store.vectors import StoredVectors
@@ -17,13 +17,21 @@ class Narrowed:
     """A question's terms and its share of the memories or of the turns."""
 
     def __init__(
-        self, tx: Tx, owner: Owner, place: Place, filters: Filters, terms: Sequence[Sequence[str]], match: str
+        self,
+        tx: Tx,
+        owner: Owner,
+        place: Place,
+        filters: Filters,
+        terms: Sequence[Sequence[str]],
+        match: str,
+        analyser: Analyser,
     ) -> None:
         self._tx = tx
         self._owner: Owner = owner
         self._share = Share(tx, owner, place, filters)
-        self._match = match
-        self._counts = self._share.counts([form for forms in terms for form in forms])
+        self._matching = self._share.matching(match) if match else []
+        forms = [form for forms in terms for form in forms]
+        self._counts = self._share.counts(forms, self._matching, analyser)
         self._weights, self.frequencies = weights(terms, self._counts, len(self._share.lengths))
 
     def __bool__(self) -> bool:
@@ -36,10 +44,8 @@ class Narrowed:
 
     def by_words(self, limit: int) -> dict[str, float]:
         """The best by full text, with BM25 counted over the share alone."""
-        if not self._match or not len(self._share):
-            return {}
         counted = scores(self._counts, self._share.lengths, self._weights)
-        return _best({id_: counted.get(id_, 0.0) for id_ in self._share.matching(self._match)}, limit)
+        return _best({id_: counted.get(id_, 0.0) for id_ in self._matching}, limit)
 
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
         """The nearest by meaning; what an index holds no longer is read from the store."""

@@ -91,7 +91,10 @@ WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
   AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:as_of IS NULL OR at <= :as_of)
 -- name: turns.share_matching
 SELECT rowid AS seq FROM messages_fts
-WHERE messages_fts MATCH :match AND rowid IN (SELECT value FROM json_each(:seqs))
+WHERE messages_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
+-- name: turns.searched
+-- The text that turns are indexed by.
+SELECT id, text FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: turns.share_counts
 -- How often a token occurs in each of these rows.
 SELECT doc, term, count(*) AS n FROM messages_places
@@ -207,7 +210,7 @@ WHERE tenant = 'local'
   AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
 -- name: memories.share_matching
 SELECT rowid AS seq FROM memories_fts
-WHERE memories_fts MATCH :match AND rowid IN (SELECT value FROM json_each(:seqs))
+WHERE memories_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
 -- name: memories.share_counts
 -- How often a token occurs in each of these rows.
 SELECT doc, term, count(*) AS n FROM memories_places
