@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from filrouge.app.parts import Parts
-from filrouge.capture.filters import skip_reason
 from filrouge.clock import from_text, to_text
 from filrouge.errors import BadInput
 from filrouge.inject.context import Block, Manner
@@ -26,8 +25,8 @@ from filrouge.recall.titles import title_of
 from filrouge.recall.topics import Conversation, telling_words, topics_of
 from filrouge.understand.language import vote
 
-#: Prompts that are read for one answer, the newest first: some months of work.
-_MOST_PROMPTS = 3000
+#: Prompts that are read for one answer, the newest first: some weeks of work.
+_MOST_PROMPTS = 1500
 #: Characters of a prompt that are read for its words.
 _LONGEST_READ = 2000
 _TIMEFRAMES: Mapping[str, Period] = {"today": "today", "week": "week", "month": "month", "all": "all"}
@@ -168,7 +167,5 @@ def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation 
 
 
 def _subject(text: str) -> str:
-    """The subject of a real prompt; empty for small talk, for what a host wrote, and for asking back."""
-    if skip_reason(text, "prompt") not in ("", "too short") or asks_back(text):
-        return ""
-    return title_of(text)
+    """The subject of a prompt; empty for mere courtesies and for asking back."""
+    return "" if asks_back(text) else title_of(text)

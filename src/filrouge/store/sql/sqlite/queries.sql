@@ -67,7 +67,7 @@ ORDER BY seq DESC LIMIT :limit
 -- name: turns.prompts
 -- What the user said in a time, newest first.
 SELECT id, host, session_id, project_id, channel, text, at FROM turns
-WHERE tenant = 'local' AND role = 'user' AND user_id = :user_id AND (:everywhere OR project_id IS :project_id)
+WHERE tenant = 'local' AND role = 'user' AND skipped IN ('', 'too short') AND user_id = :user_id AND (:everywhere OR project_id IS :project_id)
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent) AND at >= :since AND at < :until
 ORDER BY at DESC, seq DESC LIMIT :limit
 -- name: turns.newest_prompts
