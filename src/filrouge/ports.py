@@ -7,7 +7,7 @@ one `Tx`, so a second database brings its own SQL and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -249,8 +249,15 @@ class VectorIndex(Protocol):
         """Forget an owner; unknown ids are fine."""
         ...
 
-    def nearest(self, query: Vector, limit: int, groups: frozenset[str] | None) -> list[Nearest]:
-        """The nearest owners of these groups (None: of all), best first."""
+    def nearest(
+        self, query: Vector, limit: int, groups: frozenset[str] | None, owners: Collection[str] | None = None
+    ) -> list[Nearest]:
+        """The nearest owners, best first, exactly `limit` of them if so many may be found.
+
+        Args:
+            groups: look into these groups alone; None = into all.
+            owners: consider these owners alone, before anything is cut; None = all. Unknown ids are fine.
+        """
         ...
 
     def __len__(self) -> int:

@@ -11,21 +11,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from filrouge.app.narrowing import Narrowed
 from filrouge.app.parts import Parts
+from filrouge.app.topics import asked_for
 from filrouge.capture.intake import cleaned
 from filrouge.clock import monotonic, new_id
 from filrouge.config import Settings
-from filrouge.index.lexical import any_of
+from filrouge.index.lexical import Terms, any_of
 from filrouge.inject.context import MOST_AT_START, SHORTEST_PROMPT, Block, Manner, at_start, before_prompt
 from filrouge.model.event import Event
+from filrouge.model.filters import EVERYTHING, Filters
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Ranking, Recall
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import Turn
 from filrouge.model.when import Language
 from filrouge.ports import EmbeddingSpace, Tx
+from filrouge.recall.asked_back import asks_back
 from filrouge.recall.pipeline import Candidate, Term, rank
 from filrouge.store.recalls import Recalls
+from filrouge.store.shares import Place
+from filrouge.store.words import Owner
 from filrouge.understand.language import vote
 
 POOL = 50
@@ -42,6 +48,7 @@ class Question:
     Attributes:
         project: the project to stay in; None with `everywhere` false means "outside every project".
         everywhere: look into all projects.
+        filters: what else must be true of what is found.
     """
 
     text: str
@@ -49,6 +56,7 @@ class Question:
     everywhere: bool = False
     mode: Mode = "hybrid"
     limit: int = 10
+    filters: Filters = EVERYTHING
 
 
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
@@ -59,7 +67,10 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     store = parts.memories(tx)
     lexical = dict[str, float]()
     items = dict[str, Memory]()
-    if match and question.mode != "semantic":
+    narrowed = narrowed_to(parts, tx, "memory", question, terms, match)
+    if narrowed:
+        lexical = narrowed.by_words(POOL) if question.mode != "semantic" else {}
+    elif match and question.mode != "semantic":
         for memory, bm25 in store.matching(
             match, project=question.project, user=LOCAL_USER, everywhere=question.everywhere, limit=POOL
         ):
@@ -67,13 +78,19 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     cosines = dict[str, float]()
     if vector is not None:
         groups = None if question.everywhere else frozenset({question.project or "", f"user:{LOCAL_USER}"})
-        cosines = {one.owner_id: one.cosine for one in meaning.memory_index.nearest(vector, POOL, groups)}
-        items |= {id_: m for id_, m in store.some([i for i in cosines if i not in items]).items() if m.state == "live"}
-    size = tx.one("memories.size")
-    frequencies = store.frequencies([form for forms in terms for form in forms])
+        cosines = (
+            narrowed.by_meaning(meaning, vector, POOL)
+            if narrowed
+            else {one.owner_id: one.cosine for one in meaning.memory_index.nearest(vector, POOL, groups)}
+        )
+    missing = store.some([id_ for id_ in {**lexical, **cosines} if id_ not in items])
+    items |= {id_: memory for id_, memory in missing.items() if narrowed or memory.state == "live"}
+    size = len(narrowed) if narrowed else _count(tx, "memories.size")
+    forms = [form for forms in terms for form in forms]
+    frequencies = narrowed.frequencies if narrowed else store.frequencies(forms)
     measured = [Term(forms=forms, frequency=max(frequencies.get(form, 0) for form in forms)) for forms in terms]
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
-    return rank(question.text, measured, candidates, size=int(size["n"]) if size else 0, notices=notices)
+    return rank(question.text, measured, candidates, size=size, notices=notices)
 
 
 def context(parts: Parts, event: Event, project: str) -> str:
@@ -113,14 +130,18 @@ def _block(
     manner = Manner(
         language=_language(parts, tx, event, project, prompt, settings), budget=settings.budget, now=parts.clock.now()
     )
+    agent = (event.agent or event.host) if settings.isolation else None
     if event.kind == "session_start":
         store = parts.memories(tx)
-        rules = store.rules(project=project or None, user=LOCAL_USER)
-        known = store.worth_knowing(project=project or None, user=LOCAL_USER, limit=MOST_AT_START)
+        rules = store.rules(project=project or None, user=LOCAL_USER, agent=agent)
+        known = store.worth_knowing(project=project or None, user=LOCAL_USER, agent=agent, limit=MOST_AT_START)
         return at_start(rules, known, manner), ()
+    if period := asks_back(prompt):
+        return asked_for(parts, tx, period, manner, project=project, agent=agent), ()
     if len(prompt.strip()) < SHORTEST_PROMPT:
         return Block(text="", nonce="", items=()), ()
-    ranking = recall(parts, tx, Question(text=prompt[:LONGEST_QUERY], project=project or None))
+    question = Question(text=prompt[:LONGEST_QUERY], project=project or None, filters=Filters(agent=agent))
+    ranking = recall(parts, tx, question)
     block = before_prompt(
         ranking,
         manner,
@@ -141,6 +162,19 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
 def _terms(parts: Parts, question: Question) -> tuple[tuple[tuple[str, ...], ...], str]:
     terms = parts.analyser.terms(question.text[:LONGEST_QUERY])
     return terms, any_of(terms)
+
+
+def narrowed_to(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms, match: str) -> Narrowed | None:
+    """The question's share of a table; None where nothing narrows it but its project."""
+    if not question.filters.narrow:
+        return None
+    place = Place(project=question.project, user=LOCAL_USER, everywhere=question.everywhere)
+    return Narrowed(tx, owner, place, question.filters, terms, match, parts.analyser)
+
+
+def _count(tx: Tx, query: str) -> int:
+    row = tx.one(query)
+    return int(row["n"]) if row else 0
 
 
 def _candidates(

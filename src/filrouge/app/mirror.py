@@ -68,7 +68,8 @@ def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
 def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     settings = parts.settings(tx)
     language = "en" if settings.language == "auto" else settings.language
-    rules = parts.memories(tx).rules(project=project, user=LOCAL_USER)
+    # A brief is read by whichever agent starts first; where each sees only its own, there is none.
+    rules = [] if settings.isolation else parts.memories(tx).rules(project=project, user=LOCAL_USER)
     manner = Manner(language=language, budget=settings.budget, now=parts.clock.now(), dated=True)
     names = Projects(tx).aliases(project) if project else []
     return at_start(rules, [], manner, nonce=UNSET_NONCE).text, names

@@ -17,6 +17,7 @@ from filrouge.capture import inbox
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
 from filrouge.home import DATABASE, SPOOL, inside
+from filrouge.model.filters import Filters
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Hit, Ranking
 from filrouge.model.scope import LOCAL_USER
@@ -25,6 +26,7 @@ from filrouge.ports import Tx
 from filrouge.store.events import Events, Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.journal import Journal
+from filrouge.store.shares import Place, Share
 from filrouge.store.vectors import StoredVectors
 
 
@@ -91,17 +93,23 @@ def memory_json(memory: Memory, names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def listing(parts: Parts, tx: Tx, names: Sequence[str], *, rules: bool, history: bool) -> list[dict[str, Any]]:
+def listing(
+    parts: Parts, tx: Tx, names: Sequence[str], *, rules: bool, history: bool, filters: Filters | None = None
+) -> list[dict[str, Any]]:
     """The standing rules, or else the current memories that are no rules, newest first.
 
     Args:
         names: the project's; none means all projects.
-        history: also what was superseded or binned.
+        history: also what was superseded or binned; not together with `filters`.
+        filters: what they must be; with `as_of`, what was believed then.
     """
-    known = _names(tx)
-    found = parts.memories(tx).within(
-        project=project_id(tx, names), user=LOCAL_USER, everywhere=not names, all_states=history
-    )
+    known, project = _names(tx), project_id(tx, names)
+    store = parts.memories(tx)
+    if filters and filters.narrow:
+        place = Place(project=project, user=LOCAL_USER, everywhere=not names)
+        found = store.known(Share(tx, "memory", place, filters).newest_first)
+    else:
+        found = store.within(project=project, user=LOCAL_USER, everywhere=not names, all_states=history)
     return [memory_json(memory, known) for memory in found if (memory.kind == "rule") is rules]
 
 

@@ -7,6 +7,7 @@ are used again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from threading import Lock
 
 import numpy as np
@@ -52,8 +53,10 @@ class ExactIndex:
         with self._lock:
             self._drop(owner_id)
 
-    def nearest(self, query: Vector, limit: int, groups: frozenset[str] | None) -> list[Nearest]:
-        """The nearest owners of these groups (None: of all), best window each, best owner first."""
+    def nearest(
+        self, query: Vector, limit: int, groups: frozenset[str] | None, owners: Collection[str] | None = None
+    ) -> list[Nearest]:
+        """The nearest owners of these groups (None: of all) among `owners` (None: all) by their best window each."""
         with self._lock:
             cosines = self._matrix @ query
             codes = self._group_codes
@@ -61,6 +64,10 @@ class ExactIndex:
                 allowed = codes >= 0
             else:
                 allowed = np.isin(codes, [self._codes[group] for group in groups if group in self._codes])
+            if owners is not None:
+                listed = np.zeros(len(codes), dtype=bool)
+                listed[[row for owner in owners for row in self._rows.get(owner, ())]] = True
+                allowed &= listed
             rows = np.flatnonzero(allowed)
             best: dict[str, float] = {}
             for row in map(int, rows[np.argsort(-cosines[rows], kind="stable")]):

@@ -21,6 +21,7 @@ LONGEST_ITEM = 500
 HEADINGS: dict[str, dict[Language, str]] = {
     "rules": {"en": "## Rules", "fr": "## Règles", "es": "## Reglas"},
     "memories": {"en": "## Relevant memories", "fr": "## Souvenirs pertinents", "es": "## Recuerdos pertinentes"},
+    "topics": {"en": "## Topics discussed", "fr": "## Sujets abordés", "es": "## Temas tratados"},
     "facts": {"en": "## Known facts", "fr": "## Faits connus", "es": "## Hechos conocidos"},
 }
 _PREAMBLE: dict[Language, str] = {

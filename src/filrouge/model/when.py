@@ -1,12 +1,12 @@
 """Relative time as people say it, in English, French and Spanish.
 
-Just now; minutes; hours (under a day); days (under a week); weeks (under 30 days, plural from 14 days); then
+`ago`: just now; minutes; hours (under a day); days (under a week); weeks (under 30 days, plural from 14 days); then
 a long date with the year.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 Language = Literal["en", "fr", "es"]
@@ -65,6 +65,14 @@ _MONTHS = {
 }
 
 
+_SHORT_MONTHS: dict[Language, str] = {
+    "en": "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec",
+    "fr": "janv févr mars avr mai juin juil août sept oct nov déc",
+    "es": "ene feb mar abr may jun jul ago sept oct nov dic",
+}
+_LONGEST_DAY = len("2026-05-01")
+
+
 def ago(at: datetime, now: datetime, language: Language) -> str:
     """How long ago `at` was; a moment in the future counts as now."""
     seconds = (now - at).total_seconds()
@@ -80,6 +88,30 @@ def long_date(at: datetime, language: Language) -> str:
     """`28 février 2026`."""
     day = "1er" if language == "fr" and at.day == 1 else str(at.day)
     return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
+
+
+def short_moment(at: datetime, language: Language) -> str:
+    """Day and time without the year, in the zone that `at` carries: `5 oct 14h32`, `5 Oct 14:32`."""
+    month = _SHORT_MONTHS[language].split()[at.month - 1]
+    return f"{at.day} {month} {at:%H}{'h' if language == 'fr' else ':'}{at:%M}"
+
+
+def moment(text: str, *, end: bool = False) -> datetime:
+    """The moment that a person or a program wrote: a day, or ISO 8601; without a zone it is this machine's.
+
+    Args:
+        end: read a day as its last moment (the first of the next day) instead of its first.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    at = datetime.fromisoformat(text.strip())
+    if len(text.strip()) <= _LONGEST_DAY and end:
+        at += timedelta(days=1)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} is out of reach") from None
 
 
 def _counted(n: int, unit: str, language: Language) -> str:

@@ -78,15 +78,23 @@ class Memories:
         )
         return self._cited(rows)
 
-    def rules(self, *, project: str | None, user: str, limit: int = 20) -> list[Memory]:
-        """The standing rules that hold in a project, newest first, without their evidence."""
-        rows = self._tx.all("memories.rules", {"project_id": project, "user_id": user, "limit": limit})
+    def known(self, ids: Sequence[str]) -> list[Memory]:
+        """These memories with their evidence, in the order given."""
+        rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}
+        return self._cited([rows[id_] for id_ in ids if id_ in rows])
+
+    def rules(self, *, project: str | None, user: str, agent: str | None = None, limit: int = 20) -> list[Memory]:
+        """The standing rules that hold in a project (those one agent learned, or all), newest first, without their
+        evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit}
+        rows = self._tx.all("memories.rules", place)
         return [memory_from_row(row) for row in rows]
 
-    def worth_knowing(self, *, project: str | None, user: str, limit: int) -> list[Memory]:
+    def worth_knowing(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
         """What a session wants to know first: preferences, constraints, decisions, facts, the user's own before
         the project's, newest first, without their evidence."""
-        rows = self._tx.all("memories.worth_knowing", {"project_id": project, "user_id": user, "limit": limit})
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit}
+        rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 
     def matching(

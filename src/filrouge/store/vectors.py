@@ -150,7 +150,7 @@ class StoredVectors:
     def some(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> dict[str, Vectors]:
         """The windows of those of these owners that have any."""
         rows = self._tx.all(
-            "vectors.of_some", {"owner_kind": kind, "space_id": space_id, "ids": json.dumps(list(owner_ids))}
+            "vectors.some", {"owner_kind": kind, "space_id": space_id, "ids": json.dumps(list(owner_ids))}
         )
         if not rows:
             return {}
@@ -158,7 +158,7 @@ class StoredVectors:
         matrix = matrix.astype(np.float32)
         bounds: dict[str, tuple[int, int]] = {}
         for place, row in enumerate(rows):
-            bounds[row["owner_id"]] = (bounds.get(row["owner_id"], (place, place))[0], place + 1)
+            bounds[row["id"]] = (bounds.get(row["id"], (place, place))[0], place + 1)
         return {owner: matrix[start:stop] for owner, (start, stop) in bounds.items()}
 
     def short_turns(self, space_id: str, *, longest: int, limit: int) -> tuple[Vectors, list[str]]:

@@ -81,11 +81,11 @@ class Words:
         """How much the index holds, at the price of one row."""
         row = self._tx.one(_TOTALS[self._owner])
         # FTS5's record 1 (https://sqlite.org/fts5.html): the number of rows, then the tokens of each column.
-        numbers = _varints(row["block"]) if row else []
+        numbers = varints(row["block"]) if row else []
         return Totals(rows=numbers[0], tokens=numbers[1]) if len(numbers) > 1 else Totals(rows=0, tokens=0)
 
 
-def _varints(block: bytes) -> list[int]:
+def varints(block: bytes) -> list[int]:
     """SQLite's variable-length integers: seven bits a byte, high bits first, of at most nine bytes."""
     numbers, value, length = list[int](), 0, 0
     for byte in block:

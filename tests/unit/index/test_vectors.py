@@ -20,18 +20,30 @@ def units(seed: int, count: int) -> Vectors:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def brute(model: dict[str, tuple[str, Vectors]], query: Vector, groups: frozenset[str] | None) -> dict[str, float]:
+def brute(
+    model: dict[str, tuple[str, Vectors]], query: Vector, groups: frozenset[str] | None, owners: frozenset[str] | None
+) -> dict[str, float]:
     return {
         owner: max(float(vector @ query) for vector in vectors)
         for owner, (group, vectors) in model.items()
-        if groups is None or group in groups
+        if (groups is None or group in groups) and (owners is None or owner in owners)
     }
 
 
 @settings(max_examples=150, deadline=None)
-@given(CHANGES, st.none() | st.frozensets(GROUPS), st.integers(0, 9), st.integers(0, 10**6))
+@given(
+    CHANGES,
+    st.none() | st.frozensets(GROUPS),
+    st.none() | st.frozensets(OWNERS),
+    st.integers(0, 9),
+    st.integers(0, 10**6),
+)
 def test_it_equals_a_plain_computation(
-    changes: list[tuple[object, ...]], groups: frozenset[str] | None, limit: int, seed: int
+    changes: list[tuple[object, ...]],
+    groups: frozenset[str] | None,
+    owners: frozenset[str] | None,
+    limit: int,
+    seed: int,
 ) -> None:
     index, model = ExactIndex(DIMENSION), dict[str, tuple[str, Vectors]]()
     for change in changes:
@@ -46,8 +58,8 @@ def test_it_equals_a_plain_computation(
             case _:
                 raise AssertionError(change)
     query = units(seed, 1)[0]
-    wanted = brute(model, query, groups)
-    found = index.nearest(query, limit, groups)
+    wanted = brute(model, query, groups, owners)
+    found = index.nearest(query, limit, groups, owners)
     assert len(index) == len(model)
     assert [one.owner_id for one in found] == [one.owner_id for one in sorted(found, key=lambda one: -one.cosine)]
     assert len({one.owner_id for one in found}) == len(found) == min(limit, len(wanted))

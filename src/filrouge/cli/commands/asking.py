@@ -16,6 +16,15 @@ from filrouge.home import home
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
+Agent = Annotated[str | None, typer.Option(help="Only what this agent learned: its id, or its channel.")]
+Channel = Annotated[str | None, typer.Option(help="Only what was said through it: claude-code, codex, cli, ...")]
+Kind = Annotated[list[str] | None, typer.Option(help="Only this kind: fact, decision, rule, ..., turn; repeatable.")]
+Since = Annotated[str | None, typer.Option(help="Only what was said from this day or moment on.")]
+Until = Annotated[str | None, typer.Option(help="Only what was said up to this day, or before this moment.")]
+AsOf = Annotated[str | None, typer.Option("--as-of", help="What was believed on this day or at this moment.")]
+Trust = Annotated[int, typer.Option(min=0, max=3, help="At least: 1 the agent, 2 your prompts, 3 your own hand.")]
+Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
+_NOTHING = "Nothing is known about that."
 
 
 def register(app: typer.Typer) -> None:
@@ -61,16 +70,25 @@ def search(
     mode: Annotated[str, typer.Option(help="text, semantic or hybrid.")] = "hybrid",
     limit: Limit = 10,
     project: Project = None,
+    agent: Agent = None,
+    channel: Channel = None,
+    kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    trust: Trust = 0,
+    role: Role = None,
     json: Json = False,
 ) -> None:
     """Search turns and memories of all projects."""
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit}
+    asked |= _filters(agent, channel, kind, since, until, as_of, trust, role)
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
     if json:
         output.show_json(found)
         return
     if not found:
-        output.say("Nothing is known about that.")
+        output.say(_NOTHING)
     output.table(
         ("Relevance", "Type", "Project", "Text"),
         [(f"{hit['relevance']:.2f}", hit["type"], hit["project_name"] or "-", hit["content"][:200]) for hit in found],
@@ -83,18 +101,25 @@ def recall(
     min_relevance: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.0,
     project: Project = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Look into every project.")] = False,
+    agent: Agent = None,
+    channel: Channel = None,
+    kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    trust: Trust = 0,
     json: Json = False,
 ) -> None:
     """Recall the memories of this project that a prompt would bring up, with their relevance."""
     body = {"query": query, "k": limit, "threshold": min_relevance, "project": [] if everywhere else here(project)}
-    found = ask("POST", "/search", body)
+    found = ask("POST", "/search", body | _filters(agent, channel, kind, since, until, as_of, trust))
     if json:
         output.show_json(found)
         return
     for notice in found["notices"]:
         output.say(notice)
-    if not found["results"]:
-        output.say("Nothing is known about that.")
+    if found["nothing_known"]:
+        output.say(_NOTHING)
     output.table(
         ("Relevance", "Kind", "Text"),
         [(f"{hit['relevance']:.2f}", hit["type"], hit["text"]) for hit in found["results"]],
@@ -104,19 +129,32 @@ def recall(
 def facts(
     everything: Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")] = False,
     project: Project = None,
+    agent: Agent = None,
+    channel: Channel = None,
+    kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    trust: Trust = 0,
     json: Json = False,
 ) -> None:
     """List what is believed now, newest first."""
-    _list("/api/memory/facts", everything, project, json)
+    _list("/api/memory/facts", everything, project, _filters(agent, channel, kind, since, until, as_of, trust), json)
 
 
 def rules(
     everything: Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")] = False,
     project: Project = None,
+    agent: Agent = None,
+    channel: Channel = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    trust: Trust = 0,
     json: Json = False,
 ) -> None:
     """List the standing rules, newest first."""
-    _list("/api/memory/rules", everything, project, json)
+    _list("/api/memory/rules", everything, project, _filters(agent, channel, None, since, until, as_of, trust), json)
 
 
 def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: Json = False) -> None:
@@ -152,8 +190,26 @@ def settings(
     output.table(("Setting", "Value", "From"), [(key, found[key], origins[key]) for key in chosen])
 
 
-def _list(path: str, everything: bool, project: str | None, json: bool) -> None:
-    query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {})
+def _filters(
+    agent: str | None,
+    channel: str | None,
+    kind: list[str] | None,
+    since: str | None,
+    until: str | None,
+    as_of: str | None,
+    trust: int,
+    role: str | None = None,
+) -> dict[str, Any]:
+    """The filters that were given, by the names the API has for them."""
+    given = {
+        "agent": agent, "channel": channel, "kind": kind, "since": since, "until": until, "as_of": as_of,
+        "trust": trust, "role": role,
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value}
+
+
+def _list(path: str, everything: bool, project: str | None, filters: dict[str, Any], json: bool) -> None:
+    query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {}) | filters
     found = ask("GET", path, query=query)
     if json:
         output.show_json(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from filrouge.app import report
@@ -16,9 +16,11 @@ from filrouge.clock import new_id
 from filrouge.config import check
 from filrouge.errors import BadConfig, BadInput
 from filrouge.model.event import Event
+from filrouge.model.filters import Filters
 from filrouge.model.scope import ScopeName
 from filrouge.ports import Tx
 from filrouge.server.access import elsewhere, parts_of, reading, settled
+from filrouge.server.routes.filtering import FilterBody, filters_of
 from filrouge.store.memories import Action
 from filrouge.store.recalls import Recalls
 from filrouge.store.settings import StoredSettings
@@ -26,6 +28,7 @@ from filrouge.store.settings import StoredSettings
 router = APIRouter(tags=["memory"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
 Limit = Annotated[int, Query(ge=1, le=200)]
+Narrowed = Annotated[Filters, Depends(filters_of)]
 
 
 class FactBody(BaseModel):
@@ -47,7 +50,7 @@ class StatementBody(BaseModel):
     channel: str = "api"
 
 
-class SearchBody(BaseModel):
+class SearchBody(FilterBody):
     """A question to memory."""
 
     query: str
@@ -67,10 +70,12 @@ class ContextBody(BaseModel):
 
 
 @router.get("/api/memory/facts")
-async def facts(request: Request, project: Names = None, history: bool = False) -> list[dict[str, Any]]:
-    """The current memories that are no rules, newest first; all projects unless one is named."""
-    parts = parts_of(request)
-    return await reading(request, lambda tx: report.listing(parts, tx, project or [], rules=False, history=history))
+async def facts(
+    request: Request, filters: Narrowed, project: Names = None, history: bool = False
+) -> list[dict[str, Any]]:
+    """The current memories that are no rules, or those believed at `as_of`, newest first; all projects unless one is
+    named."""
+    return await _listed(request, project, filters, history=history, rules=False)
 
 
 @router.post("/api/memory/facts")
@@ -88,10 +93,11 @@ async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
 
 
 @router.get("/api/memory/rules")
-async def rules(request: Request, project: Names = None, history: bool = False) -> list[dict[str, Any]]:
-    """The standing rules, newest first; all projects unless one is named."""
-    parts = parts_of(request)
-    return await reading(request, lambda tx: report.listing(parts, tx, project or [], rules=True, history=history))
+async def rules(
+    request: Request, filters: Narrowed, project: Names = None, history: bool = False
+) -> list[dict[str, Any]]:
+    """The standing rules, or those that stood at `as_of`, newest first; all projects unless one is named."""
+    return await _listed(request, project, filters, history=history, rules=True)
 
 
 @router.get("/api/memory/memories/{memory_id}")
@@ -115,6 +121,7 @@ async def add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
 async def search(
     request: Request,
     q: str,
+    filters: Narrowed,
     mode: Literal["text", "semantic", "hybrid"] = "text",
     limit: Limit = 10,
     project: Names = None,
@@ -124,7 +131,7 @@ async def search(
 
     def find(tx: Tx) -> list[dict[str, Any]]:
         place = report.project_id(tx, project or [])
-        question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit)
+        question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit, filters=filters)
         rankings = [search_turns(parts, tx, question), recall(parts, tx, question)]
         return report.hits(tx, rankings if mode == "text" else rankings[::-1], limit)
 
@@ -134,18 +141,23 @@ async def search(
 @router.post("/search")
 async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
     """Recall memories for a question, best first; `threshold` cuts relevance."""
-    parts = parts_of(request)
+    parts, filters = parts_of(request), body.filters()
 
     def find(tx: Tx) -> dict[str, Any]:
-        place = report.project_id(tx, body.project)
-        mode = "hybrid" if body.hybrid else "semantic"
-        question = Question(text=body.query, project=place, everywhere=not body.project, mode=mode, limit=body.k)
+        question = Question(
+            text=body.query,
+            project=report.project_id(tx, body.project),
+            everywhere=not body.project,
+            mode="hybrid" if body.hybrid else "semantic",
+            limit=body.k,
+            filters=filters,
+        )
         ranking = recall(parts, tx, question)
         found = report.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
         results = [
             hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found
         ]
-        return {"results": results, "notices": list(ranking.notices)}
+        return {"results": results, "notices": list(ranking.notices), "nothing_known": not results}
 
     return await reading(request, find)
 
@@ -211,6 +223,18 @@ async def stats(request: Request) -> dict[str, Any]:
 async def retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
     """The newest recalls with what was injected for them."""
     return await reading(request, lambda tx: Recalls(tx).last(limit))
+
+
+async def _listed(
+    request: Request, project: list[str] | None, filters: Filters, *, history: bool, rules: bool
+) -> list[dict[str, Any]]:
+    if history and filters.narrow:
+        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
+    parts = parts_of(request)
+    return await reading(
+        request,
+        lambda tx: report.listing(parts, tx, project or [], rules=rules, history=history, filters=filters),
+    )
 
 
 def _action(action: Action) -> dict[str, Any]:

@@ -64,6 +64,14 @@ ORDER BY seq DESC LIMIT :limit
 -- name: turns.last_user_texts_of_project
 SELECT text FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
+-- name: turns.prompts
+-- What the user said in a time, newest first.
+SELECT id, host, session_id, project_id, channel, text, at FROM turns
+WHERE tenant = 'local' AND role = 'user' AND skipped IN ('', 'too short') AND user_id = :user_id AND (:everywhere OR project_id IS :project_id)
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent) AND at >= :since AND at < :until
+ORDER BY at DESC, seq DESC LIMIT :limit
+-- name: turns.newest_prompts
+SELECT text FROM turns WHERE tenant = 'local' AND role = 'user' ORDER BY seq DESC LIMIT :limit
 -- name: turns.recent
 SELECT id, channel, session_id, role, text, at FROM turns
 WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR session_id = :session_id)
@@ -94,6 +102,25 @@ SELECT turns.*, (SELECT one.id FROM turns AS one
     AND turns.role <> 'tool' AND one.project_id IS turns.project_id AND (one.at, one.seq) < (turns.at, turns.seq)
   ORDER BY one.at DESC, one.seq DESC LIMIT 1) AS before_id
 FROM turns WHERE seq IN wanted
+-- name: turns.share
+-- The turns that pass a filter; what is NULL does not matter. An agent without an id is known by its channel.
+SELECT seq, id, 0 AS ended FROM turns
+WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
+  AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND (:channel IS NULL OR channel = :channel) AND (:role IS NULL OR role = :role) AND trust >= :trust
+  AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:as_of IS NULL OR at <= :as_of)
+-- name: turns.share_matching
+SELECT rowid AS seq FROM messages_fts
+WHERE messages_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
+-- name: turns.searched
+-- The text that turns are indexed by.
+SELECT id, text FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: turns.share_counts
+-- How often a token occurs in each of these rows.
+SELECT doc, term, count(*) AS n FROM messages_places
+WHERE term IN (SELECT value FROM json_each(:forms)) AND doc IN (SELECT value FROM json_each(:seqs)) GROUP BY doc, term
+-- name: turns.share_lengths
+SELECT id AS seq, sz FROM messages_fts_docsize WHERE id IN (SELECT value FROM json_each(:seqs))
 -- name: turns.index
 INSERT INTO messages_fts (rowid, tokens) SELECT seq, :tokens FROM turns WHERE id = :id
 -- name: turns.unindex
@@ -146,6 +173,7 @@ ORDER BY seq DESC
 -- name: memories.rules
 SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY pinned DESC, seq DESC LIMIT :limit
 -- name: memories.worth_knowing
@@ -153,6 +181,7 @@ ORDER BY pinned DESC, seq DESC LIMIT :limit
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM memories
   WHERE tenant = 'local' AND state = 'live' AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
+    AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
     AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
   ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
   LIMIT :limit
@@ -188,6 +217,26 @@ JOIN memories ON memories.seq = memories_fts.rowid
 WHERE memories_fts MATCH :match AND state = 'live'
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY bm25(memories_fts) LIMIT :limit
+-- name: memories.share
+-- The memories that pass a filter; what is NULL does not matter. Without a moment: what is believed now.
+SELECT seq, id, state <> 'live' AS ended FROM memories
+WHERE tenant = 'local'
+  AND iif(:as_of IS NULL, state = 'live',
+          state <> 'quarantined' AND valid_from <= :as_of AND (valid_to IS NULL OR valid_to > :as_of))
+  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
+  AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+  AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
+-- name: memories.share_matching
+SELECT rowid AS seq FROM memories_fts
+WHERE memories_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
+-- name: memories.share_counts
+-- How often a token occurs in each of these rows.
+SELECT doc, term, count(*) AS n FROM memories_places
+WHERE term IN (SELECT value FROM json_each(:forms)) AND doc IN (SELECT value FROM json_each(:seqs)) GROUP BY doc, term
+-- name: memories.share_lengths
+SELECT id AS seq, sz FROM memories_fts_docsize WHERE id IN (SELECT value FROM json_each(:seqs))
 -- name: memories.core_fact
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
@@ -303,6 +352,10 @@ VALUES (:owner_kind, :owner_id, :space_id, :part, :vector)
 -- name: vectors.of
 SELECT part, vector FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id ORDER BY part
+-- name: vectors.some
+SELECT owner_id AS id, vector FROM vectors
+WHERE owner_kind = :owner_kind AND space_id = :space_id AND owner_id IN (SELECT value FROM json_each(:ids))
+ORDER BY owner_id, part
 -- name: vectors.first_part
 SELECT min(part) AS part FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
@@ -326,10 +379,6 @@ WHERE owner_kind = 'memory' AND space_id = :space_id AND state <> 'live'
 SELECT vector, host || ' ' || session_id AS session FROM turns
 JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
 WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :limit
--- name: vectors.of_some
-SELECT owner_id, vector FROM vectors
-WHERE owner_kind = :owner_kind AND space_id = :space_id AND owner_id IN (SELECT value FROM json_each(:ids))
-ORDER BY owner_id, part
 -- name: vectors.count
 -- Owners with a vector in the space that recall reads.
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'

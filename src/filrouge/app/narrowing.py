@@ -1,0 +1,66 @@
+"""Narrowing: both arms of a search within what passes the question's filters, cut only afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from filrouge.app.meaning import Meaning
+from filrouge.model.filters import Filters
+from filrouge.ports import Analyser, Tx, Vector
+from filrouge.recall.full_text import scores, weights
+from filrouge.store.shares import Place, Share
+from filrouge.store.vectors import StoredVectors
+from filrouge.store.words import Owner
+
+
+class Narrowed:
+    """A question's terms and its share of the memories or of the turns."""
+
+    def __init__(
+        self,
+        tx: Tx,
+        owner: Owner,
+        place: Place,
+        filters: Filters,
+        terms: Sequence[Sequence[str]],
+        match: str,
+        analyser: Analyser,
+    ) -> None:
+        self._tx = tx
+        self._owner: Owner = owner
+        self._share = Share(tx, owner, place, filters)
+        self._matching = self._share.matching(match) if match else []
+        forms = [form for forms in terms for form in forms]
+        self._counts = self._share.counts(forms, self._matching, analyser)
+        self._weights, self.frequencies = weights(terms, self._counts, len(self._share.lengths))
+
+    def __bool__(self) -> bool:
+        """A share without rows is a share all the same."""
+        return True
+
+    def __len__(self) -> int:
+        """How many items pass."""
+        return len(self._share)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all that pass."""
+        return self._share.ids
+
+    def by_words(self, limit: int) -> dict[str, float]:
+        """The best by full text, with BM25 counted over the share alone."""
+        counted = scores(self._counts, self._share.lengths, self._weights)
+        return _best({id_: counted.get(id_, 0.0) for id_ in self._matching}, limit)
+
+    def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
+        """The nearest by meaning; what an index holds no longer is read from the store."""
+        index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
+        near = index.nearest(vector, limit, None, owners=self._share.ids)
+        found = {one.owner_id: one.cosine for one in near}
+        stored = StoredVectors(self._tx).some(self._owner, self._share.ended, meaning.space.id)
+        found |= {id_: float((windows @ vector).max()) for id_, windows in stored.items()}
+        return _best(found, limit)
+
+
+def _best(found: Mapping[str, float], limit: int) -> dict[str, float]:
+    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit])

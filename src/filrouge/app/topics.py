@@ -1,0 +1,171 @@
+"""Topics and timeline: what was talked about, and when.
+
+`discussed` alone knows where topics come from. Today they are read off the newest conversations; threads will take that
+place. Dates and conversations are those within the time that is asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from filrouge.app.parts import Parts
+from filrouge.clock import from_text, to_text
+from filrouge.errors import BadInput
+from filrouge.inject.context import Block, Manner
+from filrouge.inject.topics import of_topics
+from filrouge.model.scope import LOCAL_USER
+from filrouge.model.timeline import format_timeline
+from filrouge.model.topic import Timeframe, Timeline, Topic, timeline_of
+from filrouge.model.when import Language
+from filrouge.ports import Tx
+from filrouge.recall.asked_back import Period, asks_back, span_of
+from filrouge.recall.titles import title_of
+from filrouge.recall.topics import Conversation, telling_words, topics_of
+from filrouge.understand.language import vote
+
+#: Prompts that are read for one answer, the newest first: some weeks of work.
+_MOST_PROMPTS = 1500
+#: Characters of a prompt that are read for its words.
+_LONGEST_READ = 2000
+_TIMEFRAMES: Mapping[str, Period] = {"today": "today", "week": "week", "month": "month", "all": "all"}
+
+
+def list_discussed_topics(
+    parts: Parts,
+    tx: Tx,
+    user_id: str = LOCAL_USER,
+    timeframe: Timeframe = "week",
+    limit: int = 50,
+    min_mention_count: int = 1,
+    agent_id: str | None = None,
+) -> list[Topic]:
+    """The topics of a time, latest first, in this machine's zone.
+
+    Args:
+        timeframe: since midnight, in the last 7 or 30 days, or ever.
+        min_mention_count: conversations a topic was part of, at least.
+        agent_id: only what was said to this agent: its id, or its channel.
+
+    Raises:
+        BadInput: there is no such timeframe.
+    """
+    if timeframe not in _TIMEFRAMES:
+        raise BadInput(f"There is no timeframe {timeframe!r}; there are: {', '.join(_TIMEFRAMES)}.")
+    found = discussed(parts, tx, user_id=user_id, period=_TIMEFRAMES[timeframe], agent_id=agent_id)
+    return [topic for topic in found if topic.conversations >= min_mention_count][:limit]
+
+
+def get_conversation_timeline(
+    parts: Parts, tx: Tx, user_id: str = LOCAL_USER, limit: int = 120, agent_id: str | None = None
+) -> Timeline:
+    """The latest topics, by how long ago they were last spoken of (7, 14 and 30 days), in this machine's zone."""
+    found = discussed(parts, tx, user_id=user_id, period="all", agent_id=agent_id)
+    return timeline_of(found[:limit], parts.clock.now())
+
+
+def discussed(
+    parts: Parts,
+    tx: Tx,
+    *,
+    user_id: str,
+    period: Period,
+    agent_id: str | None = None,
+    project: str | None = None,
+    everywhere: bool = True,
+) -> list[Topic]:
+    """The topics of a period, latest first: the one place that knows where topics come from."""
+    now = parts.clock.now()
+    since, until = span_of(period, now.astimezone())
+    asked = {
+        "user_id": user_id,
+        "agent": agent_id,
+        "project_id": project,
+        "everywhere": everywhere,
+        "since": to_text(since) if since else "",
+        "until": to_text(until) if until else "9999",
+        "limit": _MOST_PROMPTS,
+    }
+    sessions = dict[tuple[str, str], list[dict[str, Any]]]()
+    for row in reversed(tx.all("turns.prompts", asked)):
+        sessions.setdefault((row["host"], row["session_id"] or row["id"]), []).append(row)
+    conversations = [one for rows in sessions.values() if (one := _conversation(parts, rows))]
+    return [
+        replace(topic, first=topic.first.astimezone(), last=topic.last.astimezone())
+        for topic in topics_of(conversations, now)
+    ]
+
+
+def asked_for(parts: Parts, tx: Tx, period: Period, manner: Manner, *, project: str, agent: str | None) -> Block:
+    """The block for a prompt that asks what was discussed: of the current project alone, and never empty."""
+    topics = discussed(
+        parts,
+        tx,
+        user_id=LOCAL_USER,
+        period=period,
+        agent_id=agent,
+        project=project or None,
+        everywhere=False,
+    )
+    return of_topics(topics, period, manner)
+
+
+def topic_json(topic: Topic) -> dict[str, Any]:
+    """A topic as the API answers it; dates in UTC."""
+    return {
+        "id": topic.id,
+        "title": topic.title,
+        "summary": topic.summary,
+        "first_date": to_text(topic.first),
+        "last_date": to_text(topic.last),
+        "conversations": topic.conversations,
+        "thread_ids": list(topic.threads),
+        "vitality": round(topic.vitality, 3),
+        "channel": topic.channel,
+        "project": topic.project,
+    }
+
+
+def topics_json(topics: Sequence[Topic], timeframe: Timeframe) -> dict[str, Any]:
+    """The body of a list of topics."""
+    return {"timeframe": timeframe, "topics": [topic_json(one) for one in topics], "nothing_known": not topics}
+
+
+def timeline_json(timeline: Timeline, language: Language) -> dict[str, Any]:
+    """The body of a timeline, with its text."""
+    windows = {name: [topic_json(topic) for topic in topics] for name, topics in timeline.windows}
+    total = len(timeline.topics)
+    return {**windows, "total": total, "nothing_known": not total, "text": format_timeline(timeline, language)}
+
+
+def language_of(parts: Parts, tx: Tx) -> Language:
+    """The language to show things in where no prompt is at hand."""
+    settings = parts.settings(tx)
+    if settings.language != "auto":
+        return settings.language
+    return vote([row["text"] for row in tx.all("turns.newest_prompts", {"limit": 5})])
+
+
+def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation | None:
+    """What a session's prompts amount to; None where none of them has a subject."""
+    told = [(row, title) for row in rows if (title := _subject(row["text"]))]
+    if not told:
+        return None
+    words = telling_words(forms for row, _ in told for forms in parts.analyser.terms(row["text"][:_LONGEST_READ]))
+    moments = [from_text(row["at"]) for row, _ in told]
+    first, latest = told[0][0], told[-1][0]
+    return Conversation(
+        id=f"{first['host']}/{first['session_id'] or first['id']}",
+        project=latest["project_id"],
+        channel=latest["channel"],
+        titles=tuple(title for _, title in told),
+        words=words,
+        first=min(moments),
+        last=max(moments),
+    )
+
+
+def _subject(text: str) -> str:
+    """The subject of a prompt; empty for mere courtesies and for asking back."""
+    return "" if asks_back(text) else title_of(text)

@@ -1,0 +1,75 @@
+"""Filters as requests spell them: query parameters or fields of a body, with the same names and meanings."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from filrouge.errors import BadInput
+from filrouge.model.filters import Filters
+from filrouge.model.turn import Role
+from filrouge.model.when import moment
+
+_WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
+
+
+class FilterBody(BaseModel):
+    """What a memory or a turn must be to be found."""
+
+    user: str | None = None
+    agent: str | None = Field(None, description="Who learned it: an agent's id, or its channel where it has none.")
+    channel: str | None = None
+    kind: list[str] = Field(default_factory=list[str], description="Kinds of memories, or `turn`.")
+    since: str | None = Field(None, description=f"Said from then on. {_WHEN}")
+    until: str | None = Field(None, description=f"Said before then; a day counts whole. {_WHEN}")
+    as_of: str | None = Field(None, description=f"What was believed then, at the end of a day. {_WHEN}")
+    trust: int = Field(0, ge=0, le=3, description="At least: 1 the agent, 2 the user's prompts, 3 the user's own hand.")
+    role: Role | None = None
+
+    def filters(self) -> Filters:
+        """The filters these fields spell.
+
+        Raises:
+            BadInput: something is no moment.
+        """
+        return Filters(
+            user=self.user,
+            agent=self.agent,
+            channel=self.channel,
+            kinds=tuple(self.kind),
+            since=_moment("since", self.since),
+            until=_moment("until", self.until, end=True),
+            as_of=_moment("as_of", self.as_of, end=True),
+            trust=self.trust,
+            role=self.role,
+        )
+
+
+def filters_of(
+    user: str | None = None,
+    agent: Annotated[str | None, Query(description="Who learned it: an agent's id, or its channel.")] = None,
+    channel: str | None = None,
+    kind: Annotated[list[str] | None, Query(description="Kinds of memories, or `turn`.")] = None,
+    since: Annotated[str | None, Query(description=f"Said from then on. {_WHEN}")] = None,
+    until: Annotated[str | None, Query(description=f"Said before then; a day counts whole. {_WHEN}")] = None,
+    as_of: Annotated[str | None, Query(description=f"What was believed then. {_WHEN}")] = None,
+    trust: Annotated[int, Query(ge=0, le=3, description="At least this much.")] = 0,
+    role: Role | None = None,
+) -> Filters:
+    """The filters of a request's query."""
+    return FilterBody(
+        user=user, agent=agent, channel=channel, kind=kind or [], since=since, until=until, as_of=as_of, trust=trust,
+        role=role,
+    ).filters()  # fmt: skip
+
+
+def _moment(name: str, text: str | None, *, end: bool = False) -> datetime | None:
+    if text is None or not text.strip():
+        return None
+    try:
+        return moment(text, end=end)
+    except ValueError:
+        raise BadInput(f"{name} is no moment: {text!r}.", remedy="Write 2026-05-01 or 2026-05-01T14:30.") from None

@@ -1,0 +1,246 @@
+"""Filters are exact: a filtered answer is that of a store which holds nothing but what passes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given as whatever
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from filrouge.app import wiring
+from filrouge.app.asking import Mode, Question, context, recall
+from filrouge.app.conversations import search_turns
+from filrouge.app.parts import Parts
+from filrouge.app.report import listing
+from filrouge.model.decision import Update
+from filrouge.model.filters import Filters
+from filrouge.model.memory import Kind, Span, Statement
+from filrouge.model.recall import Ranking
+from filrouge.model.scope import Scope
+from filrouge.model.turn import Role, Turn
+from filrouge.ports import Tx
+from filrouge.store.events import Projects
+from filrouge.store.memories import Origin
+from filrouge.store.vectors import StoredVectors
+from filrouge.testing import ManualClock, StableHash, idle, running
+
+from . import given
+from .given import ask, event, say
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+SHOP, BLOG = "origin:forge.example/ana/shop", "origin:forge.example/ana/blog"
+EMBEDDER = StableHash()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A memory or a turn, before it is stored."""
+
+    number: int
+    words: tuple[str, ...]
+    project: str
+    agent: str
+    channel: str
+    kind: Kind
+    role: Role
+    trust: int
+    day: int
+
+    @property
+    def at(self) -> datetime:
+        return NOON + timedelta(days=self.day, seconds=self.number)
+
+    @property
+    def id(self) -> str:
+        return f"item-{self.number:02}"
+
+    @property
+    def text(self) -> str:
+        return " ".join((*self.words, f"n{self.number}"))
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(project=self.project, agent=self.agent, channel=self.channel, session="s")
+
+    def turn(self) -> Turn:
+        return Turn(
+            id=self.id, key=self.id, scope=self.scope, host=self.channel, role=self.role, source="prompt",
+            text=self.text, at=self.at, trust=self.trust,
+        )  # fmt: skip
+
+
+@contextmanager
+def holding(turns: Sequence[Item] = (), memories: Sequence[Item] = ()) -> Generator[Parts]:
+    """A store with these, their vectors and indexes."""
+    with tempfile.TemporaryDirectory() as home:
+        parts = wiring.build(home, environ={"FILROUGE_EMBEDDING_MODEL": "hashing"}, clock=ManualClock(NOON))
+        try:
+            parts.writer.run(lambda tx: fill(parts, tx, turns, memories))
+            wiring.load_indexes(parts)
+            yield parts
+        finally:
+            parts.readers.close()
+            parts.writer.close()
+
+
+def fill(parts: Parts, tx: Tx, turns: Sequence[Item], memories: Sequence[Item]) -> None:
+    space = EMBEDDER.space.id
+    for project in (SHOP, BLOG):
+        Projects(tx).resolve((project,), at=NOON)
+    for item in turns:
+        assert parts.turns(tx).add(item.turn())
+        StoredVectors(tx).put("turn", item.id, space, EMBEDDER.passages([item.text]))
+    for item in memories:
+        made = parts.memories(tx).add(statement(item), origin(item), "new")
+        StoredVectors(tx).put("memory", made.memory_id, space, EMBEDDER.passages([item.text]))
+
+
+def statement(item: Item) -> Statement:
+    return Statement(kind=item.kind, text=item.text, span=Span(start=0, end=0), scope="project")
+
+
+def origin(item: Item) -> Origin:
+    return Origin(scope=item.scope, trust=item.trust, at=item.at)
+
+
+def asked(parts: Parts, question: Question, what: Literal["turns", "memories"]) -> Ranking:
+    search = search_turns if what == "turns" else recall
+    return parts.readers.here(lambda tx: search(parts, tx, question))
+
+
+WORDS = st.sampled_from("alpha bravo charlie delta échelle foxtrot golf hôtel".split())
+CHANNELS, AGENTS = st.sampled_from(["codex", "claude-code"]), st.sampled_from(["", "", "scout"])
+KINDS: st.SearchStrategy[Kind] = st.sampled_from(["fact", "decision", "rule"])
+ROLES: st.SearchStrategy[Role] = st.sampled_from(["user", "assistant"])
+PROJECTS, TRUSTS, DAYS = st.sampled_from([SHOP, BLOG]), st.integers(0, 3), st.integers(0, 9)
+ITEMS = st.lists(
+    st.builds(
+        Item,
+        number=st.just(0),
+        words=st.lists(WORDS, min_size=1, max_size=6).map(tuple),
+        project=PROJECTS,
+        agent=AGENTS,
+        channel=CHANNELS,
+        kind=KINDS,
+        role=ROLES,
+        trust=TRUSTS,
+        day=DAYS,
+    ),
+    max_size=12,
+).map(lambda items: [replace(item, number=number) for number, item in enumerate(items)])
+MOMENTS = DAYS.map(lambda day: NOON + timedelta(days=day))
+FILTERS = st.builds(
+    Filters,
+    agent=st.none() | st.sampled_from(["scout", "codex", "claude-code"]), channel=st.none() | CHANNELS,
+    kinds=st.lists(KINDS | st.just("turn"), max_size=2).map(tuple), since=st.none() | MOMENTS,
+    until=st.none() | MOMENTS, trust=TRUSTS, role=st.none() | ROLES, as_of=st.none() | MOMENTS,
+).filter(lambda filters: filters.narrow)  # fmt: skip
+
+
+def passes(item: Item, filters: Filters, project: str | None, what: str) -> bool:
+    kind, role = ("turn", item.role) if what == "turns" else (item.kind, None)
+    return (
+        project in (None, item.project)
+        and filters.agent in (None, item.agent or item.channel)
+        and filters.channel in (None, item.channel)
+        and (not filters.kinds or kind in filters.kinds)
+        and (filters.since is None or item.at >= filters.since)
+        and (filters.until is None or item.at < filters.until)
+        and (filters.as_of is None or item.at <= filters.as_of)
+        and item.trust >= filters.trust
+        and filters.role in (None, role)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@whatever(
+    ITEMS,
+    FILTERS,
+    st.none() | PROJECTS,
+    st.lists(WORDS, min_size=1, max_size=3, unique=True),
+    st.sampled_from(["text", "semantic"]),
+    st.sampled_from(["turns", "memories"]),
+)
+def test_a_filtered_answer_is_that_of_a_store_which_holds_only_what_passes(
+    items: list[Item],
+    filters: Filters,
+    project: str | None,
+    words: list[str],
+    mode: Literal["text", "semantic"],
+    what: Literal["turns", "memories"],
+) -> None:
+    passing = [item for item in items if passes(item, filters, project, what)]
+    question = Question(text=" ".join(words), everywhere=True, mode=mode)
+    narrow = replace(question, filters=filters, project=project, everywhere=project is None)
+    with holding(**{what: items}) as parts:
+        found = asked(parts, narrow, what)
+    with holding(**{what: passing}) as parts:
+        wanted = asked(parts, question, what)
+    assert [hit.text for hit in found.hits] == [hit.text for hit in wanted.hits]
+    assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-5)
+    assert [hit.relevance for hit in found.hits] == pytest.approx([hit.relevance for hit in wanted.hits], abs=1e-5)
+
+
+def told(parts: Parts, text: str, mode: Mode, **filters: Any) -> list[str]:
+    """What is recalled for a question among what passes, by text."""
+    question = Question(text=text, everywhere=True, mode=mode, filters=Filters(**filters))
+    return [hit.text for hit in asked(parts, question, "memories").hits]
+
+
+def replaced(parts: Parts, tx: Tx) -> None:
+    """A port that changed on the second of May, with its vectors."""
+    store, place = parts.memories(tx), Scope(channel="codex")
+    texts = ["Production listens on port 8443", "Production listens on port 9443"]
+    said = [Statement(kind="fact", text=text, span=Span(start=0, end=0)) for text in texts]
+    first = store.add(said[0], Origin(scope=place, trust=2, at=NOON), "new").memory_id
+    later = Origin(scope=place, trust=2, at=NOON + timedelta(days=1))
+    second = store.apply(Update(statement=said[1], old_ids=(first,), reason="another value"), later).memory_id
+    for id_, text in zip((first, second), texts, strict=True):
+        StoredVectors(tx).put("memory", id_, EMBEDDER.space.id, EMBEDDER.passages([text]))
+
+
+@pytest.mark.parametrize("mode", ["text", "semantic", "hybrid"])
+def test_what_was_believed_then_is_found_for_its_own_period_and_only_for_it(mode: Mode) -> None:
+    with holding() as parts:
+        parts.writer.run(lambda tx: replaced(parts, tx))
+        wiring.load_indexes(parts)
+        question, hours = "port of production", [timedelta(hours=h) for h in (-1, 1, 23, 25)]
+        answers = [told(parts, question, mode, as_of=NOON + after) for after in hours]
+        assert [[text[-4:] for text in answer] for answer in answers] == [[], ["8443"], ["8443"], ["9443"]]
+        assert told(parts, question, mode, trust=1) == ["Production listens on port 9443"]
+        listed = [
+            parts.readers.here(lambda tx, at=NOON + after: titles(parts, tx, Filters(as_of=at))) for after in hours
+        ]
+        assert listed == answers
+
+
+def titles(parts: Parts, tx: Tx, filters: Filters) -> list[str]:
+    return [fact["text"] for fact in listing(parts, tx, (), rules=False, history=False, filters=filters)]
+
+
+def test_with_isolation_an_agent_sees_only_what_it_learned_itself(tmp_path: Path) -> None:
+    with running(str(tmp_path), environ={"FILROUGE_ISOLATION": "true"}) as parts:
+        idle(parts)
+        say(parts, "For the record: production listens on port 8443.")
+        say(parts, "From now on, always use uv and never pip in this repository.")
+        question = "What port does production listen on?"
+        other = event(text=question)._replace(host="codex")
+        start = event("session_start", source="startup")
+        assert "8443" in ask(parts, question)
+        assert context(parts, other, given.SHOP[0]) == ""
+        assert "## Rules" in context(parts, start, given.SHOP[0])
+        assert context(parts, start._replace(host="codex"), given.SHOP[0]) == ""
+        assert not any(path.is_file() for path in (tmp_path / "briefs").rglob("*"))
+
+
+def test_a_filter_that_leaves_nothing_finds_nothing() -> None:
+    with holding() as parts:
+        assert told(parts, "anything", "hybrid", agent="nobody") == []
