@@ -7,7 +7,7 @@ one `Tx`, so a second database brings its own SQL and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -238,7 +238,7 @@ class VectorIndex(Protocol):
     """Finds the nearest vectors, restricted to groups (a project, or the user).
 
     Derived and disposable: whoever owns one can rebuild it from the store's rows.
-    `index.vectors.ExactIndex` implements it.
+    `index.adaptive.AdaptiveIndex` implements it; `index.vectors.ExactIndex` is the measure that it is held against.
     """
 
     def put(self, owner_id: str, group: str, vectors: Vectors) -> None:
@@ -249,8 +249,15 @@ class VectorIndex(Protocol):
         """Forget an owner; unknown ids are fine."""
         ...
 
-    def nearest(self, query: Vector, limit: int, groups: frozenset[str] | None) -> list[Nearest]:
-        """The nearest owners of these groups (None: of all), best first."""
+    def nearest(
+        self, query: Vector, limit: int, groups: frozenset[str] | None, owners: Collection[str] | None = None
+    ) -> list[Nearest]:
+        """The nearest owners, best first, exactly `limit` of them if so many may be found.
+
+        Args:
+            groups: look into these groups alone; None = into all.
+            owners: consider these owners alone, before anything is cut; None = all. Unknown ids are fine.
+        """
         ...
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ windows of a long text are written from the last to the first, so an owner is co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -135,6 +135,11 @@ class StoredVectors:
         rows = self._tx.all("vectors.of", {"owner_kind": kind, "owner_id": owner_id, "space_id": space_id})
         return _matrix([row["vector"] for row in rows]) if rows else None
 
+    def some(self, kind: OwnerKind, owner_ids: Collection[str], space_id: str) -> dict[str, Vectors]:
+        """The windows of these owners; those that have none are left out."""
+        wanted = {"owner_kind": kind, "ids": json.dumps(list(owner_ids)), "space_id": space_id}
+        return {owner: vectors for owner, _, vectors in _by_owner(self._tx.all("vectors.some", wanted))}
+
     def live_memories(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
         """Every live memory's id, group and windows."""
         return self._grouped("vectors.live_memories", space_id)
@@ -191,15 +196,20 @@ class StoredVectors:
         return last if row else None
 
     def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
-        owner, group, parts = "", "", list[bytes]()
-        for row in self._tx.all(query, {"space_id": space_id}):
-            if row["id"] != owner and parts:
-                yield owner, group, _matrix(parts)
-                parts = []
-            owner, group = row["id"], row["grouping"]
-            parts.append(row["vector"])
-        if parts:
+        return _by_owner(self._tx.all(query, {"space_id": space_id}))
+
+
+def _by_owner(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, Vectors]]:
+    """Owner, group and windows, of rows that stand owner by owner."""
+    owner, group, parts = "", "", list[bytes]()
+    for row in rows:
+        if row["id"] != owner and parts:
             yield owner, group, _matrix(parts)
+            parts = []
+        owner, group = row["id"], row["grouping"]
+        parts.append(row["vector"])
+    if parts:
+        yield owner, group, _matrix(parts)
 
 
 def _stored_space(row: Mapping[str, Any]) -> StoredSpace:

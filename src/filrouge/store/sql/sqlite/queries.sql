@@ -283,6 +283,10 @@ VALUES (:owner_kind, :owner_id, :space_id, :part, :vector)
 -- name: vectors.of
 SELECT part, vector FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id ORDER BY part
+-- name: vectors.some
+-- Owner by owner, in the order asked for.
+SELECT owner_id AS id, '' AS grouping, vector FROM json_each(:ids) CROSS JOIN vectors
+ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
 -- name: vectors.first_part
 SELECT min(part) AS part FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
