@@ -302,7 +302,9 @@ class Product(Candidate):
         tenth, hundredth = self.filters["10 %"], self.filters["1 %"]
         assert tenth is not None
         assert hundredth is not None
-        for n, (name, blob) in enumerate(self._database.execute("SELECT id, vector FROM vectors ORDER BY id")):
+        for n, (name, blob) in enumerate(
+            self._database.execute("SELECT id, vector FROM vectors WHERE kind = 'memory' ORDER BY id")
+        ):
             group = f"{int(tenth[n])}{int(hundredth[n])}"
             self._index.put(name, group, np.frombuffer(blob, dtype="<f2").astype(np.float32)[None])
 
@@ -408,14 +410,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--data", type=Path, help="the benchmark kit's data")
     options.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "filrouge-vectors")
     options.add_argument("--sizes", default="10k,100k")
-    options.add_argument("--only", default="", help="candidates whose name contains this")
+    options.add_argument("--only", default="", help="candidates whose name contains one of these, separated by commas")
     options.add_argument("--out", type=Path)
     options.add_argument("--one", nargs=2, metavar=("NAME", "SIZE"), help=argparse.SUPPRESS)
     chosen = options.parse_args(arguments)
     if chosen.one:
         print(json.dumps(measure(chosen.one[0], chosen.one[1], chosen.work)))
         return 0
-    names = [name for name in CANDIDATES if chosen.only in name]
+    names = [name for name in CANDIDATES if any(part in name for part in chosen.only.split(","))]
     missing = {
         package
         for start, package in PACKAGES.items()

@@ -138,6 +138,8 @@ class CompactIndex:
         return (slots,) if isinstance(slots, int) else slots
 
     def _drop(self, owner: str) -> None:
+        if owner not in self._slots:
+            return
         for slot in sorted(self._slots_of(owner), reverse=True):
             self._codes.take_out(slot)
             moved, last = self._owners.pop(), len(self._owners)
@@ -147,4 +149,4 @@ class CompactIndex:
             self._groups[slot] = self._groups[last]
             slots = self._slots[moved]
             self._slots[moved] = slot if isinstance(slots, int) else tuple(slot if n == last else n for n in slots)
-        self._slots.pop(owner, None)
+        del self._slots[owner]

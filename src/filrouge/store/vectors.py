@@ -18,6 +18,7 @@ from filrouge.ports import Calibration, EmbeddingSpace, Tx, Vectors
 
 OwnerKind = Literal["memory", "turn"]
 _LAST_PART = 1 << 31
+_ROWS_PER_PAGE = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,7 +197,19 @@ class StoredVectors:
         return last if row else None
 
     def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
-        return _by_owner(self._tx.all(query, {"space_id": space_id}))
+        """Owner by owner, a page at a time: all rows at once would be more than the daemon may use."""
+        after, size = "", _ROWS_PER_PAGE
+        while True:
+            rows = self._tx.all(query, {"space_id": space_id, "after": after, "limit": size})
+            # A full page may end within an owner, who comes whole with the next.
+            whole = rows if len(rows) < size else [row for row in rows if row["id"] != rows[-1]["id"]]
+            yield from _by_owner(whole)
+            if len(rows) < size:
+                return
+            if whole:
+                after, size = whole[-1]["id"], _ROWS_PER_PAGE
+            else:
+                size *= 2  # one owner fills the page
 
 
 def _by_owner(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, Vectors]]:
