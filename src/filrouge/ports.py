@@ -238,7 +238,7 @@ class VectorIndex(Protocol):
     """Finds the nearest vectors, restricted to groups (a project, or the user).
 
     Derived and disposable: whoever owns one can rebuild it from the store's rows.
-    `index.vectors.ExactIndex` implements it.
+    `index.adaptive.AdaptiveIndex` implements it; `index.vectors.ExactIndex` is the measure that it is held against.
     """
 
     def put(self, owner_id: str, group: str, vectors: Vectors) -> None:

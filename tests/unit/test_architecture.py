@@ -176,7 +176,7 @@ def test_no_module_imports_itself_through_others() -> None:
 def test_only_wiring_and_the_fakes_name_the_classes_of_index_and_embed() -> None:
     inner = [module for module in modules() if room(module) in ("index", "embed")]
     classes = {node.name for module in inner for node in tree(module).body if isinstance(node, ast.ClassDef)}
-    assert {"ExactIndex", "TextAnalyser", "StableHash", "BundledE5"} <= classes
+    assert {"AdaptiveIndex", "TextAnalyser", "StableHash", "BundledE5"} <= classes
     naming = {
         module
         for module in modules().keys() - set(inner)

@@ -17,7 +17,7 @@ import numpy as np
 
 from filrouge.errors import EmbedderUnavailable, FilrougeError
 from filrouge.ports import Calibration, Embedder, EmbeddingSpace, Tx, Vector, VectorIndex, Vectors
-from filrouge.store.vectors import StoredVectors
+from filrouge.store.vectors import OwnerKind, StoredVectors
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,7 +27,8 @@ INDEX_LOADING = "The vector index is still being loaded, so only words were sear
 #: A pass is short, so that whoever else wants the embedder (`remember`) waits for a few windows at the most.
 _WINDOWS_AT_ONCE = 8
 
-NewIndex = Callable[[int], VectorIndex]
+NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
+"""Makes the empty index of the vectors of one kind in one space."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +92,8 @@ def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, n
         name=name,
         embedder=embedder,
         space=replace(space, calibration=calibration or space.calibration),
-        memory_index=new_index(space.dimension),
-        turn_index=new_index(space.dimension),
+        memory_index=new_index("memory", space),
+        turn_index=new_index("turn", space),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from threading import Thread
 
@@ -27,11 +27,12 @@ from filrouge.embed.registry import embedder, plain_names
 from filrouge.embed.remembered import Remembering
 from filrouge.errors import BadConfig
 from filrouge.home import DATABASE, SPOOL, inside, make_private
+from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
-from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Embedder
+from filrouge.ports import Embedder, EmbeddingSpace, VectorIndex, Vectors
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
+from filrouge.store.vectors import OwnerKind, StoredVectors
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,6 +85,14 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
     make_private(inside(home, SPOOL))
     path = inside(home, DATABASE)
     embedders = _registered(home, environ) if makers is None else _given(makers)
+    readers = ReaderPool(lambda: Database(path, readonly=True))
+
+    def new_index(kind: OwnerKind, space: EmbeddingSpace) -> VectorIndex:
+        def rows(owners: Collection[str]) -> Mapping[str, Vectors]:
+            return readers.here(lambda tx: StoredVectors(tx).some(kind, owners, space.id))
+
+        return AdaptiveIndex(space.dimension, rows)
+
     database = Database(path)
     try:
         applied = database.migrate(clock)
@@ -92,7 +101,7 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
         defaults = Settings().model_dump(mode="json")
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())
-            meaning = adopt(tx, embedders, wanted_name(tx, home, environ), ExactIndex)
+            meaning = adopt(tx, embedders, wanted_name(tx, home, environ), new_index)
     finally:
         database.close()
     return Parts(
@@ -101,10 +110,10 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
         analyser=TextAnalyser(),
         redact=redact_completely,
         writer=WriterLane(lambda: Database(path)),
-        readers=ReaderPool(lambda: Database(path, readonly=True)),
+        readers=readers,
         meaning=meaning,
         embedders=embedders,
-        new_index=ExactIndex,
+        new_index=new_index,
         environ=environ,
     )
 

@@ -8,7 +8,7 @@ windows of a long text are written from the last to the first, so an owner is co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from filrouge.ports import Calibration, EmbeddingSpace, Tx, Vectors
 
 OwnerKind = Literal["memory", "turn"]
 _LAST_PART = 1 << 31
+_ROWS_PER_PAGE = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +136,11 @@ class StoredVectors:
         rows = self._tx.all("vectors.of", {"owner_kind": kind, "owner_id": owner_id, "space_id": space_id})
         return _matrix([row["vector"] for row in rows]) if rows else None
 
+    def some(self, kind: OwnerKind, owner_ids: Collection[str], space_id: str) -> dict[str, Vectors]:
+        """The windows of these owners; those that have none are left out."""
+        wanted = {"owner_kind": kind, "ids": json.dumps(list(owner_ids)), "space_id": space_id}
+        return {owner: vectors for owner, _, vectors in _by_owner(self._tx.all("vectors.some", wanted))}
+
     def live_memories(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
         """Every live memory's id, group and windows."""
         return self._grouped("vectors.live_memories", space_id)
@@ -146,20 +152,6 @@ class StoredVectors:
     def ended_memories(self, space_id: str) -> list[str]:
         """Memories with vectors in this space that are live no more."""
         return [row["id"] for row in self._tx.all("vectors.ended_memories", {"space_id": space_id})]
-
-    def some(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> dict[str, Vectors]:
-        """The windows of those of these owners that have any."""
-        rows = self._tx.all(
-            "vectors.some", {"owner_kind": kind, "space_id": space_id, "ids": json.dumps(list(owner_ids))}
-        )
-        if not rows:
-            return {}
-        matrix = np.frombuffer(b"".join(row["vector"] for row in rows), dtype="<f2").reshape(len(rows), -1)
-        matrix = matrix.astype(np.float32)
-        bounds: dict[str, tuple[int, int]] = {}
-        for place, row in enumerate(rows):
-            bounds[row["id"]] = (bounds.get(row["id"], (place, place))[0], place + 1)
-        return {owner: matrix[start:stop] for owner, (start, stop) in bounds.items()}
 
     def short_turns(self, space_id: str, *, longest: int, limit: int) -> tuple[Vectors, list[str]]:
         """The newest turns of the user of at most that many characters: their vectors, and the session of each."""
@@ -205,15 +197,32 @@ class StoredVectors:
         return last if row else None
 
     def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
-        owner, group, parts = "", "", list[bytes]()
-        for row in self._tx.all(query, {"space_id": space_id}):
-            if row["id"] != owner and parts:
-                yield owner, group, _matrix(parts)
-                parts = []
-            owner, group = row["id"], row["grouping"]
-            parts.append(row["vector"])
-        if parts:
+        """Owner by owner, a page at a time: all rows at once would be more than the daemon may use."""
+        after, size = "", _ROWS_PER_PAGE
+        while True:
+            rows = self._tx.all(query, {"space_id": space_id, "after": after, "limit": size})
+            # A full page may end within an owner, who comes whole with the next.
+            whole = rows if len(rows) < size else [row for row in rows if row["id"] != rows[-1]["id"]]
+            yield from _by_owner(whole)
+            if len(rows) < size:
+                return
+            if whole:
+                after, size = whole[-1]["id"], _ROWS_PER_PAGE
+            else:
+                size *= 2  # one owner fills the page
+
+
+def _by_owner(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, Vectors]]:
+    """Owner, group and windows, of rows that stand owner by owner."""
+    owner, group, parts = "", "", list[bytes]()
+    for row in rows:
+        if row["id"] != owner and parts:
             yield owner, group, _matrix(parts)
+            parts = []
+        owner, group = row["id"], row["grouping"]
+        parts.append(row["vector"])
+    if parts:
+        yield owner, group, _matrix(parts)
 
 
 def _stored_space(row: Mapping[str, Any]) -> StoredSpace:

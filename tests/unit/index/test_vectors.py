@@ -1,99 +1,101 @@
-"""The exact index answers what a plain computation over everything would, after any history of changes."""
+"""A vector index answers what a plain computation over everything would, after any history of changes."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filrouge.index.adaptive import AdaptiveIndex
+from filrouge.index.codes import SignCodes
+from filrouge.index.compact import CompactIndex
 from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Vector, Vectors
+from filrouge.ports import VectorIndex
+from tests.unit.index.histories import CHANGES, DIMENSION, GROUPS, OWNERS, Change, Model, check, units
 
-DIMENSION = 4
-OWNERS, GROUPS = st.sampled_from("abcdefgh"), st.sampled_from(["shop", "blog", "user:local", ""])
-PUTS = st.tuples(st.just("put"), OWNERS, GROUPS, st.integers(1, 3), st.integers(0, 10**6))
-CHANGES = st.lists(PUTS | st.tuples(st.just("remove"), OWNERS), max_size=30)
+KINDS = ["exact", "compact", "adaptive"]
 
 
-def units(seed: int, count: int) -> Vectors:
-    vectors = np.random.default_rng(seed).normal(size=(count, DIMENSION)).astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+def an_index(kind: str, model: Model, dimension: int = DIMENSION) -> VectorIndex:
+    if kind == "exact":
+        return ExactIndex(dimension)
+    if kind == "compact":
+        return CompactIndex(SignCodes(units(9, 20, dimension)), model.rows)
+    return AdaptiveIndex(dimension, model.rows, codes=SignCodes, largest=6, fresh=2)
 
 
-def brute(
-    model: dict[str, tuple[str, Vectors]], query: Vector, groups: frozenset[str] | None, owners: frozenset[str] | None
-) -> dict[str, float]:
-    return {
-        owner: max(float(vector @ query) for vector in vectors)
-        for owner, (group, vectors) in model.items()
-        if (groups is None or group in groups) and (owners is None or owner in owners)
-    }
-
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
+    st.sampled_from(KINDS),
     CHANGES,
     st.none() | st.frozensets(GROUPS),
-    st.none() | st.frozensets(OWNERS),
+    st.none() | st.frozensets(OWNERS | st.just("nobody")),
     st.integers(0, 9),
     st.integers(0, 10**6),
 )
 def test_it_equals_a_plain_computation(
-    changes: list[tuple[object, ...]],
+    kind: str,
+    changes: list[Change],
     groups: frozenset[str] | None,
     owners: frozenset[str] | None,
     limit: int,
     seed: int,
 ) -> None:
-    index, model = ExactIndex(DIMENSION), dict[str, tuple[str, Vectors]]()
-    for change in changes:
-        match change:
-            case ("put", str(owner), str(group), int(count), int(number)):
-                vectors = units(number, count)
-                index.put(owner, group, vectors)
-                model[owner] = (group, vectors)
-            case (_, str(owner)):
-                index.remove(owner)
-                model.pop(owner, None)
-            case _:
-                raise AssertionError(change)
+    model = Model()
+    index = an_index(kind, model)
+    model.apply(index, changes)
     query = units(seed, 1)[0]
-    wanted = brute(model, query, groups, owners)
-    found = index.nearest(query, limit, groups, owners)
-    assert len(index) == len(model)
-    assert [one.owner_id for one in found] == [one.owner_id for one in sorted(found, key=lambda one: -one.cosine)]
-    assert len({one.owner_id for one in found}) == len(found) == min(limit, len(wanted))
-    np.testing.assert_allclose([one.cosine for one in found], [wanted[one.owner_id] for one in found], atol=1e-5)
-    np.testing.assert_allclose([one.cosine for one in found], sorted(wanted.values(), reverse=True)[:limit], atol=1e-5)
+    assert len(index) == len(model.stored)
+    check(index.nearest(query, limit, groups, owners), model.cosines(query, groups, owners), limit)
 
 
-def test_it_grows_past_its_first_room_and_uses_freed_rows_again() -> None:
-    index, vectors = ExactIndex(DIMENSION), units(1, 1000)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_grows_past_its_first_room_and_uses_freed_rows_again(kind: str) -> None:
+    model, vectors = Model(), units(1, 3000, 64)
+    index = an_index(kind, model, 64)
     for number, vector in enumerate(vectors):
-        index.put(str(number), "shop", vector[None])
-    for number in range(0, 1000, 2):
-        index.remove(str(number))
-    for number in range(0, 1000, 4):
-        index.put(f"new {number}", "blog", vectors[number][None])
-    assert len(index) == 750
-    for number in (1, 501, 999):
+        model.put(index, str(number), "shop", vector[None])
+    for number in range(0, 3000, 2):
+        model.remove(index, str(number))
+    for number in range(0, 3000, 4):
+        model.put(index, f"new {number}", "blog", vectors[number][None])
+    assert len(index) == 2250
+    for number in (1, 501, 2999):
         assert index.nearest(vectors[number], 1, None)[0].owner_id == str(number)
     assert index.nearest(vectors[4], 1, frozenset({"blog"}))[0].owner_id == "new 4"
     assert all(one.owner_id.startswith("new") for one in index.nearest(vectors[1], 1000, frozenset({"blog"})))
 
 
-def test_an_owner_is_found_by_its_best_window() -> None:
-    index = ExactIndex(DIMENSION)
-    index.put("long", "", np.eye(DIMENSION, dtype=np.float32)[:3])
-    index.put("short", "", np.full((1, DIMENSION), 0.5, dtype=np.float32))
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_owner_is_found_by_its_best_window(kind: str) -> None:
+    model = Model()
+    index = an_index(kind, model)
+    model.put(index, "long", "", np.eye(DIMENSION, dtype=np.float32)[:3])
+    model.put(index, "short", "", np.full((1, DIMENSION), 0.5, dtype=np.float32))
     found = index.nearest(np.eye(DIMENSION, dtype=np.float32)[2], 9, None)
     assert [(one.owner_id, one.cosine) for one in found] == [("long", 1.0), ("short", 0.5)]
 
 
-def test_what_is_unknown_is_no_error() -> None:
-    index = ExactIndex(DIMENSION)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_owner_with_very_many_windows_does_not_hide_the_others(kind: str) -> None:
+    model, vectors = Model(), units(2, 2000)
+    index, query = an_index(kind, model), units(3, 1)[0]
+    near = vectors[np.argsort(-(vectors @ query))]
+    model.put(index, "a book", "", near[:1500])
+    for number, vector in enumerate(near[1500:]):
+        model.put(index, f"note {number}", "", vector[None])
+    check(index.nearest(query, 400, None), model.cosines(query, None), 400)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_unknown_is_no_error(kind: str) -> None:
+    model = Model()
+    index = an_index(kind, model)
     index.remove("nobody")
     assert index.nearest(units(1, 1)[0], 5, None) == []
-    index.put("a", "shop", units(1, 1))
+    model.put(index, "a", "shop", units(1, 1))
     assert index.nearest(units(1, 1)[0], 5, frozenset()) == []
     assert index.nearest(units(1, 1)[0], 5, frozenset({"elsewhere"})) == []
+    assert index.nearest(units(1, 1)[0], 5, None, []) == []
+    assert index.nearest(units(1, 1)[0], 5, None, ["nobody"]) == []

@@ -80,6 +80,36 @@ def test_live_memories_are_given_with_their_group_and_missing_ones_named() -> No
     assert stored.count() == 2
 
 
+def test_every_owner_comes_once_and_whole_however_many_windows_there_are() -> None:
+    stored, tx = fresh()
+    counts = {600: 1, 601: 999, 602: 1, 603: 2500, 604: 3}
+    given = list[tuple[str, int]]()
+    for number in range(700):
+        said = turn(f"words {number}")
+        Turns(tx, TextAnalyser()).add(said)
+        given.append((said.id, counts.get(number, 1)))
+        stored.put("turn", said.id, ONE.id, np.full((given[-1][1], 8), number, np.float32))
+    numbers = {owner: number for number, (owner, _) in enumerate(given)}
+    found = {owner: (len(vectors), set(vectors.flat)) for owner, _, vectors in stored.turns(ONE.id)}
+    assert found == {owner: (count, {numbers[owner]}) for owner, count in given}
+    assert [owner for owner, _, _ in stored.turns(ONE.id)] == sorted(numbers)
+
+
+def test_some_owners_are_read_by_their_ids() -> None:
+    stored, tx = fresh()
+    said = [turn("words"), turn("more words")]
+    for number, one in enumerate(said):
+        Turns(tx, TextAnalyser()).add(one)
+        stored.put("turn", one.id, ONE.id, np.full((2, 384), number, np.float32))
+        stored.put("turn", one.id, OTHER.id, np.full((1, 384), 7, np.float32))
+    found = stored.some("turn", [said[1].id, "nobody", said[0].id], ONE.id)
+    assert {owner: (vectors.shape, float(vectors.max())) for owner, vectors in found.items()} == {
+        said[1].id: ((2, 384), 1.0),
+        said[0].id: ((2, 384), 0.0),
+    }
+    assert stored.some("memory", [said[0].id], ONE.id) == stored.some("turn", [], ONE.id) == {}
+
+
 def test_at_most_one_space_is_current_and_one_in_building() -> None:
     tx = memory_database().tx
     spaces = Spaces(tx)

@@ -353,9 +353,9 @@ VALUES (:owner_kind, :owner_id, :space_id, :part, :vector)
 SELECT part, vector FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id ORDER BY part
 -- name: vectors.some
-SELECT owner_id AS id, vector FROM vectors
-WHERE owner_kind = :owner_kind AND space_id = :space_id AND owner_id IN (SELECT value FROM json_each(:ids))
-ORDER BY owner_id, part
+-- Owner by owner, in the order asked for.
+SELECT owner_id AS id, '' AS grouping, vector FROM json_each(:ids) CROSS JOIN vectors
+ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
 -- name: vectors.first_part
 SELECT min(part) AS part FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
@@ -365,13 +365,15 @@ DELETE FROM vectors WHERE part > 0 AND NOT EXISTS
   (SELECT 1 FROM vectors AS first WHERE first.owner_kind = vectors.owner_kind AND first.owner_id = vectors.owner_id
    AND first.space_id = vectors.space_id AND first.part = 0)
 -- name: vectors.live_memories
--- The group is the project, or the user for what is true of the user everywhere.
-SELECT memories.id, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping, vector
-FROM vectors JOIN memories ON memories.id = owner_id
-WHERE owner_kind = 'memory' AND space_id = :space_id AND state = 'live' ORDER BY memories.id, part
+-- The group is the project, or the user for what is true of the user everywhere. In the order of the table, from
+-- behind an owner on: a page costs what it holds.
+SELECT owner_id AS id, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping, vector
+FROM vectors CROSS JOIN memories ON memories.id = owner_id
+WHERE owner_kind = 'memory' AND owner_id > :after AND space_id = :space_id AND state = 'live'
+ORDER BY owner_id, part LIMIT :limit
 -- name: vectors.turns
-SELECT turns.id, ifnull(project_id, '') AS grouping, vector FROM vectors JOIN turns ON turns.id = owner_id
-WHERE owner_kind = 'turn' AND space_id = :space_id ORDER BY turns.id, part
+SELECT owner_id AS id, ifnull(project_id, '') AS grouping, vector FROM vectors CROSS JOIN turns ON turns.id = owner_id
+WHERE owner_kind = 'turn' AND owner_id > :after AND space_id = :space_id ORDER BY owner_id, part LIMIT :limit
 -- name: vectors.ended_memories
 SELECT DISTINCT owner_id AS id FROM vectors JOIN memories ON memories.id = owner_id
 WHERE owner_kind = 'memory' AND space_id = :space_id AND state <> 'live'
