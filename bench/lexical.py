@@ -127,12 +127,14 @@ def ask(database: Database, analyser: TextAnalyser, question: str, ways: Sequenc
     """The turns found for a question, best first, by each way of ranking."""
     terms = analyser.terms(question)
     place = {"match": any_of(terms), "project_id": None, "everywhere": True, "limit": POOL}
-    rows = database.tx.all("turns.matching", place) if terms else []
+    rows = database.tx.all("turns.best", place) if terms else []
     words = Words(database.tx, analyser, "turn")
     totals = words.totals()
     frequencies = words.frequencies([form for forms in terms for form in forms])
     collection = Collection(rows=totals.rows, mean=totals.mean, frequencies=frequencies)
-    candidates = {row["id"]: analyser.tokens(row["text"]).split() for row in rows}
+    texts = database.tx.all("turns.searched", {"ids": json.dumps([row["id"] for row in rows])})
+    tokens = {row["id"]: analyser.tokens(row["text"]).split() for row in texts}
+    candidates = {row["id"]: tokens[row["id"]] for row in rows}
     found = {"FTS5": list(candidates)}
     for okapi in ways:
         scores = bm25(terms, candidates, collection, okapi)

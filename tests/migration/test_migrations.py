@@ -51,7 +51,7 @@ def test_what_an_earlier_schema_held_is_found_in_the_present_one(tmp_path: Path,
     found = Memories(new.tx, TextAnalyser()).matching('"drizzle"', project=None, user="local")
     assert [memory.id for memory, _ in found] == ["m1"]
     place = {"match": '"drizzle"', "project_id": None, "everywhere": True, "limit": 5}
-    assert [row["id"] for row in new.tx.all("turns.matching", place)] == ["t1"]
+    assert [row["id"] for row in new.tx.all("turns.best", place)] == ["t1"]
 
 
 def test_a_database_is_made_step_by_step_as_in_one_go(tmp_path: Path) -> None:

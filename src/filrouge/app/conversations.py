@@ -44,9 +44,11 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the verbatim turns for a question; by words or by meaning alone where its mode says so."""
     meaning, mode = parts.meaning, question.mode
     terms = parts.analyser.terms(question.text[:LONGEST_QUERY])
-    match = any_of(terms) if mode != "semantic" else ""
+    match = any_of(terms)
     narrowed = narrowed_to(parts, tx, "turn", question, terms, match)
-    words = narrowed.by_words(_WORDED) if narrowed else _best_by_words(tx, question, match)
+    words = dict[str, float]()
+    if mode != "semantic":
+        words = narrowed.by_words(_WORDED) if narrowed else _best_by_words(tx, question, match)
     vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
     near = _nearest(meaning, question, vector, narrowed) if vector is not None else {}
     found = list(dict.fromkeys([*list(words)[:POOL], *near]))
@@ -129,7 +131,8 @@ class _Judge:
 
     def __init__(self, parts: Parts, tx: Tx, terms: Terms, narrowed: Narrowed | None, whole: float) -> None:
         index = Words(tx, parts.analyser, "turn")
-        self._size = len(narrowed) if narrowed else index.totals().rows
+        count = tx.one("turns.count")
+        self._size = len(narrowed) if narrowed else int(count["n"]) if count else 0
         forms_asked = [form for forms in terms for form in forms]
         frequencies = narrowed.frequencies if narrowed else index.frequencies(forms_asked)
         self._frequencies = {forms[0]: max(frequencies.get(form, 0) for form in forms) for forms in terms}

@@ -160,7 +160,7 @@ def passes(item: Item, filters: Filters, project: str | None, what: str) -> bool
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @whatever(
     ITEMS,
     FILTERS,
