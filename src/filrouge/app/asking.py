@@ -13,6 +13,7 @@ from typing import Literal
 
 from filrouge.app.narrowing import Narrowed
 from filrouge.app.parts import Parts
+from filrouge.app.report import number_of
 from filrouge.app.topics import asked_for
 from filrouge.capture.intake import cleaned
 from filrouge.clock import monotonic, new_id
@@ -24,7 +25,6 @@ from filrouge.model.filters import EVERYTHING, Filters
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Ranking, Recall
 from filrouge.model.scope import LOCAL_USER
-from filrouge.model.turn import Turn
 from filrouge.model.when import Language
 from filrouge.ports import EmbeddingSpace, Tx
 from filrouge.recall.asked_back import asks_back
@@ -85,7 +85,7 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
         )
     missing = store.some([id_ for id_ in {**lexical, **cosines} if id_ not in items])
     items |= {id_: memory for id_, memory in missing.items() if narrowed or memory.state == "live"}
-    size = len(narrowed) if narrowed else _count(tx, "memories.size")
+    size = len(narrowed) if narrowed else number_of(tx, "memories.size")
     forms = [form for forms in terms for form in forms]
     frequencies = narrowed.frequencies if narrowed else store.frequencies(forms)
     measured = [Term(forms=forms, frequency=max(frequencies.get(form, 0) for form in forms)) for forms in terms]
@@ -172,14 +172,9 @@ def narrowed_to(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: T
     return Narrowed(tx, owner, place, question.filters, terms, match, parts.analyser)
 
 
-def _count(tx: Tx, query: str) -> int:
-    row = tx.one(query)
-    return int(row["n"]) if row else 0
-
-
 def _candidates(
     space: EmbeddingSpace,
-    items: Mapping[str, Memory] | Mapping[str, Turn],
+    items: Mapping[str, Memory],
     tokens: Mapping[str, frozenset[str]],
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],

@@ -17,7 +17,8 @@ from filrouge.app.asking import LONGEST_QUERY, Mode, Question, narrowed_to
 from filrouge.app.meaning import Meaning
 from filrouge.app.narrowing import Narrowed
 from filrouge.app.parts import Parts
-from filrouge.index.lexical import any_of
+from filrouge.app.report import number_of
+from filrouge.index.lexical import Terms, any_of
 from filrouge.model.recall import Hit, Ranking
 from filrouge.ports import Tx, Vector, Vectors
 from filrouge.recall.neighbourhood import NAMES, Asked, Features, Spoken, features
@@ -36,8 +37,6 @@ _WORDED = 200
 _JUDGED = 10
 #: How far the neighbourhood of a candidate, and of a candidate's neighbour, reaches.
 _REACH = 3
-
-Terms = Sequence[tuple[str, ...]]
 
 
 def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
@@ -60,8 +59,9 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     vectors = StoredVectors(tx).some("turn", [row["id"] for row in around], meaning.space.id) if near else {}
     spoken = _spoken(around, frozenset(found), words, vectors, vector)
     asked = Asked(text=question.text, vector=vector, times=spans(question.text, parts.clock.now().date()))
-    shares = features(asked, spoken) * _weights(mode)
-    judge = _Judge(parts, tx, terms, narrowed, float(_weights(mode).clip(min=0).sum()))
+    weights = _weights(mode)
+    shares = features(asked, spoken) * weights
+    judge = _Judge(parts, tx, terms, narrowed, float(weights.clip(min=0).sum()))
     places = [place for place, one in enumerate(spoken) if one.candidate]
     best = sorted(places, key=lambda place: (-float(shares[place].sum()), spoken[place].turn.id))
     hits = [judge.hit(spoken[place], shares[place]) for place in best[: max(question.limit, _JUDGED)]]
@@ -131,8 +131,7 @@ class _Judge:
 
     def __init__(self, parts: Parts, tx: Tx, terms: Terms, narrowed: Narrowed | None, whole: float) -> None:
         index = Words(tx, parts.analyser, "turn")
-        count = tx.one("turns.count")
-        self._size = len(narrowed) if narrowed else int(count["n"]) if count else 0
+        self._size = len(narrowed) if narrowed else number_of(tx, "turns.count")
         forms_asked = [form for forms in terms for form in forms]
         frequencies = narrowed.frequencies if narrowed else index.frequencies(forms_asked)
         self._frequencies = {forms[0]: max(frequencies.get(form, 0) for form in forms) for forms in terms}

@@ -167,7 +167,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "pid": os.getpid(),
         "events": sum(ledger.values()),
         "ledger": ledger,
-        "turns": _count(tx, "turns.count"),
+        "turns": number_of(tx, "turns.count"),
         "memories": memories,
         "rules": rule_count,
         "superseded": superseded,
@@ -188,7 +188,7 @@ def stats(tx: Tx) -> dict[str, Any]:
     last = tx.one("events.last")
     return {
         "factsCount": live,
-        "messagesCount": _count(tx, "turns.count"),
+        "messagesCount": number_of(tx, "turns.count"),
         "vectorsCount": StoredVectors(tx).count(),
         "lastIndexedAt": last["at"] if last else None,
     }
@@ -198,6 +198,7 @@ def _names(tx: Tx) -> dict[str, str]:
     return {row["id"]: row["name"] for row in Projects(tx).all()}
 
 
-def _count(tx: Tx, query: str) -> int:
+def number_of(tx: Tx, query: str) -> int:
+    """What a counting query answers."""
     row = tx.one(query)
     return int(row["n"]) if row else 0
