@@ -86,14 +86,18 @@ def test_two_hundred_kills_lose_nothing_acknowledged_and_do_nothing_twice(home: 
             agent.join()
     assert tally.failures == []
     killing = time.monotonic() - began
-    last = forge.daemon()
-    eventually("the last daemon has understood everything", lambda: quiet(home), 60)
-    os.kill(last, signal.SIGTERM)
-    eventually("the last daemon is gone", lambda: lock_holder(home) == 0)
+    for _ in range(5):  # a file that a killed hook began is taken in a minute later, at any moment, the last one too
+        last = forge.daemon()
+        eventually("the last daemon has understood everything", lambda: quiet(home), 60)
+        os.kill(last, signal.SIGTERM)
+        eventually("the last daemon is gone", lambda: lock_holder(home) == 0)
+        if not any(job["state"] == "queued" for job in left(home).jobs):
+            break
     forge.close()
     print(f"{dict(tally.seen)}, {len(tally.acknowledged)} acknowledged; {killing:.0f} s of killing, seed {seed}")
 
     found = left(home)
+    assert found.jobs == []
     stored = Counter((row["session_id"], row["key"]) for row in found.events)
     turns = Counter((row["session_id"], row["key"]) for row in found.turns)
     assert tally.seen["daemon killed"] + tally.seen["hook killed"] >= DAEMON_KILLS + HOOK_KILLS
@@ -107,7 +111,6 @@ def test_two_hundred_kills_lose_nothing_acknowledged_and_do_nothing_twice(home: 
     assert len(found.memories) == len(learned)
     assert Counter(row["action"] for row in found.journal) == {"add": len(learned)}
     assert len({row["subject_id"] for row in found.journal}) == len(learned)
-    assert found.jobs == []
     assert_sound(home)
 
 

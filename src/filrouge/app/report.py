@@ -154,6 +154,7 @@ def hits(tx: Tx, rankings: Sequence[Ranking], limit: int) -> list[dict[str, Any]
 
 def status(parts: Parts, tx: Tx) -> dict[str, Any]:
     """The state of the whole, in counts."""
+    spooled = len(inbox.waiting(inside(parts.home, SPOOL)))  # first: what is taken in meanwhile is counted as a job
     ledger = Events(tx).ledger()
     count = Jobs(tx).count()
     memories, rule_count, superseded = 0, 0, 0
@@ -173,7 +174,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "superseded": superseded,
         "vectors": StoredVectors(tx).count(),
         "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
-        "spooled": len(inbox.waiting(inside(parts.home, SPOOL))),
+        "spooled": spooled,
         "projects": Projects(tx).all(),
         "last_activity": last["at"] if last else None,
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
