@@ -51,6 +51,11 @@ class LargeWords:
         self._changing = Lock()
         self._closed = False
 
+    @property
+    def has_engine(self) -> bool:
+        """False where the store's own full text is all there is."""
+        return self._indexes is not None
+
     def view(self, tx: Tx, owner: Owner) -> WordView | None:
         """The index of a table if it may answer now."""
         held = self._held.get(owner)

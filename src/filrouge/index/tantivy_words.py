@@ -60,8 +60,9 @@ class TantivyWords:
 
     def replace(self, numbers: Collection[int], rows: Iterable[WordRow]) -> None:
         """Take out these numbers, put in these rows; nothing is seen of it before `commit`."""
-        for number in numbers:
-            self._writer.delete_documents_by_term("number", number)
+        if numbers:  # by a query: `delete_documents_by_term` takes every number for a signed one, and finds nothing
+            old = Query.term_set_query(self._index.schema, "number", sorted(numbers))
+            self._writer.delete_documents_by_query(old)
         for row in rows:
             made = tantivy.Document()
             made.add_text("tokens", row.tokens)

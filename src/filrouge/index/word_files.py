@@ -24,8 +24,6 @@ _LOG = logging.getLogger(__name__)
 #: Another one with every change of the schema or of what rows are labelled with.
 _FORMAT: Final = 1
 _HEADER: Final = "header.json"
-#: tantivy's own bookkeeping, without a checksum; a reader that meets it broken says so by itself.
-_UNSEALED: Final = {_HEADER, "meta.json", ".managed.json", ".tantivy-writer.lock", ".tantivy-meta.lock"}
 _FOOTER_MARK: Final = 1337
 
 
@@ -102,16 +100,16 @@ def _read_header(directory: str, analyser: int) -> Mark:
 
 
 def _check(directory: str) -> None:
-    """Hold every file against the checksum at its end.
+    """Hold every file of the last commit against the checksum at its end; what a killed writer left is no part of it.
 
     Raises:
-        ValueError: one is not what was written, or is missing.
+        ValueError: one is not what was written.
+        OSError: the list of them is missing.
     """
-    with open(os.path.join(directory, ".managed.json"), encoding="utf-8") as file:
-        managed: list[str] = json.load(file)
-    for name in sorted(set(managed) - _UNSEALED):
-        path = os.path.join(directory, name)
-        if os.path.exists(path) and not _is_whole(path):
+    with open(os.path.join(directory, "meta.json"), encoding="utf-8") as file:
+        segments = {str(one["segment_id"]).replace("-", "") for one in json.load(file)["segments"]}
+    for name in sorted(os.listdir(directory)):
+        if name.partition(".")[0] in segments and not _is_whole(os.path.join(directory, name)):
             raise ValueError(f"{name} is damaged")
 
 

@@ -195,9 +195,9 @@ def test_a_filtered_answer_is_that_of_a_store_which_holds_only_what_passes(
     passing = [item for item in items if passes(item, filters, project, what)]
     question = Question(text=" ".join(words), everywhere=True, mode=mode)
     narrow = replace(question, filters=filters, project=project, everywhere=project is None)
-    with holding(**{what: items}) as parts:
+    with holding(*sides(what, items)) as parts:
         found = asked(parts, narrow, what)
-    with holding(**{what: passing}) as parts:
+    with holding(*sides(what, passing)) as parts:
         wanted = asked(parts, question, what)
     assert [hit.text for hit in found.hits] == [hit.text for hit in wanted.hits]
     assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-5)
@@ -229,9 +229,9 @@ def test_a_large_store_answers_the_same_law_and_finds_what_came_a_moment_ago(
     # What is asked of a store that holds only what passes is narrowed too, by something that all of it passes.
     anything = replace(whole, filters=Filters(user="local") if what == "turns" or not filters.role else filters)
     hides = filters.agent or filters.trust or filters.user
-    with holding(**{what: items}, large=True, fed=fed) as parts:
+    with holding(*sides(what, items), large=True, fed=fed) as parts:
         found = asked(parts, narrow, what)
-    with holding(**{what: passing}, large=True) as parts:
+    with holding(*sides(what, passing), large=True) as parts:
         wanted = asked(parts, anything if filters.narrow else replace(whole), what)
     assert {hit.text for hit in found.hits} == {hit.text for hit in wanted.hits}
     if filters.narrow and hides and fed >= len(items):
@@ -240,6 +240,11 @@ def test_a_large_store_answers_the_same_law_and_finds_what_came_a_moment_ago(
     if filters.narrow:
         relevances = [{hit.text: hit.relevance for hit in one.hits} for one in (found, wanted)]
         assert relevances[0] == pytest.approx(relevances[1], abs=1e-5)
+
+
+def sides(what: str, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
+    """Turns and memories, of which one is empty."""
+    return (items, ()) if what == "turns" else ((), items)
 
 
 def told(parts: Parts, text: str, mode: Mode, **filters: Any) -> list[str]:
