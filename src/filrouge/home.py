@@ -21,6 +21,7 @@ FAILURE = "daemon.error"
 SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
 BRIEFS = "briefs"
+WORDS = "words"
 #: Stands in a stored brief where each session gets a nonce of its own.
 UNSET_NONCE = "0" * 16
 
@@ -28,7 +29,7 @@ UNSET_NONCE = "0" * 16
 LONGEST_SOCKET_PATH = 100
 SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
 _OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS)
-_FOLDERS = (SPOOL, BRIEFS, "models", "backups")
+_FOLDERS = (SPOOL, BRIEFS, WORDS, "models", "backups")
 _LEAVES = (".log", ".part", ".aside", ".md")
 
 

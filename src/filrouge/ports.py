@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from filrouge.model.space import Anchor as Anchor
+from filrouge.model.space import Calibration as Calibration
+from filrouge.model.space import EmbeddingSpace
+from filrouge.model.wording import Counted, Mark, Selection, WordRow
 
 Vector = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
@@ -91,74 +96,6 @@ class Analyser(Protocol):
     def terms(self, text: str) -> tuple[tuple[str, ...], ...]:
         """The words of a query that carry meaning, each as the forms it may be indexed under, itself first."""
         ...
-
-
-Anchor = tuple[float, float]
-"""A cosine, and what it means on the calibrated scale."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Calibration:
-    """How the cosines of a space are read: straight lines between anchors, level before the first and after the last.
-
-    0 is the median of unrelated pairs and 1 is the same text, in every space. Of the bundled model, the line between
-    the two is straight: `max(0, (cos - m0) / (1 - m0))`; other spaces have anchors between, where theirs is not.
-
-    Attributes:
-        texts: anchors for two texts, rising.
-        questions: anchors for a question and a text; models that treat the two differently place them further apart.
-        origin: shipped with the model, measured on the bundled sample, or on the user's own turns.
-        pairs: how many pairs it was measured on.
-    """
-
-    texts: tuple[Anchor, ...]
-    questions: tuple[Anchor, ...]
-    origin: Literal["shipped", "sample", "turns"]
-    pairs: int
-
-    @classmethod
-    def shipped(cls, *, median: float, question_median: float, pairs: int) -> Calibration:
-        """That of a model whose medians of unrelated pairs are known."""
-        return cls(
-            texts=((median, 0.0), (1.0, 1.0)),
-            questions=((question_median, 0.0), (1.0, 1.0)),
-            origin="shipped",
-            pairs=pairs,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingSpace:
-    """Which vectors may be compared with which.
-
-    Attributes:
-        id: names model, revision, dimension, pooling and prefix; vectors of two ids are never compared.
-        calibration: None until it has been measured; cosines then count as they are.
-    """
-
-    id: str
-    model: str
-    revision: str
-    dimension: int
-    pooling: str
-    prefix: str
-    calibration: Calibration | None = None
-
-    def calibrated(self, cosine: float) -> float:
-        """The similarity of two texts: 0 = unrelated, 1 = same text, the same in every space."""
-        return _read(cosine, self.calibration.texts if self.calibration else _AS_IT_IS)
-
-    def calibrated_to_question(self, cosine: float) -> float:
-        """The same of a question and a text."""
-        return _read(cosine, self.calibration.questions if self.calibration else _AS_IT_IS)
-
-
-_AS_IT_IS: tuple[Anchor, ...] = ((0.0, 0.0), (1.0, 1.0))
-
-
-def _read(cosine: float, anchors: tuple[Anchor, ...]) -> float:
-    cosines, values = zip(*anchors, strict=True)
-    return float(np.interp(cosine, cosines, values))
 
 
 class Embedder(Protocol):
@@ -262,6 +199,67 @@ class VectorIndex(Protocol):
 
     def __len__(self) -> int:
         """How many owners are indexed."""
+        ...
+
+
+class WordView(Protocol):
+    """A word index as it stood at one moment; it answers as then, whatever is written meanwhile."""
+
+    mark: Mark
+    """How far it follows the store; later rows and changes are the caller's to look up."""
+
+    def best(
+        self, terms: Sequence[Sequence[str]], selection: Selection, limit: int, rarity: Mapping[str, float] | None
+    ) -> dict[int, float]:
+        """The best rows by BM25 (k1 = 1.2, b = 0.75), best first; `rarity` replaces that of each token in the index."""
+        ...
+
+    def counted(self, forms: Collection[str], selection: Selection | None) -> Counted:
+        """Counts within a selection, exactly; of the whole index (None) at no cost, give or take what was removed."""
+        ...
+
+    def numbers(self, selection: Selection, limit: int) -> list[int]:
+        """Rows of a selection, `limit` at the most, in no order."""
+        ...
+
+
+class WordIndex(Protocol):
+    """Finds rows by their words where there are too many for the store's own full text.
+
+    Derived and disposable, one writer. `index.tantivy_words.TantivyWords` implements it; the store's own full text
+    (`store.words`) answers until it is there, and where it is not.
+    """
+
+    def view(self) -> WordView:
+        """The index as of its last commit."""
+        ...
+
+    def replace(self, numbers: Collection[int], rows: Iterable[WordRow]) -> None:
+        """Take out these numbers, put in these rows; nothing is seen of it before `commit`."""
+        ...
+
+    def commit(self, mark: Mark) -> None:
+        """Keep what was replaced, with how far the index follows the store now."""
+        ...
+
+    def close(self) -> None:
+        """Stop; what was not committed is dropped."""
+        ...
+
+
+class WordIndexes(Protocol):
+    """The word indexes of one home, by name. `index.word_files.WordFiles` implements it."""
+
+    def open(self, name: str) -> WordIndex | None:
+        """The index that is there, None where there is none or it is damaged or made by another analyser."""
+        ...
+
+    def create(self, name: str) -> WordIndex:
+        """A new one, in the place of what may be there."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Remove every file of it."""
         ...
 
 

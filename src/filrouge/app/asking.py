@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from filrouge.app.narrowing import Narrowed
+from filrouge.app.arms import Arm, arm
 from filrouge.app.parts import Parts
-from filrouge.app.report import number_of
 from filrouge.app.topics import asked_for
 from filrouge.capture.intake import cleaned
 from filrouge.clock import monotonic, new_id
 from filrouge.config import Settings
-from filrouge.index.lexical import Terms, any_of
+from filrouge.index.lexical import Terms
 from filrouge.inject.context import MOST_AT_START, SHORTEST_PROMPT, Block, Manner, at_start, before_prompt
 from filrouge.model.event import Event
 from filrouge.model.filters import EVERYTHING, Filters
@@ -62,32 +61,16 @@ class Question:
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the live memories for a question."""
     meaning = parts.meaning
-    terms, match = _terms(parts, question)
+    terms = parts.analyser.terms(question.text[:LONGEST_QUERY])
     vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
-    lexical = dict[str, float]()
-    items = dict[str, Memory]()
-    narrowed = narrowed_to(parts, tx, "memory", question, terms, match)
-    if narrowed:
-        lexical = narrowed.by_words(POOL) if question.mode != "semantic" else {}
-    elif match and question.mode != "semantic":
-        for memory, bm25 in store.matching(
-            match, project=question.project, user=LOCAL_USER, everywhere=question.everywhere, limit=POOL
-        ):
-            lexical[memory.id], items[memory.id] = bm25, memory
-    cosines = dict[str, float]()
-    if vector is not None:
-        groups = None if question.everywhere else frozenset({question.project or "", f"user:{LOCAL_USER}"})
-        cosines = (
-            narrowed.by_meaning(meaning, vector, POOL)
-            if narrowed
-            else {one.owner_id: one.cosine for one in meaning.memory_index.nearest(vector, POOL, groups)}
-        )
-    missing = store.some([id_ for id_ in {**lexical, **cosines} if id_ not in items])
-    items |= {id_: memory for id_, memory in missing.items() if narrowed or memory.state == "live"}
-    size = len(narrowed) if narrowed else number_of(tx, "memories.size")
-    forms = [form for forms in terms for form in forms]
-    frequencies = narrowed.frequencies if narrowed else store.frequencies(forms)
+    searched = arm_of(parts, tx, "memory", question, terms)
+    lexical = searched.by_words(POOL) if question.mode != "semantic" else {}
+    cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
+    found = store.some(list({**lexical, **cosines}))
+    narrow = question.filters.narrow
+    items = {id_: memory for id_, memory in found.items() if narrow or memory.state == "live"}
+    size, frequencies = len(searched), searched.frequencies
     measured = [Term(forms=forms, frequency=max(frequencies.get(form, 0) for form in forms)) for forms in terms]
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
     return rank(question.text, measured, candidates, size=size, notices=notices)
@@ -159,17 +142,10 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
     return vote([prompt, *said] if prompt else said, "en")
 
 
-def _terms(parts: Parts, question: Question) -> tuple[tuple[tuple[str, ...], ...], str]:
-    terms = parts.analyser.terms(question.text[:LONGEST_QUERY])
-    return terms, any_of(terms)
-
-
-def narrowed_to(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms, match: str) -> Narrowed | None:
-    """The question's share of a table; None where nothing narrows it but its project."""
-    if not question.filters.narrow:
-        return None
+def arm_of(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms) -> Arm:
+    """What finds the candidates for a question of these words."""
     place = Place(project=question.project, user=LOCAL_USER, everywhere=question.everywhere)
-    return Narrowed(tx, owner, place, question.filters, terms, match, parts.analyser)
+    return arm(parts, tx, owner, place, question.filters, terms)
 
 
 def _candidates(

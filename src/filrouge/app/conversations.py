@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from filrouge.app.asking import LONGEST_QUERY, Mode, Question, narrowed_to
-from filrouge.app.meaning import Meaning
-from filrouge.app.narrowing import Narrowed
+from filrouge.app.arms import Arm
+from filrouge.app.asking import LONGEST_QUERY, Mode, Question, arm_of
 from filrouge.app.parts import Parts
-from filrouge.app.report import number_of
-from filrouge.index.lexical import Terms, any_of
+from filrouge.index.lexical import Terms
 from filrouge.model.recall import Hit, Ranking
 from filrouge.ports import Tx, Vector, Vectors
 from filrouge.recall.neighbourhood import NAMES, Asked, Features, Spoken, features
@@ -27,7 +25,6 @@ from filrouge.recall.times import spans
 from filrouge.recall.weights import TURN_WEIGHTS
 from filrouge.store.turns import turn_from_row
 from filrouge.store.vectors import StoredVectors
-from filrouge.store.words import Words
 
 #: Candidates of each of the two searches; their neighbours come on top.
 POOL = 50
@@ -43,41 +40,25 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the verbatim turns for a question; by words or by meaning alone where its mode says so."""
     meaning, mode = parts.meaning, question.mode
     terms = parts.analyser.terms(question.text[:LONGEST_QUERY])
-    match = any_of(terms)
-    narrowed = narrowed_to(parts, tx, "turn", question, terms, match)
-    words = dict[str, float]()
-    if mode != "semantic":
-        words = narrowed.by_words(_WORDED) if narrowed else _best_by_words(tx, question, match)
+    arm = arm_of(parts, tx, "turn", question, terms)
+    words = arm.by_words(_WORDED) if mode != "semantic" else {}
     vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
-    near = _nearest(meaning, question, vector, narrowed) if vector is not None else {}
+    near = arm.by_meaning(meaning, vector, POOL) if vector is not None else {}
     found = list(dict.fromkeys([*list(words)[:POOL], *near]))
     if not found:
         return Ranking(query=question.text, hits=(), notices=notices)
     around = tx.all("turns.around", {"ids": json.dumps(found), "reach": _REACH if mode == "hybrid" else 0})
-    if narrowed:  # what does not pass is no neighbour either
-        around = [row for row in around if row["id"] in narrowed.ids]
+    around = [row for row in around if arm.holds(row)]  # what does not pass is no neighbour either
     vectors = StoredVectors(tx).some("turn", [row["id"] for row in around], meaning.space.id) if near else {}
     spoken = _spoken(around, frozenset(found), words, vectors, vector)
     asked = Asked(text=question.text, vector=vector, times=spans(question.text, parts.clock.now().date()))
     weights = _weights(mode)
     shares = features(asked, spoken) * weights
-    judge = _Judge(parts, tx, terms, narrowed, float(weights.clip(min=0).sum()))
+    judge = _Judge(parts, terms, arm, float(weights.clip(min=0).sum()))
     places = [place for place, one in enumerate(spoken) if one.candidate]
     best = sorted(places, key=lambda place: (-float(shares[place].sum()), spoken[place].turn.id))
     hits = [judge.hit(spoken[place], shares[place]) for place in best[: max(question.limit, _JUDGED)]]
     return Ranking(query=question.text, hits=tuple(hits), notices=notices)
-
-
-def _best_by_words(tx: Tx, question: Question, match: str) -> dict[str, float]:
-    place = {"project_id": question.project, "everywhere": question.everywhere, "limit": _WORDED}
-    return {row["id"]: float(row["bm25"]) for row in tx.all("turns.best", {**place, "match": match})} if match else {}
-
-
-def _nearest(meaning: Meaning, question: Question, vector: Vector, narrowed: Narrowed | None) -> dict[str, float]:
-    if narrowed:
-        return narrowed.by_meaning(meaning, vector, POOL)
-    groups = None if question.everywhere else frozenset({question.project or ""})
-    return {one.owner_id: one.cosine for one in meaning.turn_index.nearest(vector, POOL, groups)}
 
 
 def _weights(mode: Mode) -> Features:
@@ -129,11 +110,8 @@ def _middle(windows: Vectors | None) -> Vector | None:
 class _Judge:
     """Turns what ranking found into hits: the score, its parts, and the relevance."""
 
-    def __init__(self, parts: Parts, tx: Tx, terms: Terms, narrowed: Narrowed | None, whole: float) -> None:
-        index = Words(tx, parts.analyser, "turn")
-        self._size = len(narrowed) if narrowed else number_of(tx, "turns.count")
-        forms_asked = [form for forms in terms for form in forms]
-        frequencies = narrowed.frequencies if narrowed else index.frequencies(forms_asked)
+    def __init__(self, parts: Parts, terms: Terms, arm: Arm, whole: float) -> None:
+        self._size, frequencies = len(arm), arm.frequencies
         self._frequencies = {forms[0]: max(frequencies.get(form, 0) for form in forms) for forms in terms}
         self._rarities = {word: rarity(often, self._size) for word, often in self._frequencies.items()}
         self._analyser = parts.analyser

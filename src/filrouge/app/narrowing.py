@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from filrouge.app.meaning import Meaning
 from filrouge.model.filters import Filters
@@ -42,10 +43,9 @@ class Narrowed:
         """How many items pass."""
         return len(self._share)
 
-    @property
-    def ids(self) -> frozenset[str]:
-        """The ids of all that pass."""
-        return self._share.ids
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """True if this row of the table passes."""
+        return row["id"] in self._share.ids
 
     def by_words(self, limit: int) -> dict[str, float]:
         """The best by full text, with BM25 counted over the share alone."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
+from filrouge.app.word_feed import LargeWords
 from filrouge.clock import Clock
 from filrouge.config import Effective, Settings, resolve
 from filrouge.errors import BadConfig
@@ -28,6 +29,7 @@ class Parts:
     """Everything a verb may need. Built once; the flags and the meaning are the only things that change.
 
     Attributes:
+        words: the word indexes of large tables.
         meaning: what vectors are made and found with; take it once, and use only that.
         resumed: set once what an earlier daemon left undone is queued.
     """
@@ -41,6 +43,7 @@ class Parts:
     meaning: Meaning
     embedders: Embedders
     new_index: NewIndex
+    words: LargeWords
     environ: Mapping[str, str]
     work_waiting: Flag = field(default_factory=Flag)
     resumed: Flag = field(default_factory=Flag)
@@ -80,5 +83,6 @@ class Parts:
             "embedding_space": meaning.space.id,
             "vectors_in_memory": len(meaning.memory_index) + len(meaning.turn_index),
             "index_ready": meaning.ready.is_set(),
+            "word_indexes": self.words.to_json(),
             "resumed": self.resumed.is_set(),
         }

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from filrouge.app.arms import arm
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors
 from filrouge.embed.windows import windows
-from filrouge.index.lexical import any_of
 from filrouge.model.decision import Neighbour
+from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import Memory, Statement
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.memories import Action, Origin
+from filrouge.store.shares import Place
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
@@ -107,14 +109,10 @@ def _neighbours(
     similarity = _similarities(reading, statement, vectors, fresh)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
-    match = any_of(terms)
-    by_words = (
-        store.matching(match, project=turn.scope.project, user=turn.scope.user, limit=_NEIGHBOURS_BY_WORDS)
-        if match
-        else []
-    )
-    found = {memory.id: memory for memory, _ in by_words}
-    found |= store.some([id_ for id_ in similarity if id_ not in found])
+    place = Place(project=turn.scope.project, user=turn.scope.user, everywhere=False)
+    by_words = arm(parts, tx, "memory", place, EVERYTHING, terms).by_words(_NEIGHBOURS_BY_WORDS)
+    known = store.some(list({**by_words, **similarity}))
+    found = {id_: known[id_] for id_ in {**by_words, **similarity} if id_ in known}
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
         for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))

@@ -18,6 +18,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
+from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
@@ -26,9 +27,10 @@ from filrouge.embed.options import EmbedderOptions
 from filrouge.embed.registry import embedder, plain_names
 from filrouge.embed.remembered import Remembering
 from filrouge.errors import BadConfig
-from filrouge.home import DATABASE, SPOOL, inside, make_private
+from filrouge.home import DATABASE, SPOOL, WORDS, inside, make_private
 from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
+from filrouge.index.word_files import WordFiles, is_possible
 from filrouge.ports import Embedder, EmbeddingSpace, VectorIndex, Vectors
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
@@ -46,12 +48,14 @@ class Running:
     parts: Parts
     worker: Worker
     spool: SpoolWatch
+    words: WordFeed
     warming: Thread
 
     def stop(self) -> None:
         """Finish what is being written, release what is leased, close the database."""
         self.warming.join()  # it reads the database, and starts what is stopped next
         self.spool.stop()
+        self.words.stop()
         self.worker.stop()
         self.parts.readers.close()
         self.parts.writer.close()
@@ -74,9 +78,10 @@ def start(
     worker = Worker(parts, HANDLERS)
     write_hook_settings(parts)
     spool = SpoolWatch(parts)
-    warming = Thread(target=_warm_up, args=(parts, worker, spool), name="filrouge-warm-up", daemon=True)
+    words = WordFeed(parts.words, parts.readers.here)
+    warming = Thread(target=_warm_up, args=(parts, worker, spool, words), name="filrouge-warm-up", daemon=True)
     warming.start()
-    return Running(parts=parts, worker=worker, spool=spool, warming=warming)
+    return Running(parts=parts, worker=worker, spool=spool, words=words, warming=warming)
 
 
 def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers | None = None) -> Parts:
@@ -104,16 +109,19 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
             meaning = adopt(tx, embedders, wanted_name(tx, home, environ), new_index)
     finally:
         database.close()
+    analyser = TextAnalyser()
+    word_files = WordFiles(inside(home, WORDS), analyser.version) if is_possible() else None
     return Parts(
         home=home,
         clock=clock,
-        analyser=TextAnalyser(),
+        analyser=analyser,
         redact=redact_completely,
         writer=WriterLane(lambda: Database(path)),
         readers=readers,
         meaning=meaning,
         embedders=embedders,
         new_index=new_index,
+        words=LargeWords(word_files, analyser),
         environ=environ,
     )
 
@@ -123,8 +131,9 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(parts: Parts, worker: Worker, spool: SpoolWatch) -> None:
+def _warm_up(parts: Parts, worker: Worker, spool: SpoolWatch, words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
+    words.start()
     for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words):
         try:
             step(parts)

@@ -97,16 +97,6 @@ class Memories:
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 
-    def matching(
-        self, match: str, *, project: str | None, user: str, everywhere: bool = False, limit: int = 50
-    ) -> list[tuple[Memory, float]]:
-        """Live memories that match an FTS5 expression, with BM25 (higher is better), best first, without evidence."""
-        rows = self._tx.all(
-            "memories.matching",
-            {"match": match, "project_id": project, "user_id": user, "everywhere": everywhere, "limit": limit},
-        )
-        return [(memory_from_row(row), float(row["bm25"])) for row in rows]
-
     def some(self, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories with these ids, whatever their state, without their evidence."""
         rows = self._tx.all("memories.some", {"ids": json.dumps(list(ids))})
@@ -116,10 +106,6 @@ class Memories:
         """The tokens that these memories are indexed under."""
         rows = self._tx.all("memories.searched", {"ids": json.dumps(list(ids))})
         return {row["id"]: frozenset(self._analyser.tokens(row["text"]).split()) for row in rows}
-
-    def frequencies(self, forms: Sequence[str]) -> dict[str, int]:
-        """In how many memories, of whatever scope and state, each token occurs."""
-        return self._words.frequencies(forms)
 
     def add(self, statement: Statement, origin: Origin, reason: str) -> Action:
         """Store a statement without comparing it with anything."""

@@ -49,7 +49,7 @@ class Share:
     def __init__(self, tx: Tx, owner: Owner, place: Place, filters: Filters) -> None:
         self._tx = tx
         self._owner: Owner = owner
-        rows = [] if _passes_none(owner, filters) else tx.all(_ROWS[owner], _parameters(place, filters))
+        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], _parameters(place, filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
         #: Those that a vector index holds no longer.
         self.ended: tuple[str, ...] = tuple(row["id"] for row in rows if row["ended"])
@@ -102,7 +102,7 @@ class Share:
         return json.dumps(list(self._ids))
 
 
-def _passes_none(owner: Owner, filters: Filters) -> bool:
+def passes_none(owner: Owner, filters: Filters) -> bool:
     """True where the filter is about the other table."""
     if owner == "memory":
         return filters.role is not None

@@ -20,6 +20,8 @@ from filrouge.app.asking import Mode, Question, context, recall
 from filrouge.app.conversations import search_turns
 from filrouge.app.parts import Parts
 from filrouge.app.report import listing
+from filrouge.app.word_feed import LargeWords
+from filrouge.index.word_files import WordFiles
 from filrouge.model.decision import Update
 from filrouge.model.filters import Filters
 from filrouge.model.memory import Kind, Span, Statement
@@ -78,15 +80,28 @@ class Item:
 
 
 @contextmanager
-def holding(turns: Sequence[Item] = (), memories: Sequence[Item] = ()) -> Generator[Parts]:
-    """A store with these, their vectors and indexes."""
+def holding(
+    turns: Sequence[Item] = (), memories: Sequence[Item] = (), *, large: bool = False, fed: int = 99
+) -> Generator[Parts]:
+    """A store with these, their vectors and indexes.
+
+    Args:
+        large: search it as a large store is searched.
+        fed: how many of these the word index knows; the others came a moment later.
+    """
     with tempfile.TemporaryDirectory() as home:
         parts = wiring.build(home, environ={"FILROUGE_EMBEDDING_MODEL": "hashing"}, clock=ManualClock(NOON))
+        if large:
+            files = WordFiles(str(Path(home, "words")), parts.analyser.version)
+            parts.words = LargeWords(files, parts.analyser, switch=0)
         try:
-            parts.writer.run(lambda tx: fill(parts, tx, turns, memories))
+            parts.writer.run(lambda tx: fill(parts, tx, turns[:fed], memories[:fed]))
+            parts.words.feed(parts.readers.here)
+            parts.writer.run(lambda tx: fill(parts, tx, turns[fed:], memories[fed:]))
             wiring.load_indexes(parts)
             yield parts
         finally:
+            parts.words.close()
             parts.readers.close()
             parts.writer.close()
 
@@ -180,13 +195,56 @@ def test_a_filtered_answer_is_that_of_a_store_which_holds_only_what_passes(
     passing = [item for item in items if passes(item, filters, project, what)]
     question = Question(text=" ".join(words), everywhere=True, mode=mode)
     narrow = replace(question, filters=filters, project=project, everywhere=project is None)
-    with holding(**{what: items}) as parts:
+    with holding(*sides(what, items)) as parts:
         found = asked(parts, narrow, what)
-    with holding(**{what: passing}) as parts:
+    with holding(*sides(what, passing)) as parts:
         wanted = asked(parts, question, what)
     assert [hit.text for hit in found.hits] == [hit.text for hit in wanted.hits]
     assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-5)
     assert [hit.relevance for hit in found.hits] == pytest.approx([hit.relevance for hit in wanted.hits], abs=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@whatever(
+    ITEMS,
+    FILTERS | st.just(Filters()),
+    st.none() | PROJECTS,
+    st.lists(WORDS, min_size=1, max_size=3, unique=True),
+    st.sampled_from(["text", "semantic"]),
+    st.sampled_from(["turns", "memories"]),
+    st.integers(0, 12),
+)
+def test_a_large_store_answers_the_same_law_and_finds_what_came_a_moment_ago(
+    items: list[Item],
+    filters: Filters,
+    project: str | None,
+    words: list[str],
+    mode: Literal["text", "semantic"],
+    what: Literal["turns", "memories"],
+    fed: int,
+) -> None:
+    passing = [item for item in items if passes(item, filters, project, what)]
+    whole = Question(text=" ".join(words), everywhere=True, mode=mode)
+    narrow = replace(whole, filters=filters, project=project, everywhere=project is None)
+    # What is asked of a store that holds only what passes is narrowed too, by something that all of it passes.
+    anything = replace(whole, filters=Filters(user="local") if what == "turns" or not filters.role else filters)
+    hides = filters.agent or filters.trust or filters.user
+    with holding(*sides(what, items), large=True, fed=fed) as parts:
+        found = asked(parts, narrow, what)
+    with holding(*sides(what, passing), large=True) as parts:
+        wanted = asked(parts, anything if filters.narrow else replace(whole), what)
+    assert {hit.text for hit in found.hits} == {hit.text for hit in wanted.hits}
+    if filters.narrow and hides and fed >= len(items):
+        assert [hit.text for hit in found.hits] == [hit.text for hit in wanted.hits]
+        assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-5)
+    if filters.narrow:
+        relevances = [{hit.text: hit.relevance for hit in one.hits} for one in (found, wanted)]
+        assert relevances[0] == pytest.approx(relevances[1], abs=1e-5)
+
+
+def sides(what: str, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
+    """Turns and memories, of which one is empty."""
+    return (items, ()) if what == "turns" else ((), items)
 
 
 def told(parts: Parts, text: str, mode: Mode, **filters: Any) -> list[str]:

@@ -15,6 +15,7 @@ from filrouge.store.journal import Journal
 from filrouge.store.memories import Memories
 from filrouge.store.memory_rows import intact
 from filrouge.store.turns import Turns
+from filrouge.store.words import Words
 from filrouge.testing import memory_database
 
 from .given import NOON, origin, statement, turn
@@ -180,11 +181,12 @@ def test_only_the_live_memories_of_the_scope_are_found_by_words() -> None:
     memories.add(statement("port of the user"), origin(), "new")
     memories.bin(memories.add(statement("port binned"), origin(), "new").memory_id, origin(), "by hand")
     match = any_of(TextAnalyser().terms("ports"))
-    found = memories.matching(match, project="name:shop", user="local")
-    assert {memory.text for memory, _ in found} == {"port of name:shop", "port of the user"}
-    everywhere = memories.matching(match, project=None, user="local", everywhere=True)
+    asked = {"match": match, "project_id": "name:shop", "user_id": "local", "everywhere": False, "limit": 9}
+    found = memories.some([row["id"] for row in tx.all("memories.best", asked)])
+    assert {memory.text for memory in found.values()} == {"port of name:shop", "port of the user"}
+    everywhere = [row["bm25"] for row in tx.all("memories.best", asked | {"everywhere": True})]
     assert len(everywhere) == 3
-    assert [bm25 for _, bm25 in everywhere] == sorted((bm25 for _, bm25 in everywhere), reverse=True)
+    assert everywhere == sorted(everywhere, reverse=True)
 
 
 def test_a_session_wants_preferences_first_and_the_users_own_before_the_projects() -> None:
@@ -201,10 +203,13 @@ def test_a_session_wants_preferences_first_and_the_users_own_before_the_projects
 
 
 def test_the_words_of_a_memory_are_counted_over_all() -> None:
-    memories, _ = fresh()
+    memories, tx = fresh()
     one = memories.add(statement("Drizzle and Prisma"), origin(), "new").memory_id
     memories.add(statement("Drizzle alone"), origin(), "new")
-    assert memories.frequencies(["drizzle", "prisma", "typst"]) == {"drizzle": 2, "prisma": 1}
+    assert Words(tx, TextAnalyser(), "memory").frequencies(["drizzle", "prisma", "typst"]) == {
+        "drizzle": 2,
+        "prisma": 1,
+    }
     assert {"drizzle", "prisma"} <= memories.tokens([one, "01unknown"])[one]
 
 

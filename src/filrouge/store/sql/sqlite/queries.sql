@@ -131,6 +131,28 @@ WHERE doc IN (SELECT seq FROM turns WHERE id IN (SELECT value FROM json_each(:id
 -- name: turns.merge
 -- All segments of the full-text index become one.
 INSERT INTO messages_fts (messages_fts) VALUES ('optimize')
+-- name: turns.numbered
+-- What a word index is told of the rows behind one, in their order.
+SELECT seq, text, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
+FROM turns WHERE tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
+-- name: turns.matching_behind
+SELECT rowid AS seq FROM messages_fts WHERE messages_fts MATCH :match AND rowid > :after
+-- name: turns.last
+SELECT ifnull(max(seq), 0) AS n FROM turns
+-- name: turns.ids
+SELECT seq, id FROM turns WHERE seq IN (SELECT value FROM json_each(:seqs))
+-- name: turns.searched_by_number
+SELECT seq, text FROM turns WHERE seq IN (SELECT value FROM json_each(:seqs))
+-- name: turns.labelled
+-- The same of rows by their id, without their text.
+SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
+FROM turns WHERE tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
+-- name: turns.labelled_behind
+SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
+FROM turns WHERE tenant = 'local' AND seq > :after
+UNION
+SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
+FROM turns WHERE tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.stale
 SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
 -- name: turns.analysed
@@ -200,6 +222,39 @@ WHERE doc IN (SELECT seq FROM memories WHERE id IN (SELECT value FROM json_each(
 -- name: memories.merge
 -- All segments of the full-text index become one.
 INSERT INTO memories_fts (memories_fts) VALUES ('optimize')
+-- name: memories.numbered
+-- What a word index is told of the rows behind one, in their order.
+SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
+       channel, kind, trust, state, valid_from AS begins, valid_to AS ends
+FROM memories WHERE tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
+-- name: memories.numbered_again
+-- The same of rows by their number.
+SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
+       channel, kind, trust, state, valid_from AS begins, valid_to AS ends
+FROM memories WHERE tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq
+-- name: memories.matching_behind
+SELECT rowid AS seq FROM memories_fts WHERE memories_fts MATCH :match AND rowid > :after
+-- name: memories.last
+SELECT ifnull(max(seq), 0) AS n FROM memories
+-- name: memories.ids
+SELECT seq, id FROM memories WHERE seq IN (SELECT value FROM json_each(:seqs))
+-- name: memories.numbers
+SELECT seq FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: memories.searched_by_number
+SELECT seq, text || ' ' || subject AS text FROM memories WHERE seq IN (SELECT value FROM json_each(:seqs))
+-- name: memories.labelled
+-- The same of rows by their id, without their text.
+SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
+       valid_from AS begins, valid_to AS ends
+FROM memories WHERE tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
+-- name: memories.labelled_behind
+SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
+       valid_from AS begins, valid_to AS ends
+FROM memories WHERE tenant = 'local' AND seq > :after
+UNION
+SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
+       valid_from AS begins, valid_to AS ends
+FROM memories WHERE tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: memories.stale
 SELECT id, text || ' ' || subject AS text FROM memories WHERE analyser < :version OR analyser > :version
 ORDER BY seq DESC LIMIT :limit
@@ -211,8 +266,9 @@ SELECT block FROM memories_fts_data WHERE id = 1
 -- name: memories.frequencies
 -- In how many rows of the full-text index a token occurs.
 SELECT term, doc FROM memories_words WHERE term IN (SELECT value FROM json_each(:forms))
--- name: memories.matching
-SELECT memories.*, -bm25(memories_fts) AS bm25 FROM memories_fts
+-- name: memories.best
+-- Who has the most of the words, and how much, among what is believed now.
+SELECT memories.id, -bm25(memories_fts) AS bm25 FROM memories_fts
 JOIN memories ON memories.seq = memories_fts.rowid
 WHERE memories_fts MATCH :match AND state = 'live'
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
@@ -264,6 +320,10 @@ WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_
 
 -- name: journal.last
 SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
+-- name: journal.newest
+SELECT ifnull(max(seq), 0) AS n FROM journal
+-- name: journal.behind
+SELECT subject_id, payload FROM journal WHERE seq > :after AND seq <= :until
 -- name: journal.append
 INSERT INTO journal (at, actor, action, subject_id, payload, payload_key, payload_hash, hash)
 VALUES (:at, :actor, :action, :subject_id, :payload, :payload_key, :payload_hash, :hash)

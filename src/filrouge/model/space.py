@@ -1,0 +1,75 @@
+"""Embedding spaces: which vectors may be compared, and how their cosines are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Anchor = tuple[float, float]
+"""A cosine, and what it means on the calibrated scale."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """How the cosines of a space are read: straight lines between anchors, level before the first and after the last.
+
+    0 is the median of unrelated pairs and 1 is the same text, in every space. Of the bundled model, the line between
+    the two is straight: `max(0, (cos - m0) / (1 - m0))`; other spaces have anchors between, where theirs is not.
+
+    Attributes:
+        texts: anchors for two texts, rising.
+        questions: anchors for a question and a text; models that treat the two differently place them further apart.
+        origin: shipped with the model, measured on the bundled sample, or on the user's own turns.
+        pairs: how many pairs it was measured on.
+    """
+
+    texts: tuple[Anchor, ...]
+    questions: tuple[Anchor, ...]
+    origin: Literal["shipped", "sample", "turns"]
+    pairs: int
+
+    @classmethod
+    def shipped(cls, *, median: float, question_median: float, pairs: int) -> Calibration:
+        """That of a model whose medians of unrelated pairs are known."""
+        return cls(
+            texts=((median, 0.0), (1.0, 1.0)),
+            questions=((question_median, 0.0), (1.0, 1.0)),
+            origin="shipped",
+            pairs=pairs,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingSpace:
+    """Which vectors may be compared with which.
+
+    Attributes:
+        id: names model, revision, dimension, pooling and prefix; vectors of two ids are never compared.
+        calibration: None until it has been measured; cosines then count as they are.
+    """
+
+    id: str
+    model: str
+    revision: str
+    dimension: int
+    pooling: str
+    prefix: str
+    calibration: Calibration | None = None
+
+    def calibrated(self, cosine: float) -> float:
+        """The similarity of two texts: 0 = unrelated, 1 = same text, the same in every space."""
+        return _read(cosine, self.calibration.texts if self.calibration else _AS_IT_IS)
+
+    def calibrated_to_question(self, cosine: float) -> float:
+        """The same of a question and a text."""
+        return _read(cosine, self.calibration.questions if self.calibration else _AS_IT_IS)
+
+
+_AS_IT_IS: tuple[Anchor, ...] = ((0.0, 0.0), (1.0, 1.0))
+
+
+def _read(cosine: float, anchors: tuple[Anchor, ...]) -> float:
+    cosines, values = zip(*anchors, strict=True)
+    return float(np.interp(cosine, cosines, values))
