@@ -131,7 +131,7 @@ def haystack(raw: dict[str, Any]) -> Store:
     return Store(said=said, questions=[(raw["question_id"], raw["question"], moment(raw["question_date"]))])
 
 
-def played(store: Store, embedder: str, mode: str) -> Iterator[tuple[dict[str, Any], float]]:
+def played(store: Store, embedder: str, mode: str, recipe: str) -> Iterator[tuple[dict[str, Any], float]]:
     """The run's lines, each with the seconds that taking in one event of its store took."""
     home = tempfile.mkdtemp(prefix="filrouge-recall-")
     clock = ManualClock(max(one.at for one in store.said) + timedelta(minutes=1))
@@ -146,7 +146,7 @@ def played(store: Store, embedder: str, mode: str) -> Iterator[tuple[dict[str, A
         spent = (time.perf_counter() - began) / len(store.said)
         for qid, asked, at in store.questions:
             clock.move(seconds=(at - clock.now()).total_seconds())
-            question = Question(text=asked, everywhere=True, limit=_RANKED, mode=mode)  # pyright: ignore[reportArgumentType]
+            question = Question(text=asked, everywhere=True, limit=_RANKED, mode=mode, recipe=recipe)  # pyright: ignore[reportArgumentType]
             began = time.perf_counter()
             hits = parts.readers.here(lambda tx, question=question: search_turns(parts, tx, question)).hits
             ms = 1000 * (time.perf_counter() - began)
@@ -203,7 +203,7 @@ def measure(name: str, given: argparse.Namespace) -> tuple[str, bool]:
     for number, store in enumerate(stores(given.data, name)):
         if given.limit and number >= given.limit:
             break
-        for row, seconds in played(store, given.embedder, given.mode):
+        for row, seconds in played(store, given.embedder, given.mode, given.recipe):
             rows.append(row)
             spent.append(seconds)
         print(f"  {name}: {number + 1} stores, {len(rows)} questions", file=sys.stderr, flush=True)
@@ -227,6 +227,7 @@ def main() -> int:
     options.add_argument("--out", help="where the run is written; with all sets the name of each is added")
     options.add_argument("--embedder", default="e5")
     options.add_argument("--mode", default="hybrid", choices=("hybrid", "text", "semantic"))
+    options.add_argument("--recipe", default="balanced", choices=("fast", "balanced", "deep", "rrf"))
     options.add_argument("--limit", type=int, default=0, help="at most this many stores of a set")
     options.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     given = options.parse_args()

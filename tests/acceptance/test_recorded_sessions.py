@@ -7,6 +7,7 @@ and the injected blocks are held against `expected.json`, which was written by h
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from filrouge.cli import talk
 from .replay import EXPECTED, Replayed, play_everything
 
 LEARN: dict[str, dict[str, Any]] = EXPECTED["learn"]
+#: Everyday prompts of developers, in English and French, written before any of them was asked.
+UNRELATED: list[str] = json.loads((Path(__file__).parent / "unrelated_prompts.json").read_text(encoding="utf-8"))
 LEAST_LEARNED = 0.85
 LEAST_PROBES = 8
 
@@ -93,6 +96,13 @@ def test_prompts_that_need_a_memory_mostly_get_it_and_never_the_superseded_one(r
             assert [text for text in stale if text in lines[0]["text"]] == [], probe["prompt"]
 
     assert len(served) >= LEAST_PROBES, f"served: {served}"
+
+
+def test_prompts_that_have_nothing_to_do_with_what_is_known_mostly_get_nothing(replayed: Replayed) -> None:
+    asked = [(prompt, cwd) for prompt in UNRELATED for cwd in ("/home/ana/shop", "/home/ana/atelier")]
+    served = [prompt for prompt, cwd in asked if replayed.block(prompt, cwd)]
+
+    assert len(served) <= 0.1 * len(asked), f"served: {served}"
 
 
 @pytest.mark.parametrize("case", EXPECTED["scope"], ids=lambda case: case["prompt"])

@@ -27,7 +27,9 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.model.when import Language
 from filrouge.ports import EmbeddingSpace, Tx
 from filrouge.recall.asked_back import asks_back
-from filrouge.recall.pipeline import Candidate, Term, rank
+from filrouge.recall.judging import Questioned
+from filrouge.recall.pipeline import ALPHA, Candidate, rank
+from filrouge.recall.recipes import RecipeName
 from filrouge.store.recalls import Recalls
 from filrouge.store.shares import Place
 from filrouge.store.words import Owner
@@ -48,6 +50,7 @@ class Question:
         project: the project to stay in; None with `everywhere` false means "outside every project".
         everywhere: look into all projects.
         filters: what else must be true of what is found.
+        recipe: how turns are ranked.
     """
 
     text: str
@@ -56,24 +59,27 @@ class Question:
     mode: Mode = "hybrid"
     limit: int = 10
     filters: Filters = EVERYTHING
+    recipe: RecipeName = "balanced"
 
 
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the live memories for a question."""
     meaning = parts.meaning
-    terms = parts.analyser.terms(question.text[:LONGEST_QUERY])
+    words = parts.bridging.words(question.text[:LONGEST_QUERY])
     vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
-    searched = arm_of(parts, tx, "memory", question, terms)
+    searched = arm_of(parts, tx, "memory", question, words.searched)
     lexical = searched.by_words(POOL) if question.mode != "semantic" else {}
     cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
     found = store.some(list({**lexical, **cosines}))
     narrow = question.filters.narrow
     items = {id_: memory for id_, memory in found.items() if narrow or memory.state == "live"}
-    size, frequencies = len(searched), searched.frequencies
-    measured = [Term(forms=forms, frequency=max(frequencies.get(form, 0) for form in forms)) for forms in terms]
+    questioned = Questioned(words.meant, searched.frequencies, len(searched))
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
-    return rank(question.text, measured, candidates, size=size, notices=notices)
+    alpha = 1.0 if question.mode == "semantic" else ALPHA
+    return rank(
+        question.text, questioned, candidates, alpha=alpha, by_meaning=meaning.space.is_measured, notices=notices
+    )
 
 
 def context(parts: Parts, event: Event, project: str) -> str:

@@ -17,6 +17,7 @@ from filrouge.clock import Clock
 from filrouge.config import Effective, Settings, resolve
 from filrouge.errors import BadConfig
 from filrouge.ports import Analyser, Redactor, Tx
+from filrouge.recall.bridging import Bridging
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns
@@ -37,6 +38,7 @@ class Parts:
     home: str
     clock: Clock
     analyser: Analyser
+    bridging: Bridging
     redact: Redactor
     writer: WriterLane
     readers: ReaderPool

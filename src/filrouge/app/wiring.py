@@ -32,6 +32,7 @@ from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.word_files import WordFiles, is_possible
 from filrouge.ports import Embedder, EmbeddingSpace, VectorIndex, Vectors
+from filrouge.recall.bridging import Bridging
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
 from filrouge.store.vectors import OwnerKind, StoredVectors
@@ -115,6 +116,7 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
         home=home,
         clock=clock,
         analyser=analyser,
+        bridging=Bridging(analyser.terms),
         redact=redact_completely,
         writer=WriterLane(lambda: Database(path)),
         readers=readers,

@@ -1,8 +1,8 @@
 """What goes in front of a model: at the start of a session, and before a prompt.
 
-At the start: the standing rules, then what is known of the user and the project. Before a prompt: only what
-passes the relevance threshold. A rule passes it like everything else; being a rule never breaks the silence.
-Nothing relevant means no text at all.
+At the start: the standing rules, then what is known of the user and the project. Before a prompt: what is relevant,
+where it is more probable than not that anything about the prompt is known at all. A rule passes like everything else;
+being a rule never breaks the silence. Nothing relevant means no text at all.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from filrouge.model.when import Language, ago, long_date
 
 MOST_AT_START = 8
 SHORTEST_PROMPT = 20
+#: Of the threshold that a whole block must pass, the share that each of its items must.
+SHARE_OF_THRESHOLD = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,19 +61,28 @@ def at_start(rules: Sequence[Memory], known: Sequence[Memory], manner: Manner, n
 
 
 def before_prompt(ranking: Ranking, manner: Manner, *, min_relevance: float, most: int) -> Block:
-    """The block before a prompt, or an empty one."""
-    relevant = [hit for hit in ranking.hits if hit.relevance >= min_relevance and isinstance(hit.item, Memory)]
+    """The block before a prompt, or an empty one.
+
+    Args:
+        min_relevance: how probable it must be that anything about the prompt is known. Then what is probable enough
+            by itself goes in: a share of it, since one of several may be what was meant.
+    """
+    is_known = ranking.known >= min_relevance
+    least = min_relevance * SHARE_OF_THRESHOLD
+    relevant = [hit for hit in ranking.hits if hit.relevance >= least and isinstance(hit.item, Memory)]
     relevant.sort(key=lambda hit: (-round(hit.relevance, 6), -hit.score))
-    rules = [hit for hit in relevant if _kind(hit) == "rule"]
-    memories = [hit for hit in relevant if _kind(hit) != "rule"][:most]
+    rules = [hit for hit in relevant if _kind(hit) == "rule"] if is_known else []
+    memories = [hit for hit in relevant if _kind(hit) != "rule"][:most] if is_known else []
     shown = [*rules[:most], *memories]
-    left = [
-        (hit, "below the threshold" if hit.relevance < min_relevance else "beyond the limit")
-        for hit in ranking.hits
-        if hit not in shown
-    ]
+    left = [(hit, _why_not(hit, relevant, is_known=is_known)) for hit in ranking.hits if hit not in shown]
     entries = [(_memory(h), _line(_memory(h), "rules" if h in rules else "memories", manner), h) for h in shown]
     return _block(entries, left, manner)
+
+
+def _why_not(hit: Hit, relevant: Sequence[Hit], *, is_known: bool) -> str:
+    if not is_known:
+        return "nothing is known of this"
+    return "beyond the limit" if hit in relevant else "below the threshold"
 
 
 def _block(

@@ -1,7 +1,7 @@
 """A recall: one retrieval made for a prompt, and everything that can be asked about it afterwards.
 
 Scores are typed by name, because a fused score, a BM25 and a cosine are not comparable: `score` ranks within
-one query, `relevance` in [0, 1] is what thresholds cut. A `Ranking` explains its hits and cuts itself again
+one query, `relevance` is a probability and the same everywhere. A `Ranking` explains its hits and cuts itself again
 without searching.
 """
 
@@ -20,11 +20,11 @@ class Hit:
     """One candidate with its scores.
 
     Attributes:
-        bm25_score, vector_score: normalised within the query to [0, 1].
-        score: the convex fusion of both.
+        bm25_score, vector_score: of each arm, normalised within the query to [0, 1].
+        score: what the ranking is ordered by, in [0, 1].
         similarity: calibrated cosine, None where the item has no vector.
         coverage: the share of the query's meaningful words, weighted by rarity, that the item has.
-        relevance: what thresholds cut, in [0, 1].
+        relevance: the probability that it holds what was asked; what thresholds cut.
         boosts: what each feature added to a score that is a weighted sum, by name; empty where it is not one.
     """
 
@@ -62,11 +62,16 @@ class Hit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranking:
-    """Hits, best first, with what went wrong on the way."""
+    """Hits, best first, with what went wrong on the way.
+
+    Attributes:
+        known: the probability that anything about the question is known here.
+    """
 
     query: str
     hits: tuple[Hit, ...]
     notices: tuple[str, ...] = ()
+    known: float = 0.0
 
     def recut(self, min_relevance: float) -> Ranking:
         """The hits at or above a relevance, without searching again."""

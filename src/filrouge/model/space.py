@@ -58,6 +58,11 @@ class EmbeddingSpace:
     prefix: str
     calibration: Calibration | None = None
 
+    @property
+    def is_measured(self) -> bool:
+        """True where it was measured what the cosines mean, so that a similarity of nought says something."""
+        return self.calibration is not None and self.calibration.pairs > 0
+
     def calibrated(self, cosine: float) -> float:
         """The similarity of two texts: 0 = unrelated, 1 = same text, the same in every space."""
         return _read(cosine, self.calibration.texts if self.calibration else _AS_IT_IS)

@@ -41,6 +41,7 @@ NAMES: Final = (
     "time",
     "speaker",
     "dated",
+    "reply",
 )
 _LONG: Final = 300
 _SPEAKER: Final = re.compile(r"\s*([A-Z][\w.'\u2019-]{1,24}(?: [A-Z][\w.'\u2019-]{1,24})?):\s")
@@ -87,24 +88,42 @@ class Asked:
     times: tuple[Span, ...]
 
 
-def features(asked: Asked, spoken: Sequence[Spoken]) -> Features:
-    """A row for every turn, in the order of `NAMES`; what is no candidate has no say in how others are stretched."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What was measured of some turns, in their order.
+
+    Attributes:
+        features: a row for every turn, in the order of `NAMES`.
+        around, wide: the cosine of the question to the mean of one turn on each side and of two; -1 without vectors.
+    """
+
+    features: Features
+    around: Features
+    wide: Features
+
+
+def measured(asked: Asked, spoken: Sequence[Spoken]) -> Measured:
+    """Measure every turn; what is no candidate has no say in how others are stretched."""
     pool = np.array([one.candidate for one in spoken], dtype=bool)
     if not spoken:
-        return np.empty((0, len(NAMES)), dtype=np.float32)
+        nothing = np.empty(0, dtype=np.float32)
+        return Measured(features=np.empty((0, len(NAMES)), dtype=np.float32), around=nothing, wide=nothing)
     before, around, wide = (_windows(spoken, *reach) for reach in ((1, 0), (1, 1), (2, 2)))
+    close, far = _meanings(asked, spoken, around), _meanings(asked, spoken, wide)
+    # A text that stands alone is its own neighbourhood, in words as in meaning.
+    alone = (around[:, 1:] < 0).all(axis=1)
     words = _each(spoken, lambda one: one.words)
     meaning = np.array([-1.0 if one.nearest is None else one.nearest for one in spoken], dtype=np.float32)
     asks_when = bool(_WHEN.search(asked.text))
     speaker = _named_speaker(asked.text, [one.turn.text for one in spoken])
     columns: Mapping[str, Features] = {
         "words": _stretched(words, pool),
-        "words_before": _stretched(_padded(words)[before[:, 1]], pool),
-        "words_after": _stretched(_padded(words)[around[:, 2]], pool),
+        "words_before": _stretched(np.where(alone, words, _padded(words)[before[:, 1]]), pool),
+        "words_after": _stretched(np.where(alone, words, _padded(words)[around[:, 2]]), pool),
         "meaning": _stretched(meaning, pool),
         "meaning_before": _stretched(_meanings(asked, spoken, before), pool),
-        "meaning_around": _stretched(_meanings(asked, spoken, around), pool),
-        "meaning_wide": _stretched(_meanings(asked, spoken, wide), pool),
+        "meaning_around": _stretched(close, pool),
+        "meaning_wide": _stretched(far, pool),
         "session_words": _best_of_session(_stretched(words, pool), spoken),
         "session_meaning": _best_of_session(_stretched(meaning, pool), spoken),
         "length": _each(spoken, lambda one: min(1.0, len(one.turn.text) / _LONG)),
@@ -112,8 +131,9 @@ def features(asked: Asked, spoken: Sequence[Spoken]) -> Features:
         "time": _each(spoken, lambda one: closeness(asked.times, one.turn.at.date())),
         "speaker": _each(spoken, lambda one: float(bool(speaker) and speaker_of(one.turn.text) == speaker)),
         "dated": _each(spoken, lambda one: float(asks_when and bool(_DATED.search(one.turn.text)))),
+        "reply": _each(spoken, lambda one: float(one.turn.role == "assistant")),
     }
-    return np.stack([columns[name] for name in NAMES], axis=1)
+    return Measured(features=np.stack([columns[name] for name in NAMES], axis=1), around=close, wide=far)
 
 
 def speaker_of(text: str) -> str:

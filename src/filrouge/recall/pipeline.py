@@ -1,39 +1,37 @@
-"""The read path as one pure function: candidates of both arms in, a ranking that explains itself out."""
+"""The read path of memories as one pure function: candidates of both arms in, a ranking that explains itself out.
+
+`score = (1 - alpha) x words + alpha x meaning`. Both are absolute, in [0, 1]: the share of the question's words that
+the memory has, weighted by rarity, and the calibrated similarity. A min-max over the candidates would call the best
+of a poor lot perfect, and the second of two nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Hit, Ranking
-from filrouge.model.turn import Turn
-from filrouge.recall.fusion import fuse, normalised
-from filrouge.recall.relevance import coverage, rarity, relevance, telling
+from filrouge.recall.fusion import normalised
+from filrouge.recall.judging import JUDGED, Questioned, judged
+from filrouge.recall.relevance import Signs, shares
+from filrouge.recall.weights import ALONE_MEANING, ALONE_WORDS
 
 ALPHA = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Term:
-    """A meaningful word of the prompt: the forms it may be indexed under, and how many memories have it."""
-
-    forms: tuple[str, ...]
-    frequency: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """An item that one arm or both returned.
+    """A memory that one arm or both returned.
 
     Attributes:
-        tokens: every token the item is indexed under.
+        tokens: every token the memory is indexed under.
         bm25: higher is better; None if the lexical arm did not return it.
         cosine: None if the vector arm did not return it.
         similarity: the calibrated cosine.
     """
 
-    item: Memory | Turn
+    item: Memory
     tokens: frozenset[str]
     bm25: float | None
     cosine: float | None
@@ -42,46 +40,64 @@ class Candidate:
 
 def rank(
     query: str,
-    terms: Sequence[Term],
+    questioned: Questioned,
     candidates: Sequence[Candidate],
     *,
-    size: int,
     alpha: float = ALPHA,
+    by_meaning: bool = True,
     notices: tuple[str, ...] = (),
 ) -> Ranking:
-    """Fuse and judge the candidates, best first.
+    """Fuse and judge the candidates, best first; where there are no vectors, words decide.
 
     Args:
-        size: how many items the scope holds, for the rarity of words.
+        by_meaning: false where nothing is known of what a similarity means: relevance is then read off the words.
     """
     lexical = normalised({c.item.id: c.bm25 for c in candidates if c.bm25 is not None})
     vector = normalised({c.item.id: c.cosine for c in candidates if c.cosine is not None})
-    fused = fuse(lexical, vector, alpha if vector else 0.0)
-    weights = {term.forms[0]: rarity(term.frequency, size) for term in terms}
-    hits = [_judge(candidate, terms, weights, size, lexical, vector, fused) for candidate in candidates]
-    hits.sort(key=lambda hit: (-round(hit.score, 9), -hit.relevance, hit.id))
-    return Ranking(query=query, hits=tuple(hits), notices=notices)
+    matched = {c.item.id: questioned.matched(c.tokens) for c in candidates}
+    covered = {id_: questioned.covered(words) for id_, words in matched.items()}
+    alpha = alpha if vector else 0.0
+    scores = {c.item.id: (1 - alpha) * covered[c.item.id] + alpha * (c.similarity or 0.0) for c in candidates}
+    ordered = sorted(candidates, key=lambda c: (-round(scores[c.item.id], 9), -lexical.get(c.item.id, 0.0), c.item.id))
+    first = ordered[:JUDGED]
+    best_words = max(covered.values(), default=0.0) or 1.0
+    best_meaning = max((c.similarity or 0.0 for c in candidates), default=0.0) or 1.0
+    parts = shares(
+        [
+            ALONE_WORDS * covered[c.item.id] / best_words + ALONE_MEANING * (c.similarity or 0.0) / best_meaning
+            for c in ordered
+        ]
+    )
+    signs = [
+        _signs(c, covered[c.item.id], questioned, matched[c.item.id], part)
+        for c, part in zip(ordered, parts, strict=True)
+    ]
+    found, known = judged(
+        questioned, signs, [matched[c.item.id] for c in first], by_meaning=by_meaning and bool(vector)
+    )
+    hits = tuple(
+        Hit(
+            item=c.item,
+            bm25_score=lexical.get(c.item.id, 0.0),
+            vector_score=vector.get(c.item.id, 0.0),
+            score=scores[c.item.id],
+            similarity=c.similarity,
+            coverage=covered[c.item.id],
+            relevance=chance,
+        )
+        for c, chance in zip(ordered, found, strict=True)
+    )
+    return Ranking(query=query, hits=hits, notices=notices, known=known)
 
 
-def _judge(
-    candidate: Candidate,
-    terms: Sequence[Term],
-    weights: Mapping[str, float],
-    size: int,
-    lexical: Mapping[str, float],
-    vector: Mapping[str, float],
-    fused: Mapping[str, float],
-) -> Hit:
-    matched = [term for term in terms if not candidate.tokens.isdisjoint(term.forms)]
-    covered = coverage([term.forms[0] for term in matched], weights)
-    told = sum(telling(term.forms[0], term.frequency, size) for term in matched)
-    id_ = candidate.item.id
-    return Hit(
-        item=candidate.item,
-        bm25_score=lexical.get(id_, 0.0),
-        vector_score=vector.get(id_, 0.0),
-        score=fused[id_],
-        similarity=candidate.similarity,
-        coverage=covered,
-        relevance=relevance(similarity=candidate.similarity, covered=covered, telling_words=told),
+def _signs(candidate: Candidate, covered: float, questioned: Questioned, matched: Sequence[str], share: float) -> Signs:
+    similarity = candidate.similarity or 0.0
+    return Signs(
+        similarity=similarity,
+        around=similarity,
+        wide=similarity,
+        covered=covered,
+        telling=questioned.is_telling(matched),
+        share=share,
+        words=len(questioned),
     )

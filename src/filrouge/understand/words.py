@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
+from filrouge.understand.bridges import CANON, PHRASES
+
 _TYPOGRAPHY: Final = {"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "\xa0": " "}
 
 
@@ -37,65 +39,6 @@ def fold(text: str) -> str:
     """Lower case, no accents, plain quotes and dashes; the same length as `text`."""
     return text.translate(_FOLD)
 
-
-#: `one canonical word: the words of any language that mean it`
-_BRIDGES: Final = """
-production: prod productions produccion prods
-staging: preprod pre-prod preproduction pre-production recette homologation
-test: tests testing pruebas prueba
-database: db bdd bd databases
-deploy: deploys deployed deploying deployment deployments deploiement deploiements deploie deploient deployer
-  deploie-t deployons ship ships shipped despliegue desplegar
-server: servers serveur serveurs servidor servidores
-port: ports puerto puertos
-command: commands commande commandes comando
-branch: branche branches rama ramas
-repository: repo repos depot depots repositorio
-invoice: invoices invoicing facture factures facturation factura facturas
-backup: backups sauvegarde sauvegardes dump dumps
-file: files fichier fichiers archivo archivos
-folder: folders dossier dossiers repertoire directory directories carpeta
-user: users utilisateur utilisateurs utilisatrice usuario usuarios
-answer: answers reply replies response responses reponse reponses reponds repondre respond respuestas explanation
-  explanations explication explications
-language: langue idioma
-limit: limits limite limites plafond
-frontend: front front-end
-backend: back-end
-docs: doc documentation
-application: app apps applications appli aplicacion
-configuration: config configs conf
-environment: env environnement entorno
-queue: queues file-de-messages
-log: logs logging journaux
-name: nom nombre
-version: versions
-host: hosts hosting hebergement hebergeur hosted
-release: releases releasing released livraison livraisons
-price: prices prix precio
-amount: amounts montant montants
-date: dates fecha
-session: sessions
-message: messages mensaje
-error: errors erreur erreurs
-key: keys cle cles
-secret: secrets
-image: images
-table: tables
-worker: workers
-password: passwords mot-de-passe
-email: e-mail emails e-mails mail mails courriel
-metric: metrics metrique metriques
-rule: regle regles rules regla
-plan: plans
-style: styles
-web: site
-customer: customers client clients cliente
-french: francais francaise frances
-english: anglais anglaise ingles
-spanish: espagnol espanol
-short: court courts courte courtes bref breve concise brief
-"""
 
 _SMALL: Final = """
 a an the this that these those it its it's he she they them their his her we us our you your i me my mine i'm i've
@@ -123,32 +66,29 @@ instance region zone project projet side part time local locally everything ever
 """
 #: Words too general to say what a sentence is about (EXT-9, and the furniture of developers' talk).
 GENERIC: Final = frozenset(_GENERIC_WORDS.split())
+_MEANINGS: Final = frozenset({*CANON.values(), *PHRASES.values()})
 STOP: Final = frozenset(_SMALL.split())
-_CANON: Final = {
-    word: line.partition(":")[0].strip()
-    for line in _BRIDGES.replace("\n  ", " ").strip().splitlines()
-    for word in line.partition(":")[2].split()
-}
 _TOKEN: Final = re.compile(r"[a-z0-9_]+(?:[.\-/:@+#][a-z0-9_]+)*(?:\(\)|\+\+|#)?")
+_PHRASE: Final = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(PHRASES, key=len, reverse=True)))})\b")
 _IDENTIFIER: Final = re.compile(r"[0-9_./:@#]")
 
 
 def canonical(word: str) -> str:
     """The one form of a folded word: bridged between languages, else without its plural."""
-    if word in _CANON:
-        return _CANON[word]
+    if word in CANON:
+        return CANON[word]
     if _IDENTIFIER.search(word) or len(word) < 4:
         return word
     plural = word.endswith("s") and not word.endswith(("ss", "us", "is"))
     bare = word[:-1] if plural or word.endswith(("eaux", "eux")) else word
-    return _CANON.get(bare, bare)
+    return CANON.get(bare, bare)
 
 
 def tokens(plain: str) -> list[str]:
     """The words of a folded text, in order; hyphenated words apart unless they are known or hold a digit."""
     found: list[str] = []
-    for word in _TOKEN.findall(plain.replace("base de donnees", "database").replace("base de datos", "database")):
-        known = word in _CANON or word in STOP or _IDENTIFIER.search(word)
+    for word in _TOKEN.findall(_PHRASE.sub(lambda found: PHRASES[found[0]], plain)):
+        known = word in CANON or word in STOP or _IDENTIFIER.search(word)
         found.extend([word] if known or word.count("-") > 1 else word.split("-"))
     return found
 
@@ -163,6 +103,11 @@ def topic(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word not in GENERIC))
 
 
+def is_bridged(word: str) -> bool:
+    """True for a canonical word that stands for others, of whatever language."""
+    return word in _MEANINGS
+
+
 def variants(word: str) -> tuple[str, ...]:
     """Every written form that shares the canonical form of `word`, itself first."""
-    return (word, *(form for form, canon in _CANON.items() if canon == word and form != word))
+    return (word, *(form for form, canon in CANON.items() if canon == word and form != word))

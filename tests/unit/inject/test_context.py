@@ -30,8 +30,8 @@ def hit(item: Memory | Turn, relevance: float, score: float = 0.5) -> Hit:
     )
 
 
-def prompted(*hits: Hit, most: int = 4, manner: Manner = MANNER) -> Block:
-    return before_prompt(Ranking(query="q", hits=hits), manner, min_relevance=0.5, most=most)
+def prompted(*hits: Hit, most: int = 4, manner: Manner = MANNER, known: float = 0.9) -> Block:
+    return before_prompt(Ranking(query="q", hits=hits, known=known), manner, min_relevance=0.5, most=most)
 
 
 def reasons(block: Block) -> dict[str, str]:
@@ -56,18 +56,24 @@ def test_nothing_known_is_no_text_at_all() -> None:
 
 
 def test_before_a_prompt_only_what_is_relevant_is_shown() -> None:
-    block = prompted(hit(memory("close"), 0.5), hit(memory("far"), 0.49))
+    block = prompted(hit(memory("close"), 0.05), hit(memory("far"), 0.04))
     assert parse(block.text) == ["[3 days ago, codex] close"]
     assert reasons(block) == {"close": "injected", "far": "below the threshold"}
-    assert prompted(hit(memory("far"), 0.49)).text == ""
+    assert prompted(hit(memory("far"), 0.04)).text == ""
+
+
+def test_where_probably_nothing_is_known_nothing_is_shown_however_relevant_it_looks() -> None:
+    block = prompted(hit(memory("close"), 0.9), known=0.49)
+    assert block.text == ""
+    assert reasons(block) == {"close": "nothing is known of this"}
 
 
 def test_a_rule_is_shown_before_a_prompt_only_where_it_is_relevant() -> None:
     rule, other = memory("Use uv", kind="rule"), memory("Write in French", kind="rule")
-    block = prompted(hit(memory("uv is at 0.9"), 0.9), hit(rule, 0.6), hit(other, 0.1))
+    block = prompted(hit(memory("uv is at 0.9"), 0.9), hit(rule, 0.6), hit(other, 0.01))
     assert [line.partition("] ")[2] for line in parse(block.text)] == ["Use uv", "uv is at 0.9"]
     assert block.text.index("## Rules") < block.text.index("## Relevant memories")
-    assert prompted(hit(rule, 0.2), hit(other, 0.1)).text == ""
+    assert prompted(hit(rule, 0.04), hit(other, 0.01)).text == ""
 
 
 def test_the_most_relevant_come_first_and_no_more_than_are_wanted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import Vector
-from filrouge.recall.neighbourhood import NAMES, Asked, Features, Spoken, features, speaker_of
+from filrouge.recall.neighbourhood import NAMES, Asked, Features, Spoken, measured, speaker_of
 from filrouge.recall.times import spans
 
 START = datetime(2023, 5, 8, tzinfo=UTC)
@@ -45,7 +46,8 @@ def column(table: Features, name: str) -> list[float]:
 
 
 def test_an_answer_has_the_words_of_the_question_before_it() -> None:
-    table = features(asked("which port?"), said("Which port is it?", "9443.", "Thanks.", words=(4.0, 0.0, 0.0)))
+    spoken = said("Which port is it?", "9443.", "Thanks.", words=(4.0, 0.0, 0.0))
+    table = measured(asked("which port?"), spoken).features
     assert column(table, "words") == [1.0, 0.0, 0.0]
     assert column(table, "words_before") == [0.0, 1.0, 0.0]
     assert column(table, "words_after") == [0.0, 0.0, 0.0]
@@ -54,7 +56,7 @@ def test_an_answer_has_the_words_of_the_question_before_it() -> None:
 
 def test_a_turn_has_the_meaning_of_what_stands_around_it() -> None:
     towards, away = np.array([1.0, 0.0], np.float32), np.array([0.0, 1.0], np.float32)
-    table = features(asked("?", towards), said("aaaa", "bbbb", "cccc", vectors=(towards, away, away)))
+    table = measured(asked("?", towards), said("aaaa", "bbbb", "cccc", vectors=(towards, away, away))).features
     assert column(table, "meaning") == [1.0, 0.0, 0.0]
     assert column(table, "meaning_before")[1] > column(table, "meaning_before")[2]
     assert column(table, "meaning_around")[1] > column(table, "meaning_around")[2]
@@ -62,33 +64,47 @@ def test_a_turn_has_the_meaning_of_what_stands_around_it() -> None:
 
 def test_a_neighbour_without_a_vector_stops_nothing() -> None:
     towards = np.array([1.0, 0.0], np.float32)
-    table = features(asked("?", towards), said("aaaa", "bbbb", vectors=(towards, None)))
+    table = measured(asked("?", towards), said("aaaa", "bbbb", vectors=(towards, None))).features
     assert np.isfinite(table).all()
 
 
 def test_the_one_speaker_that_a_question_names_is_preferred() -> None:
     spoken = said("Caroline: I paint.", "Melanie: I swim.", "no name here")
-    assert column(features(asked("What does Caroline do?"), spoken), "speaker") == [1.0, 0.0, 0.0]
-    assert column(features(asked("What do Caroline and Melanie do?"), spoken), "speaker") == [0.0, 0.0, 0.0]
+    assert column(measured(asked("What does Caroline do?"), spoken).features, "speaker") == [1.0, 0.0, 0.0]
+    assert column(measured(asked("What do Caroline and Melanie do?"), spoken).features, "speaker") == [0.0, 0.0, 0.0]
     assert [speaker_of(one.turn.text) for one in spoken] == ["Caroline", "Melanie", ""]
 
 
 def test_a_time_in_the_question_raises_what_was_said_then() -> None:
-    assert column(features(asked("what about 2023-05-09?"), said("a", "b", "c")), "time") == [0.968, 1.0, 0.968]
+    table = measured(asked("what about 2023-05-09?"), said("a", "b", "c")).features
+    assert column(table, "time") == [0.968, 1.0, 0.968]
 
 
 def test_a_question_of_when_prefers_turns_with_a_time() -> None:
     spoken = said("I went there last week", "I went there")
-    assert column(features(asked("When did he go?"), spoken), "dated") == [1.0, 0.0]
-    assert column(features(asked("Why did he go?"), spoken), "dated") == [0.0, 0.0]
+    assert column(measured(asked("When did he go?"), spoken).features, "dated") == [1.0, 0.0]
+    assert column(measured(asked("Why did he go?"), spoken).features, "dated") == [0.0, 0.0]
 
 
 def test_nothing_said_gives_an_empty_table() -> None:
-    assert features(asked("?"), []).shape == (0, len(NAMES))
+    assert measured(asked("?"), []).features.shape == (0, len(NAMES))
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.floats(0, 30)), min_size=1, max_size=8), st.text(max_size=30))
 def test_every_feature_lies_between_nought_and_one(turns: list[tuple[str, float]], question: str) -> None:
-    table = features(asked(question), said(*(text for text, _ in turns), words=tuple(score for _, score in turns)))
+    spoken = said(*(text for text, _ in turns), words=tuple(score for _, score in turns))
+    table = measured(asked(question), spoken).features
     assert table.shape == (len(turns), len(NAMES))
     assert ((table >= 0) & (table <= 1)).all()
+
+
+def test_a_text_that_stands_alone_is_its_own_neighbourhood() -> None:
+    alone = [replace(one, before=None, after=None) for one in said("a", "b", words=(4.0, 0.0))]
+    table = measured(asked("a?"), alone).features
+    assert column(table, "words") == column(table, "words_before") == column(table, "words_after") == [1.0, 0.0]
+
+
+def test_the_agents_replies_are_told_from_the_users_words() -> None:
+    first, second = said("a", "b")
+    reply = replace(second, turn=replace(second.turn, role="assistant"))
+    assert column(measured(asked("?"), [first, reply]).features, "reply") == [0.0, 1.0]

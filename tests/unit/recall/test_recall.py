@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import assume, given
@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from filrouge.model.memory import Memory
 from filrouge.model.scope import Scope
 from filrouge.recall.fusion import fuse, normalised
-from filrouge.recall.pipeline import Candidate, Term, rank
+from filrouge.recall.judging import Questioned
+from filrouge.recall.pipeline import Candidate, rank
 from filrouge.recall.plain_words import PLAIN_WORDS
-from filrouge.recall.relevance import coverage, rarity, relevance, telling
+from filrouge.recall.relevance import LogOdds, Signs, chances, coverage, known, rarity, shares, telling
+from filrouge.recall.weights import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS
 from filrouge.testing import ManualClock
 
 UNIT = st.floats(0, 1)
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e6, 1e6), max_size=6)
 UNITS = st.dictionaries(st.sampled_from("abcdef"), UNIT, max_size=6)
-COUNTS = st.integers(0, 6)
 NOW = ManualClock().now()
 
 
@@ -81,24 +82,48 @@ def test_an_alpha_out_of_bounds_is_refused(alpha: float) -> None:
         fuse({}, {}, alpha)
 
 
-@given(UNIT, UNIT, COUNTS, UNIT, UNIT, COUNTS)
-def test_more_evidence_never_lowers_relevance(a: float, b: float, n: int, c: float, d: float, m: int) -> None:
-    (s0, s1), (c0, c1), (n0, n1) = sorted((a, c)), sorted((b, d)), sorted((n, m))
-    low = relevance(similarity=s0, covered=c0, telling_words=n0)
-    for more in (
-        relevance(similarity=s1, covered=c0, telling_words=n0),
-        relevance(similarity=s0, covered=c1, telling_words=n0),
-        relevance(similarity=s0, covered=c0, telling_words=n1),
-    ):
-        assert 0.0 <= low <= more + 1e-12
-        assert more <= 1.0
+@st.composite
+def signs(draw: st.DrawFn) -> Signs:
+    return Signs(
+        similarity=draw(UNIT),
+        around=draw(UNIT),
+        wide=draw(UNIT),
+        covered=draw(UNIT),
+        telling=draw(st.booleans()),
+        share=draw(st.floats(1e-6, 1)),
+        words=draw(st.integers(1, 30)),
+    )
 
 
-def test_nothing_shared_is_nothing_relevant_and_one_telling_word_is_half() -> None:
-    assert relevance(similarity=None, covered=0.0, telling_words=0) == 0.0
-    assert relevance(similarity=0.0, covered=0.0, telling_words=0) == 0.0
-    assert relevance(similarity=None, covered=0.0, telling_words=1) >= 0.5
-    assert relevance(similarity=1.0, covered=1.0, telling_words=0) == 1.0
+@pytest.mark.parametrize("weights", [RELEVANCE, RELEVANCE_BY_WORDS], ids=["with vectors", "by words"])
+@given(one=signs(), more=signs(), name=st.sampled_from(["similarity", "around", "wide", "covered", "telling", "share"]))
+def test_more_evidence_never_lowers_relevance(weights: LogOdds, one: Signs, more: Signs, name: str) -> None:
+    low, high = sorted((getattr(one, name), getattr(more, name)))
+    less, greater = chances([replace(one, **{name: low}), replace(one, **{name: high})], weights)
+    assert 0.0 <= less <= greater <= 1.0
+
+
+@given(st.lists(signs(), min_size=1, max_size=6), UNIT)
+def test_what_is_known_is_a_probability_and_nothing_found_is_nothing_known(found: list[Signs], words: float) -> None:
+    assert 0.0 <= known(found, chances(found, RELEVANCE), words, KNOWN) <= 1.0
+    assert known([], [], words, KNOWN) == 0.0
+
+
+def test_one_thing_said_in_the_words_of_the_question_is_probably_meant_and_one_of_nothing_in_common_is_not() -> None:
+    nothing = Signs(similarity=0.0, around=0.0, wide=0.0, covered=0.0, telling=False, share=1.0, words=4)
+    all_of_it = Signs(similarity=0.7, around=0.7, wide=0.7, covered=1.0, telling=True, share=1.0, words=4)
+    assert chances([nothing], RELEVANCE)[0] < 0.2
+    assert chances([all_of_it], RELEVANCE)[0] > 0.7
+    assert known([nothing], chances([nothing], RELEVANCE), 0.0, KNOWN) < 0.2
+    assert known([all_of_it], chances([all_of_it], RELEVANCE), 1.0, KNOWN) > 0.9
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=20))
+def test_shares_are_of_one_whole_and_keep_the_order(scores: list[float]) -> None:
+    parts = shares(scores)
+    assert sum(parts) == pytest.approx(1.0)
+    assert all(parts[a] <= parts[b] for a in range(len(scores)) for b in range(len(scores)) if scores[a] < scores[b])
+    assert shares([]) == []
 
 
 @given(st.sampled_from(sorted(PLAIN_WORDS)), st.integers(0, 100), st.integers(0, 10_000))
@@ -131,42 +156,66 @@ def test_coverage_is_a_share_that_grows_with_every_word(weights: dict[str, float
     assert coverage([], {}) == 0.0
 
 
+def questioned(*terms: tuple[tuple[str, ...], int], size: int = 100) -> Questioned:
+    return Questioned([forms for forms, _ in terms], {forms[0]: often for forms, often in terms}, size)
+
+
 def test_a_ranking_orders_by_score_and_explains_every_part() -> None:
-    terms = [Term(forms=("drizzle",), frequency=1), Term(forms=("port", "ports"), frequency=50)]
     ranking = rank(
         "drizzle port?",
-        terms,
+        questioned((("drizzle",), 1), (("port", "ports"), 50)),
         [
             candidate("both", "drizzle ports", bm25=9.0, cosine=0.9, similarity=0.6),
             candidate("words", "port", bm25=1.0),
             candidate("meaning", "orm", cosine=0.8, similarity=0.2),
         ],
-        size=100,
         notices=("careful",),
     )
     assert [hit.id for hit in ranking.hits] == ["both", "meaning", "words"]
     assert ranking.notices == ("careful",)
+    assert ranking.known > 0.5
     best = ranking.hits[0]
-    assert (best.bm25_score, best.vector_score, best.score, best.similarity, best.coverage) == (1.0, 1.0, 1.0, 0.6, 1.0)
+    assert (best.bm25_score, best.vector_score, best.similarity, best.coverage) == (1.0, 1.0, 0.6, 1.0)
+    assert best.score == pytest.approx(0.8)
     assert best.explain().keys() == {one.name for one in fields(best)} - {"item"}
+    assert ranking.hits[1].explain()["coverage"] == 0.0
     assert ranking.hits[2].explain()["similarity"] is None
     assert 0 < ranking.hits[2].coverage < 0.5
 
 
+def test_the_best_of_a_poor_lot_is_not_perfect() -> None:
+    asked = questioned((("drizzle",), 1), (("port",), 1), (("caddy",), 1))
+    (hit,) = rank("drizzle port caddy", asked, [candidate("a", "port", bm25=1.0)]).hits
+    assert hit.bm25_score == 1.0
+    assert hit.score == pytest.approx(1 / 3)
+
+
 def test_without_vectors_the_words_decide_alone() -> None:
-    ranking = rank("q", [], [candidate("a", bm25=1.0), candidate("b", bm25=3.0)], size=2)
-    assert [(hit.id, hit.score) for hit in ranking.hits] == [("b", 1.0), ("a", 0.0)]
+    asked = questioned((("port",), 2), size=2)
+    ranking = rank("port", asked, [candidate("a", "port", bm25=1.0), candidate("b", "port", bm25=3.0)])
+    assert [(hit.id, hit.score) for hit in ranking.hits] == [("b", 1.0), ("a", 1.0)]
+
+
+@given(st.floats(0, 1))
+def test_by_meaning_alone_the_words_have_no_say(similarity: float) -> None:
+    asked = questioned((("port",), 1))
+    found = [
+        candidate("words", "port", bm25=5.0, cosine=0.8, similarity=similarity / 2),
+        candidate("meaning", cosine=0.9, similarity=similarity / 2 + 0.1),
+    ]
+    assert [hit.id for hit in rank("port", asked, found, alpha=1.0).hits] == ["meaning", "words"]
 
 
 def test_a_ranking_is_cut_again_without_searching() -> None:
-    terms = [Term(forms=("drizzle",), frequency=1)]
-    ranking = rank("drizzle", terms, [candidate("a", "drizzle", bm25=2.0), candidate("b", "", bm25=1.0)], size=9)
-    assert [hit.id for hit in ranking.recut(0.5).hits] == ["a"]
+    asked = questioned((("drizzle",), 1), size=9)
+    ranking = rank("drizzle", asked, [candidate("a", "drizzle", bm25=2.0), candidate("b", "", bm25=1.0)])
+    assert [hit.id for hit in ranking.recut(ranking.hits[0].relevance).hits] == ["a"]
     assert ranking.recut(0.0) == ranking
     assert [hit.id for hit in ranking.top(1).hits] == ["a"]
     assert ranking.top(9) == ranking
     assert ranking.recut(1.01).hits == ()
 
 
-def test_nothing_found_is_an_empty_ranking() -> None:
-    assert rank("q", [], [], size=0).hits == ()
+def test_nothing_found_is_an_empty_ranking_and_nothing_known() -> None:
+    ranking = rank("q", questioned(size=0), [])
+    assert (ranking.hits, ranking.known) == ((), 0.0)
