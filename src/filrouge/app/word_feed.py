@@ -22,7 +22,7 @@ from filrouge.store.words import Owner, Words
 _LOG = logging.getLogger(__name__)
 
 #: Rows with words from which on a table has an index of its own (docs/adr/0010).
-SWITCH: Final = 50_000
+SWITCH: Final = 5_000
 #: Rows, and changes, that an index may lack and still answer: the store is asked for those.
 MOST_BEHIND: Final = 1000
 _LOOK_SECONDS: Final = 1.0
