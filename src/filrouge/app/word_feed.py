@@ -27,7 +27,7 @@ SWITCH: Final = 5_000
 MOST_BEHIND: Final = 1000
 _LOOK_SECONDS: Final = 1.0
 #: Rows that are read at once, and rows after which an index that is being built is committed.
-_AT_ONCE, _COMMIT = 500, 20_000
+_AT_ONCE, _COMMIT = 500, 10_000
 _OWNERS: Final[tuple[Owner, ...]] = ("turn", "memory")
 
 T = TypeVar("T")
