@@ -22,8 +22,9 @@ from filrouge.store.vectors import StoredVectors
 from filrouge.store.word_rows import WordRows, passes, selection
 from filrouge.store.words import Owner
 
-#: Rows of a filter up to which the vector index is told them one by one; among more it finds enough by itself.
-_FEW: Final = 20_000
+#: A filter of no more rows than this, or of less than one row in so many, is told to the vector index row by row; of
+#: any other enough are found among the nearest of all.
+_FEW, _SPARSE = 1000, 20
 #: Candidates beyond those asked for where they are scored again.
 _SPARE: Final = 20
 _NOTHING: Final = Counted(rows=0, tokens=0, having={})
@@ -91,7 +92,7 @@ class Indexed:
         if self._indexed is None or self._wanted is None:
             return {}
         passing, found = self._counted.rows, dict[str, float]()
-        if passing <= _FEW:
+        if passing <= _FEW or passing * _SPARSE < len(index):
             numbers = self._view.numbers(self._indexed, passing) if passing else []
             owners = {*self._rows.ids(numbers).values(), *self._fresh.values()}
             found = {one.owner_id: one.cosine for one in index.nearest(vector, limit, groups, owners=owners)}
