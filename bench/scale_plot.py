@@ -96,7 +96,7 @@ def _linear(axes: Axes, size: float, time: float, last: float) -> Iterator[str]:
     end = min(last, size * 10 ** axes.times[1] / time)
     x, y = axes.x(end), axes.y(time * end / size)
     yield f'<path class="linear" d="M{axes.x(size):.1f} {axes.y(time):.1f}L{x:.1f} {y:.1f}"/>'
-    yield f'<text class="name" text-anchor="end" x="{x - 14:.1f}" y="{y + 13:.1f}">as the size</text>'
+    yield f'<text class="name" text-anchor="end" x="{x - 34:.1f}" y="{y + 13:.1f}">as the size</text>'
 
 
 def _names(axes: Axes, row: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,6 @@ from filrouge.clock import from_epoch
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
-from filrouge.store.memories import Memories
 from filrouge.store.sql import migrations
 from filrouge.store.sqlite import Database
 from filrouge.store.turns import Turns
@@ -48,9 +47,8 @@ def test_what_an_earlier_schema_held_is_found_in_the_present_one(tmp_path: Path,
     assert new.schema() == memory_database().schema()
     assert new.check() == []
     assert Turns(new.tx, TextAnalyser()).get(["t1"]) == [TURN]
-    found = Memories(new.tx, TextAnalyser()).matching('"drizzle"', project=None, user="local")
-    assert [memory.id for memory, _ in found] == ["m1"]
-    place = {"match": '"drizzle"', "project_id": None, "everywhere": True, "limit": 5}
+    place = {"match": '"drizzle"', "project_id": None, "user_id": "local", "everywhere": True, "limit": 5}
+    assert [row["id"] for row in new.tx.all("memories.best", place)] == ["m1"]
     assert [row["id"] for row in new.tx.all("turns.best", place)] == ["t1"]
 
 

@@ -16,16 +16,15 @@ from filrouge.index.lexical import Terms, any_of
 from filrouge.model.filters import Filters
 from filrouge.model.wording import Counted, Selection
 from filrouge.ports import Analyser, Tx, Vector, WordView
-from filrouge.recall.bm25 import Collection, Okapi, bm25
+from filrouge.recall.bm25 import BUILT_IN, Collection, bm25
 from filrouge.store.shares import Place
 from filrouge.store.vectors import StoredVectors
 from filrouge.store.word_rows import WordRows, passes, selection
 from filrouge.store.words import Owner
 
-#: The values that FTS5 and tantivy have built in.
-_BUILT_IN: Final = Okapi(k1=1.2, b=0.75)
-#: Rows of a filter up to which the vector index is told them one by one; among more it finds enough by itself.
-_FEW: Final = 20_000
+#: A filter of no more rows than this, or of less than one row in so many, is told to the vector index row by row; of
+#: any other enough are found among the nearest of all.
+_FEW, _SPARSE = 1000, 20
 #: Candidates beyond those asked for where they are scored again.
 _SPARE: Final = 20
 _NOTHING: Final = Counted(rows=0, tokens=0, having={})
@@ -42,9 +41,11 @@ class Indexed:
         self._terms: Sequence[Sequence[str]] = terms
         self._view, self._analyser = view, analyser
         self._rows = WordRows(tx, owner)
-        changed = self._rows.changed(view.mark.change, self._rows.newest().change)
+        newest = self._rows.newest()
+        changed = self._rows.changed(view.mark.change, newest.change)
         self._wanted = selection(owner, place, filters)
-        self._fresh = self._rows.fresh(view.mark.row, changed, self._wanted) if self._wanted else {}
+        is_behind = bool(changed) or newest.row > view.mark.row
+        self._fresh = self._rows.fresh(view.mark.row, changed, self._wanted) if self._wanted and is_behind else {}
         self._indexed = replace(self._wanted, without=changed) if self._wanted else None
         self._fresh_tokens = self._tokens_of_fresh(changed)
 
@@ -63,8 +64,9 @@ class Indexed:
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """True if a row of the table `turns` passes the question's filter; neighbours are of the same project."""
-        seen = {**row, "agent": row["agent"] or row["channel"], "begins": row["at"]}
-        return self._wanted is not None and (not self._filters.narrow or passes(seen, self._wanted))
+        if self._wanted is None or not self._filters.narrow:
+            return self._wanted is not None
+        return passes({**row, "agent": row["agent"] or row["channel"], "begins": row["at"]}, self._wanted)
 
     def by_words(self, limit: int) -> dict[str, float]:
         """The best by BM25; of a filtered question, counted within the filter."""
@@ -90,7 +92,7 @@ class Indexed:
         if self._indexed is None or self._wanted is None:
             return {}
         passing, found = self._counted.rows, dict[str, float]()
-        if passing <= _FEW:
+        if passing <= _FEW or passing * _SPARSE < len(index):
             numbers = self._view.numbers(self._indexed, passing) if passing else []
             owners = {*self._rows.ids(numbers).values(), *self._fresh.values()}
             found = {one.owner_id: one.cosine for one in index.nearest(vector, limit, groups, owners=owners)}
@@ -137,7 +139,7 @@ class Indexed:
 
     def _scored(self, rows: Mapping[int, Sequence[str]]) -> dict[int, float]:
         named = {str(number): tokens for number, tokens in rows.items()}
-        return {int(name): score for name, score in bm25(self._terms, named, self._collection, _BUILT_IN).items()}
+        return {int(name): score for name, score in bm25(self._terms, named, self._collection, BUILT_IN).items()}
 
     def _tokens_of_fresh(self, changed: frozenset[int]) -> dict[int, list[str]]:
         """The tokens of those among what came since that have a word of the question."""

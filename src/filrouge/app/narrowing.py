@@ -8,7 +8,7 @@ from typing import Any
 from filrouge.app.meaning import Meaning
 from filrouge.model.filters import Filters
 from filrouge.ports import Analyser, Tx, Vector
-from filrouge.recall.full_text import scores, weights
+from filrouge.recall.bm25 import BUILT_IN, Collection, bm25_of_counts
 from filrouge.store.shares import Place, Share
 from filrouge.store.vectors import StoredVectors
 from filrouge.store.words import Owner
@@ -32,8 +32,9 @@ class Narrowed:
         self._share = Share(tx, owner, place, filters)
         self._matching = self._share.matching(match) if match else []
         forms = [form for forms in terms for form in forms]
-        self._counts = self._share.counts(forms, self._matching, analyser)
-        self._weights, self.frequencies = weights(terms, self._counts, len(self._share.lengths))
+        self._terms, self._counts = terms, self._share.counts(forms, self._matching, analyser)
+        having = {form: sum(form in row for row in self._counts.values()) for form in forms}
+        self.frequencies: Mapping[str, int] = {form: count for form, count in having.items() if count}
 
     def __bool__(self) -> bool:
         """A share without rows is a share all the same."""
@@ -49,7 +50,10 @@ class Narrowed:
 
     def by_words(self, limit: int) -> dict[str, float]:
         """The best by full text, with BM25 counted over the share alone."""
-        counted = scores(self._counts, self._share.lengths, self._weights)
+        lengths = self._share.lengths
+        mean = sum(lengths.values()) / len(lengths) if lengths else 0.0
+        collection = Collection(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
+        counted = bm25_of_counts(self._terms, self._counts, lengths, collection, BUILT_IN)
         return _best({id_: counted.get(id_, 0.0) for id_ in self._matching}, limit)
 
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:

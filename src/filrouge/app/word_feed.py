@@ -22,12 +22,12 @@ from filrouge.store.words import Owner, Words
 _LOG = logging.getLogger(__name__)
 
 #: Rows with words from which on a table has an index of its own (docs/adr/0010).
-SWITCH: Final = 50_000
+SWITCH: Final = 5_000
 #: Rows, and changes, that an index may lack and still answer: the store is asked for those.
 MOST_BEHIND: Final = 1000
 _LOOK_SECONDS: Final = 1.0
 #: Rows that are read at once, and rows after which an index that is being built is committed.
-_AT_ONCE, _COMMIT = 500, 20_000
+_AT_ONCE, _COMMIT = 500, 10_000
 _OWNERS: Final[tuple[Owner, ...]] = ("turn", "memory")
 
 T = TypeVar("T")

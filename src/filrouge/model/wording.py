@@ -6,7 +6,7 @@ all that it may narrow by.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 
@@ -22,7 +22,7 @@ class WordRow:
 
     number: int
     tokens: str
-    labels: tuple[str, ...]
+    labels: Collection[str]
     begins: int
     ends: int
 

@@ -8,7 +8,7 @@ windows of a long text are written from the last to the first, so an owner is co
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -212,17 +212,16 @@ class StoredVectors:
                 size *= 2  # one owner fills the page
 
 
-def _by_owner(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, Vectors]]:
-    """Owner, group and windows, of rows that stand owner by owner."""
-    owner, group, parts = "", "", list[bytes]()
-    for row in rows:
-        if row["id"] != owner and parts:
-            yield owner, group, _matrix(parts)
-            parts = []
-        owner, group = row["id"], row["grouping"]
-        parts.append(row["vector"])
-    if parts:
-        yield owner, group, _matrix(parts)
+def _by_owner(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, Vectors]]:
+    """Owner, group and windows, of rows that stand owner by owner; all are read as numbers at once."""
+    if not rows:
+        return
+    windows = _matrix([row["vector"] for row in rows])
+    first = 0
+    for last, row in enumerate(rows, 1):
+        if last == len(rows) or rows[last]["id"] != row["id"]:
+            yield row["id"], row["grouping"], windows[first:last]
+            first = last
 
 
 def _stored_space(row: Mapping[str, Any]) -> StoredSpace:
@@ -246,5 +245,5 @@ def _calibration(text: str | None) -> Calibration | None:
     return Calibration(**anchors, origin=raw["origin"], pairs=raw["pairs"])
 
 
-def _matrix(parts: list[bytes]) -> Vectors:
-    return np.stack([np.frombuffer(part, dtype="<f2") for part in parts]).astype(np.float32)
+def _matrix(parts: Sequence[bytes]) -> Vectors:
+    return np.frombuffer(b"".join(parts), dtype="<f2").reshape(len(parts), -1).astype(np.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from filrouge.clock import from_text
@@ -95,8 +96,8 @@ class WordRows:
 
     def _row(self, row: Mapping[str, Any], analyser: Analyser) -> WordRow:
         begins, ends = _times(row)
-        tokens = analyser.tokens(row["text"])
-        return WordRow(number=row["seq"], tokens=tokens, labels=_labels(row), begins=begins, ends=ends)
+        tokens, own = analyser.tokens(row["text"]), _labels(*(row.get(column) for column in _COLUMNS))
+        return WordRow(number=row["seq"], tokens=tokens, labels=own, begins=begins, ends=ends)
 
 
 def selection(owner: Owner, place: Place, filters: Filters) -> Selection | None:
@@ -131,26 +132,29 @@ def _named(filters: Filters) -> list[frozenset[str]]:
 
 def passes(row: Mapping[str, Any], wanted: Selection) -> bool:
     """True if the selection has a row with these columns."""
+    own = _labels(*(row.get(column) for column in _COLUMNS))
+    if row["seq"] in wanted.without or any(own.isdisjoint(labels) for labels in wanted.labels):
+        return False
+    first, last = wanted.begins
+    if first is None and last is None and wanted.lasts_beyond is None:
+        return True
     begins, ends = _times(row)
-    own, (first, last) = frozenset(_labels(row)), wanted.begins
     return (
-        all(not own.isdisjoint(labels) for labels in wanted.labels)
-        and (first is None or begins >= first)
+        (first is None or begins >= first)
         and (last is None or begins <= last)
         and (wanted.lasts_beyond is None or ends > wanted.lasts_beyond)
-        and row["seq"] not in wanted.without
     )
 
 
-def _labels(row: Mapping[str, Any]) -> tuple[str, ...]:
-    user_wide = row.get("scope") == "user"
-    named = {"user": "user_id", "agent": "agent", "channel": "channel", "trust": "trust"}
-    optional = {"role": "role", "kind": "kind", "state": "state"}
-    return (
-        f"of:user:{row['user_id']}" if user_wide else f"of:{row['project_id'] or ''}",
-        *(f"{name}:{row[column]}" for name, column in named.items()),
-        *(f"{name}:{row[column]}" for name, column in optional.items() if column in row),
-    )
+#: What rows are labelled with, in the order of `_labels`.
+_COLUMNS: Final = ("scope", "user_id", "project_id", "agent", "channel", "trust", "role", "kind", "state")
+
+
+@lru_cache(maxsize=4096)
+def _labels(scope: str | None, user: str, project: str | None, *others: object) -> frozenset[str]:
+    place = f"of:user:{user}" if scope == "user" else f"of:{project or ''}"
+    named = zip(_COLUMNS[3:], others, strict=True)
+    return frozenset({place, f"user:{user}", *(f"{name}:{value}" for name, value in named if value is not None)})
 
 
 def _times(row: Mapping[str, Any]) -> tuple[int, int]:

@@ -146,6 +146,21 @@ def test_files_that_were_deleted_or_spoiled_meanwhile_are_made_again_with_the_sa
         assert [found(parts, question) for question in QUESTIONS] == before
 
 
+def test_files_that_are_deleted_under_a_running_daemon_are_made_again(tmp_path: Path) -> None:
+    with opened(tmp_path) as parts:
+        store(parts, TEXTS)
+        feed(parts)
+        before = [found(parts, question) for question in QUESTIONS]
+        shutil.rmtree(tmp_path / WORDS)
+        assert [found(parts, question) for question in QUESTIONS] == before
+        store(parts, ["the harbour of Valparaiso"])
+        for _ in range(2):  # the first one meets the trouble
+            feed(parts)
+            assert found(parts, "harbour of valparaiso")[0] == "the harbour of Valparaiso"
+        assert is_large(parts)
+        assert known_to_index(parts, "valparaiso") == 1
+
+
 def test_a_superseded_memory_is_out_at_once_and_back_for_its_own_time(tmp_path: Path) -> None:
     with opened(tmp_path, switch=1) as parts:
         add = parts.writer.run(lambda tx: parts.memories(tx).add(statement("Staging listens on 8443"), origin(), "new"))

@@ -16,7 +16,7 @@ from filrouge.index.lexical import any_of
 from filrouge.index.word_files import WordFiles
 from filrouge.model.wording import NEVER, Mark, Selection, WordRow
 from filrouge.ports import WordIndex
-from filrouge.recall.bm25 import Collection, Okapi, bm25
+from filrouge.recall.bm25 import BUILT_IN, Collection, bm25
 from filrouge.testing import TextAnalyser
 
 ANALYSER = TextAnalyser()
@@ -72,7 +72,7 @@ def test_its_scores_are_those_that_bm25_gives_for_the_same_tokens(
         counted = index.view().counted(forms, None)
         collection = Collection(rows=counted.rows, mean=counted.mean, frequencies=counted.having)
         tokens = {str(number): ANALYSER.tokens(text).split() for number, text in enumerate(texts, 1)}
-        right = bm25(terms, tokens, collection, Okapi(k1=1.2, b=0.75))
+        right = bm25(terms, tokens, collection, BUILT_IN)
         for number, score in index.view().best(terms, Selection(), 99, None).items():
             assert score == pytest.approx(right[str(number)], rel=1e-4)  # pyright: ignore[reportUnknownMemberType]
 

@@ -132,9 +132,10 @@ WHERE doc IN (SELECT seq FROM turns WHERE id IN (SELECT value FROM json_each(:id
 -- All segments of the full-text index become one.
 INSERT INTO messages_fts (messages_fts) VALUES ('optimize')
 -- name: turns.numbered
+-- (`+`: by the number, whatever an index of tenants promises.)
 -- What a word index is told of the rows behind one, in their order.
 SELECT seq, text, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
-FROM turns WHERE tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
+FROM turns WHERE +tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.matching_behind
 SELECT rowid AS seq FROM messages_fts WHERE messages_fts MATCH :match AND rowid > :after
 -- name: turns.last
@@ -146,13 +147,13 @@ SELECT seq, text FROM turns WHERE seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.labelled
 -- The same of rows by their id, without their text.
 SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
-FROM turns WHERE tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
+FROM turns WHERE +tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
 -- name: turns.labelled_behind
 SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
-FROM turns WHERE tenant = 'local' AND seq > :after
+FROM turns WHERE +tenant = 'local' AND seq > :after
 UNION
 SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, channel, role, trust, at AS begins
-FROM turns WHERE tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
+FROM turns WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.stale
 SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
 -- name: turns.analysed
@@ -226,12 +227,12 @@ INSERT INTO memories_fts (memories_fts) VALUES ('optimize')
 -- What a word index is told of the rows behind one, in their order.
 SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
        channel, kind, trust, state, valid_from AS begins, valid_to AS ends
-FROM memories WHERE tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
+FROM memories WHERE +tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
 -- name: memories.numbered_again
 -- The same of rows by their number.
 SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
        channel, kind, trust, state, valid_from AS begins, valid_to AS ends
-FROM memories WHERE tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq
+FROM memories WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq
 -- name: memories.matching_behind
 SELECT rowid AS seq FROM memories_fts WHERE memories_fts MATCH :match AND rowid > :after
 -- name: memories.last
@@ -246,15 +247,15 @@ SELECT seq, text || ' ' || subject AS text FROM memories WHERE seq IN (SELECT va
 -- The same of rows by their id, without their text.
 SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
        valid_from AS begins, valid_to AS ends
-FROM memories WHERE tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
+FROM memories WHERE +tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
 -- name: memories.labelled_behind
 SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
        valid_from AS begins, valid_to AS ends
-FROM memories WHERE tenant = 'local' AND seq > :after
+FROM memories WHERE +tenant = 'local' AND seq > :after
 UNION
 SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
        valid_from AS begins, valid_to AS ends
-FROM memories WHERE tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
+FROM memories WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: memories.stale
 SELECT id, text || ' ' || subject AS text FROM memories WHERE analyser < :version OR analyser > :version
 ORDER BY seq DESC LIMIT :limit
