@@ -1,6 +1,6 @@
 """Lanes: which thread does what.
 
-SQLite has one writer, so there is one writing thread. It takes what is waiting, up to 64 writes, and commits
+SQLite has one writer, so there is one writing thread. It takes what is waiting, about 64 writes, and commits
 them together: one fsync serves them all, and nobody is told "done" before it returned. A write that fails
 rolls back alone. Reads run on a small pool, a connection for each thread.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock, Thread, local
 from typing import Any, TypeVar, cast
@@ -30,7 +30,7 @@ class WriterLane:
 
     def __init__(self, open_database: Callable[[], Database]) -> None:
         self._open = open_database
-        self._waiting: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Sequence[_Write] | None] = queue.SimpleQueue()
         self._closed = False
         self._door = Lock()  # nothing may be put behind the mark that ends the lane
         self._thread = Thread(target=self._work, name="filrouge-writer", daemon=True)
@@ -42,12 +42,20 @@ class WriterLane:
         Raises:
             Busy: the lane is closed.
         """
-        future: Future[T] = Future()
+        return self.submit_all([write])[0]
+
+    def submit_all(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
+        """The same for several, which come into one commit; one that fails fails alone.
+
+        Raises:
+            Busy: the lane is closed.
+        """
+        together = [(write, Future[T]()) for write in writes]
         with self._door:
             if self._closed:
                 raise Busy("Filrouge is stopping.")
-            self._waiting.put((write, future))
-        return future
+            self._waiting.put(together)
+        return [future for _, future in together]
 
     def run(self, write: Callable[[Tx], T]) -> T:
         """`submit` and wait."""
@@ -83,8 +91,8 @@ class WriterLane:
         batch: list[_Write] = []
         item = self._waiting.get()
         while item is not None:
-            batch.append(item)
-            if len(batch) == MOST_PER_COMMIT or self._waiting.empty():
+            batch.extend(item)
+            if len(batch) >= MOST_PER_COMMIT or self._waiting.empty():
                 return batch, True
             item = self._waiting.get()
         return batch, False

@@ -30,6 +30,7 @@ class Parts:
     Attributes:
         meaning: what vectors are made and found with; take it once, and use only that.
         resumed: set once what an earlier daemon left undone is queued.
+        resting: set while no job is due, and what the last ones did is in the indexes in memory.
     """
 
     home: str
@@ -44,6 +45,7 @@ class Parts:
     environ: Mapping[str, str]
     work_waiting: Flag = field(default_factory=Flag)
     resumed: Flag = field(default_factory=Flag)
+    resting: Flag = field(default_factory=Flag)
     _changing: Lock = field(default_factory=Lock)
 
     def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:

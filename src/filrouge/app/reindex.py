@@ -123,7 +123,7 @@ def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
 
 
 def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> Outcome:
-    passes = next_passes(parts, embedder, target.id, owners)
+    passes = [one for one in next_passes(parts, embedder, target.id, owners) if one is not None]
     complete = [one.owner.seq for one in passes if not one.first]
     rest: dict[str, object] = {"space": target.id, "kind": owners[0].kind, "after": max([after, *complete])}
     left = list[Mapping[str, object]]()

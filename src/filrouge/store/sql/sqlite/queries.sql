@@ -274,25 +274,31 @@ SELECT * FROM journal ORDER BY seq
 
 -- name: jobs.enqueue
 -- What waits or runs is enough; what was set aside is given another chance by a new reason to do it.
-INSERT INTO jobs (id, kind, dedupe_key, payload, created_at, run_at)
-VALUES (:id, :kind, :dedupe_key, :payload, :created_at, :run_at)
-ON CONFLICT (dedupe_key) DO UPDATE SET state = 'queued', attempts = 0, payload = excluded.payload, run_at = excluded.run_at
+INSERT INTO jobs (id, kind, place, dedupe_key, payload, created_at, run_at)
+VALUES (:id, :kind, :place, :dedupe_key, :payload, :created_at, :run_at)
+ON CONFLICT (dedupe_key) DO UPDATE
+SET state = 'queued', attempts = 0, deaths = 0, payload = excluded.payload, run_at = excluded.run_at
 WHERE jobs.state = 'dead'
+-- name: jobs.expire
+-- Leases that ran out.
+UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL WHERE state = 'running' AND lease_until <= :now
+-- name: jobs.due
+-- Those to do next, in order.
+SELECT seq, kind, attempts + deaths > 0 AS tried FROM jobs WHERE state = 'queued' AND run_at <= :now
+ORDER BY place, run_at, seq LIMIT :limit
 -- name: jobs.lease
 UPDATE jobs SET state = 'running', lease_until = :lease_until, worker = :worker, attempts = attempts + 1
-WHERE id = (SELECT id FROM jobs
-            WHERE (state = 'queued' AND run_at <= :now) OR (state = 'running' AND lease_until <= :now)
-            ORDER BY run_at, seq LIMIT 1)
-RETURNING id, kind, payload, attempts
+WHERE seq IN (SELECT value FROM json_each(:seqs))
+RETURNING seq, id, kind, payload, attempts
 -- name: jobs.finish
 DELETE FROM jobs WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.again
 -- A long piece of work goes on behind whatever came up meanwhile.
-UPDATE jobs SET state = 'queued', payload = :payload, run_at = :run_at, attempts = 0, error = '', lease_until = NULL,
-                worker = NULL
+UPDATE jobs SET state = 'queued', payload = :payload, run_at = :run_at, attempts = 0, deaths = 0, error = '',
+                lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.hurry
-UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, error = ''
+UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, deaths = 0, error = ''
 WHERE dedupe_key = :dedupe_key AND state <> 'running'
 -- name: jobs.known_as
 SELECT state, attempts, error, run_at FROM jobs WHERE dedupe_key = :dedupe_key
@@ -301,9 +307,15 @@ UPDATE jobs SET state = :state, error = :error, run_at = :run_at, lease_until = 
 WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.release
 UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL, attempts = attempts - 1
-WHERE worker = :worker AND state = 'running'
+WHERE worker = :worker AND state = 'running' AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+-- name: jobs.orphans
+-- What was in the hands of workers that are gone.
+SELECT id, payload, deaths FROM jobs WHERE state = 'running' AND worker <> :worker
 -- name: jobs.reclaim
-UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL WHERE state = 'running' AND worker <> :worker
+-- The lease that a death ended was no try of the job's own.
+UPDATE jobs SET state = :state, error = ifnull(:error, error), run_at = max(run_at, :run_at), deaths = :deaths,
+                attempts = attempts - 1, lease_until = NULL, worker = NULL
+WHERE id = :id
 -- name: jobs.count
 SELECT state, count(*) AS n FROM jobs GROUP BY state
 -- name: jobs.next_due
