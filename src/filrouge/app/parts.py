@@ -29,6 +29,7 @@ class Parts:
 
     Attributes:
         meaning: what vectors are made and found with; take it once, and use only that.
+        captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
         resting: set while no job is due, and what the last ones did is in the indexes in memory.
     """
@@ -43,6 +44,7 @@ class Parts:
     embedders: Embedders
     new_index: NewIndex
     environ: Mapping[str, str]
+    captured: float = 0.0
     work_waiting: Flag = field(default_factory=Flag)
     resumed: Flag = field(default_factory=Flag)
     resting: Flag = field(default_factory=Flag)

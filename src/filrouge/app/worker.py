@@ -21,7 +21,7 @@ from threading import Thread
 from typing import Any
 
 from filrouge.app.parts import Parts
-from filrouge.clock import from_text, new_id
+from filrouge.clock import from_text, monotonic, new_id
 from filrouge.errors import Busy, CannotWrite, EmbedderUnavailable, FilrougeError
 from filrouge.ports import Tx
 from filrouge.store.events import Events
@@ -29,6 +29,8 @@ from filrouge.store.jobs import DEADLY, Job, Jobs
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_REST_SECONDS = 5.0
+#: While events come in faster than this, the worker lets them pass, but no longer than that before each step.
+_BURST_SECONDS, _PATIENCE_SECONDS = 0.02, 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,10 +113,17 @@ class Worker:
         """Do the next jobs that are due; False if there are none."""
         parts, most = self._parts, {kind: handler.most for kind, handler in self._handlers.items()}
         parts.resting.clear()
+        self._let_pass()
         jobs = parts.writer.run(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most))
         if jobs:
             self._do(jobs)
         return bool(jobs)
+
+    def _let_pass(self) -> None:
+        """Agents wait for their events to be on disk; nobody waits for what follows from them."""
+        begun = monotonic()
+        while (now := monotonic()) - self._parts.captured < _BURST_SECONDS and now - begun < _PATIENCE_SECONDS:
+            self._stopping.wait(_BURST_SECONDS)
 
     def _do(self, jobs: Sequence[Job]) -> None:
         """Prepare jobs together and end them."""

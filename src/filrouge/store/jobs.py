@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from filrouge.clock import after, new_id, to_text
+from filrouge.clock import after, from_text, new_id, to_text
 from filrouge.ports import Tx
 
 LEASE_SECONDS = 120.0
@@ -117,7 +117,10 @@ class Jobs:
         return bool(self._tx.run("jobs.again", row))
 
     def hurry(self, dedupe: str, at: datetime) -> None:
-        """Take a job up at once that waits for its next try, or was set aside; its tries are counted afresh."""
+        """Take a job up at once that waits for its next try, or was set aside; its tries are counted afresh.
+
+        One that was in hand at a death waits all the same.
+        """
         self._tx.run("jobs.hurry", {"dedupe_key": dedupe, "run_at": to_text(at)})
 
     def known_as(self, dedupe: str) -> dict[str, Any] | None:
@@ -152,7 +155,7 @@ class Jobs:
         """
         buried: list[Mapping[str, Any]] = []
         for row in self._tx.all("jobs.orphans", {"worker": worker}):
-            deaths = int(row["deaths"]) + 1
+            deaths, leased = int(row["deaths"]) + 1, after(from_text(row["lease_until"]), -LEASE_SECONDS)
             dead = deaths >= MOST_DEATHS
             self._tx.run(
                 "jobs.reclaim",
@@ -161,7 +164,7 @@ class Jobs:
                     "state": "dead" if dead else "queued",
                     "error": DEADLY if dead else None,
                     "deaths": deaths,
-                    "run_at": to_text(after(at, 2.0 ** (deaths - 1))) if deaths > 1 else "",
+                    "run_at": to_text(after(min(leased, at), 2.0 ** (deaths - 1))) if deaths > 1 else "",
                 },
             )
             if dead:

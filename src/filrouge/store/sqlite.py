@@ -22,12 +22,13 @@ from filrouge.store.sql import migrations, queries
 #: The release that mends the WAL-reset race (https://sqlite.org/wal.html, "walreset").
 OLDEST_SQLITE = (3, 51, 3)
 
+#: Patience first: the others may find somebody writing.
 _PRAGMAS: Mapping[str, object] = {
+    "busy_timeout": 5000,
     "journal_mode": "wal",
     "synchronous": 2,
     "foreign_keys": 1,
     "secure_delete": 1,
-    "busy_timeout": 5000,
 }
 
 Row = dict[str, Any]

@@ -277,7 +277,7 @@ SELECT * FROM journal ORDER BY seq
 INSERT INTO jobs (id, kind, place, dedupe_key, payload, created_at, run_at)
 VALUES (:id, :kind, :place, :dedupe_key, :payload, :created_at, :run_at)
 ON CONFLICT (dedupe_key) DO UPDATE
-SET state = 'queued', attempts = 0, deaths = 0, payload = excluded.payload, run_at = excluded.run_at
+SET state = 'queued', attempts = 0, deaths = 0, error = '', payload = excluded.payload, run_at = excluded.run_at
 WHERE jobs.state = 'dead'
 -- name: jobs.expire
 -- Leases that ran out.
@@ -298,8 +298,8 @@ UPDATE jobs SET state = 'queued', payload = :payload, run_at = :run_at, attempts
                 lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.hurry
-UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, deaths = 0, error = ''
-WHERE dedupe_key = :dedupe_key AND state <> 'running'
+UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, error = ''
+WHERE dedupe_key = :dedupe_key AND state <> 'running' AND deaths = 0
 -- name: jobs.known_as
 SELECT state, attempts, error, run_at FROM jobs WHERE dedupe_key = :dedupe_key
 -- name: jobs.fail
@@ -310,7 +310,7 @@ UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL, attempts = 
 WHERE worker = :worker AND state = 'running' AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
 -- name: jobs.orphans
 -- What was in the hands of workers that are gone.
-SELECT id, payload, deaths FROM jobs WHERE state = 'running' AND worker <> :worker
+SELECT id, payload, deaths, lease_until FROM jobs WHERE state = 'running' AND worker <> :worker
 -- name: jobs.reclaim
 -- The lease that a death ended was no try of the job's own.
 UPDATE jobs SET state = :state, error = ifnull(:error, error), run_at = max(run_at, :run_at), deaths = :deaths,
@@ -399,14 +399,17 @@ SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part
 -- name: vectors.any
 SELECT 1 FROM vectors WHERE space_id = :space_id LIMIT 1
 -- name: vectors.missing_memories
+-- What a process may have died of is left to a job of its own.
 SELECT id, seq, text, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping FROM memories
 WHERE state = 'live' AND seq > :after AND NOT EXISTS
   (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id AND part = 0)
+  AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'index_memory:' || memories.id AND deaths > 0)
 ORDER BY seq LIMIT :limit
 -- name: vectors.missing_turns
 SELECT id, seq, text, ifnull(project_id, '') AS grouping FROM turns
 WHERE role <> 'tool' AND seq > :after AND NOT EXISTS
   (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0)
+  AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'index_turn:' || turns.id AND deaths > 0)
 ORDER BY seq LIMIT :limit
 -- name: vectors.coverage
 SELECT count(*) AS total, count(made) AS done FROM (
