@@ -192,6 +192,15 @@ class Embedders:
             self._made = {name: one for name, one in self._made.items() if one is kept}
         _close(left)
 
+    def forget_texts(self) -> None:
+        """Let the embedders drop what they remember of texts: part of erasing a memory."""
+        with self._lock:
+            made = list(self._made.values())
+        for embedder in made:
+            forget = getattr(embedder, "forget_all", None)
+            if callable(forget):
+                forget()
+
     def close(self) -> None:
         """End whatever the embedders hold: sockets, threads."""
         with self._lock:

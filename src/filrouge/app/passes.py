@@ -37,14 +37,15 @@ class Pass:
     whole: bool
 
     def write(self, tx: Tx, space_id: str) -> None:
-        """Store them."""
+        """Store them, unless the owner was erased meanwhile."""
         first = None if self.whole else self.first
-        StoredVectors(tx).put(self.owner.kind, self.owner.id, space_id, self.vectors, first=first)
+        if StoredVectors(tx).is_owner(self.owner.kind, self.owner.id):
+            StoredVectors(tx).put(self.owner.kind, self.owner.id, space_id, self.vectors, first=first)
 
     def show(self, parts: Parts, meaning: Meaning) -> None:
         """Let the index find the owner, if it is complete."""
         owner, space = self.owner, meaning.space.id
-        if self.first:
+        if self.first or not parts.readers.here(lambda tx: StoredVectors(tx).is_owner(owner.kind, owner.id)):
             return
         found = self.vectors
         if not self.whole:

@@ -214,10 +214,11 @@ class Database:
             found = [str(row[0]) for row in self._connection.execute("pragma integrity_check")]
         return [] if found == ["ok"] else found
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the database file and empty it."""
+    def checkpoint(self) -> bool:
+        """Move the write-ahead log into the database file and empty it; False if a reader kept it from that."""
         with translated():
-            list(self._connection.execute("pragma wal_checkpoint(truncate)"))
+            busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        return not busy
 
     def close(self) -> None:
         """Close the connection."""

@@ -22,7 +22,12 @@ ON CONFLICT DO NOTHING
 -- name: events.get
 SELECT payload, project_id FROM events WHERE id = :id
 -- name: events.settle
-UPDATE events SET state = :state, reason = :reason WHERE id = :id
+UPDATE events SET state = :state, reason = :reason WHERE id = :id AND state <> 'forgotten'
+-- name: events.erase
+-- The row stays, so that what is delivered again is recognised; a key that was made of the content goes too.
+UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '',
+                  key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
+WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: events.ledger
 SELECT state, count(*) AS n FROM events GROUP BY state
 -- name: events.last
@@ -58,6 +63,8 @@ WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash 
 SELECT * FROM turns WHERE id = :id
 -- name: turns.skip
 UPDATE turns SET skipped = :reason WHERE id = :id
+-- name: turns.erase
+DELETE FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: turns.last_user_texts
 SELECT text FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
@@ -247,6 +254,13 @@ UPDATE memories SET state = :state, valid_to = :valid_to WHERE id = :id AND stat
 UPDATE memories SET superseded_by = :superseded_by WHERE id = :id
 -- name: memories.mention
 UPDATE memories SET mention_count = mention_count + 1, last_mention = max(last_mention, :at) WHERE id = :id
+-- name: memories.unlink
+-- What replaced them no longer says what.
+UPDATE memories SET supersedes = NULL, previous_text = NULL WHERE supersedes IN (SELECT value FROM json_each(:ids))
+-- name: memories.unfollow
+UPDATE memories SET superseded_by = NULL WHERE superseded_by IN (SELECT value FROM json_each(:ids))
+-- name: memories.erase
+DELETE FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.count
 SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories GROUP BY state, kind = 'rule'
 -- name: memories.sealed
@@ -261,6 +275,13 @@ ON CONFLICT DO NOTHING
 -- name: evidence.of
 SELECT memory_id, turn_id, start, stop FROM evidence
 WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_id, start
+-- name: evidence.citing
+-- All the evidence of every memory that cites one of these turns.
+SELECT memory_id, turn_id FROM evidence
+WHERE memory_id IN (SELECT memory_id FROM evidence WHERE turn_id IN (SELECT value FROM json_each(:turns)))
+-- name: evidence.erase
+DELETE FROM evidence WHERE memory_id IN (SELECT value FROM json_each(:memories))
+  OR turn_id IN (SELECT value FROM json_each(:turns))
 
 -- name: journal.last
 SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
@@ -271,6 +292,17 @@ VALUES (:at, :actor, :action, :subject_id, :payload, :payload_key, :payload_hash
 SELECT at, actor, action, payload FROM journal WHERE subject_id = :subject_id ORDER BY seq
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
+-- name: journal.quoting
+-- Entries about these memories, made of these turns, or that repeat these texts: what was replaced, what was disputed.
+SELECT seq FROM journal
+WHERE payload IS NOT NULL AND (subject_id IN (SELECT value FROM json_each(:memories))
+  OR (json_valid(payload) AND (
+    json_extract(payload, '$.turn') IN (SELECT value FROM json_each(:turns))
+    OR json_extract(payload, '$.previous_text') IN (SELECT value FROM json_each(:texts))
+    OR (json_extract(payload, '$.turn') IS NULL AND EXISTS
+      (SELECT 1 FROM json_each(:texts) WHERE instr(value, json_extract(payload, '$.text')) > 0)))))
+-- name: journal.redact
+UPDATE journal SET payload = NULL, payload_key = NULL WHERE seq IN (SELECT value FROM json_each(:seqs))
 
 -- name: jobs.enqueue
 -- What waits or runs is enough; what was set aside is given another chance by a new reason to do it.
@@ -322,6 +354,13 @@ SELECT state, count(*) AS n FROM jobs GROUP BY state
 SELECT min(run_at) AS run_at FROM jobs WHERE state = 'queued' HAVING min(run_at) IS NOT NULL
 -- name: jobs.dead
 SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
+-- name: jobs.erase
+DELETE FROM jobs WHERE dedupe_key IN (SELECT value FROM json_each(:dedupe_keys))
+-- name: jobs.reading
+-- A transcript of one of these sessions is about to be read.
+SELECT 1 FROM jobs JOIN json_each(:sessions) AS one
+ON json_extract(jobs.payload, '$.host') = one.value ->> 0 AND json_extract(jobs.payload, '$.session') = one.value ->> 1
+WHERE kind = 'reconcile' AND state <> 'dead' LIMIT 1
 
 -- name: settings.all
 SELECT key, value FROM memory_settings ORDER BY key
@@ -340,6 +379,11 @@ VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
        notices, latency_ms, created_at
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
+-- name: recalls.erase
+-- The log repeats the beginning of a prompt.
+UPDATE memory_retrievals SET user_message_preview = ''
+WHERE user_message_preview <> '' AND EXISTS (SELECT 1 FROM json_each(:texts)
+  WHERE instr(value, user_message_preview) > 0 OR instr(user_message_preview, value) > 0)
 
 -- name: spaces.declare
 INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, embedder)
@@ -398,6 +442,12 @@ WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'
 -- name: vectors.any
 SELECT 1 FROM vectors WHERE space_id = :space_id LIMIT 1
+-- name: vectors.owner
+SELECT 1 FROM turns WHERE :owner_kind = 'turn' AND id = :owner_id
+UNION ALL SELECT 1 FROM memories WHERE :owner_kind = 'memory' AND id = :owner_id
+-- name: vectors.erase
+-- In every space.
+DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id IN (SELECT value FROM json_each(:ids))
 -- name: vectors.missing_memories
 -- What a process may have died of is left to a job of its own.
 SELECT id, seq, text, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping FROM memories
