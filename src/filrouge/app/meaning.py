@@ -98,13 +98,15 @@ def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, n
 
 
 def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The vectors of texts, a few at a time.
+    """The vectors of texts, a few at a time, as precise as they are stored: an index that is filled from the stored
+    ones answers the same.
 
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
     found = [embedder.passages(some) for some in _steps(texts)]
-    return np.concatenate(found) if found else embedder.passages([])
+    vectors = np.concatenate(found) if found else embedder.passages([])
+    return vectors.astype(np.float16).astype(np.float32)
 
 
 def _steps(texts: Sequence[str]) -> Iterator[list[str]]:
