@@ -174,9 +174,16 @@ def test_the_others_answer_as_before(parts: Parts) -> None:
     gone(parts, erase(parts, of(parts, "marzipan")))
     assert [answers(parts, question) for question in questions] == before
     after = parts.readers.here(lambda tx: status(parts, tx))
-    assert [(after[name], after["ledger"]["done"]) for name in ("memories", "turns", "vectors")] == [
-        (counted[name], counted["ledger"]["done"]) for name in ("memories", "turns", "vectors")
-    ]
+    assert [
+        (after[name], after["ledger"]["done"]) for name in ("memories", "turns", "vectors", "vectors_in_memory")
+    ] == [(counted[name], counted["ledger"]["done"]) for name in ("memories", "turns", "vectors", "vectors_in_memory")]
+
+
+def test_an_erased_rule_leaves_the_brief(parts: Parts) -> None:
+    say(parts, "Always run `make marzipan` in the Quibblethwaite vault before you commit.")
+    [rule] = of(parts, "marzipan")
+    assert any(name.endswith(".md") for name, _ in traces(parts.home, "marzipan"))
+    gone(parts, erase(parts, [rule]))
 
 
 def test_what_replaced_an_erased_memory_no_longer_says_what_it_replaced(parts: Parts) -> None:
