@@ -118,7 +118,9 @@ def main() -> int:
             begun = time.perf_counter()
             parts.meaning.embedder.passages([f"{text} " for text in texts])
             alone = time.perf_counter() - begun
+            worked = time.process_time()
             acknowledged, indexed = take_in(parts, talks)
+            worked = time.process_time() - worked
             dead = parts.readers.here(lambda tx: Jobs(tx).count()).dead
     row = {
         "embedding": options.embedding,
@@ -130,6 +132,7 @@ def main() -> int:
         "turns/s": round(events / indexed, 1),
         "embedder alone, texts/s": round(len(texts) / alone),
         "turns/s without embedding": round(events / max(indexed - alone, 1e-9), 1),
+        "processor ms per turn": round(1000 * worked / events, 2),
         "dead": dead,
         "load": round(os.getloadavg()[0], 1),
     }
