@@ -41,7 +41,7 @@ def to_text(at: datetime) -> str:
     """ISO 8601 in UTC with microseconds and a `Z`: sorts as text in the order of time."""
     if at.tzinfo is None:
         raise ValueError("a stored datetime must be aware")
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def from_text(text: str) -> datetime:

@@ -71,8 +71,8 @@ class Database(Protocol):
         """True while a transaction is open; a failing disk can end one from within."""
         ...
 
-    def checkpoint(self) -> None:
-        """Bring the log of writes into the database file."""
+    def checkpoint(self) -> bool:
+        """Bring the log of writes into the database file and empty it; False if a reader kept it from that."""
         ...
 
     def close(self) -> None:

@@ -115,7 +115,7 @@ def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while True:
         queue = parts.readers.here(lambda tx: report.status(parts, tx))["queue"]
-        if parts.resumed.is_set() and queue["waiting"] + queue["running"] == 0:
+        if parts.resumed.is_set() and queue["waiting"] + queue["running"] == 0 and parts.resting.is_set():
             return
         if time.monotonic() > deadline:
             raise TimeoutError(f"still busy: {queue}")

@@ -3,6 +3,7 @@
 read_turns   an event → its turns, and the jobs that follow from them
 reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
+brief        what changed in a project → what its sessions are told where no daemon runs
 index_turn   a turn → vectors
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
@@ -13,33 +14,43 @@ retokenise   rows that another analyser indexed → their words, batch by batch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from filrouge.app import understanding
 from filrouge.app.calibrating import CALIBRATE, calibrate
 from filrouge.app.follow import follow, to_be_analysed
+from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
-from filrouge.app.passes import next_pass
+from filrouge.app.passes import Pass, next_passes
 from filrouge.app.reconcile import reconcile
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
-from filrouge.app.worker import Handler, Outcome
+from filrouge.app.worker import Handler, Outcome, Payload, alone
 from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
+from filrouge.model.event import Event
 from filrouge.ports import Tx
 from filrouge.store.events import Events
+from filrouge.store.jobs import Jobs
 from filrouge.store.vectors import Owner
 
+#: So many short jobs share a commit. The last of them is done well within a lease.
+_TOGETHER: Final = 64
 
-def read_turns(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """Turn an event into turns."""
-    found = parts.readers.here(lambda tx: Events(tx).get(payload["event"]))
-    if found is None:
-        raise NotFound(f"Event {payload['event']} is gone.")
-    event, project = found
+
+def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Turn events into turns."""
+    found = parts.readers.here(lambda tx: [Events(tx).get(payload["event"]) for payload in payloads])
+    for payload, event in zip(payloads, found, strict=True):
+        if event is None:
+            raise NotFound(f"Event {payload['event']} is gone.")
+    return [_turns_read(parts, *event) for event in found if event is not None]
+
+
+def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
     turns = turns_of(event, project)
 
     def write(tx: Tx) -> None:
@@ -55,51 +66,69 @@ def read_turns(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     return Outcome(write=write)
 
 
-def analyse(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """Turn a user's turn into memories."""
-    turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"]]))
-    if not turns:
-        raise NotFound(f"Turn {payload['turn']} is gone.")
-    turn = turns[0]
-    reading = understanding.read(parts, turn)
-    done: list[Any] = []
+def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Turn the user's turns into memories."""
+    turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"] for payload in payloads]))
+    known = {turn.id for turn in turns}
+    for payload in payloads:
+        if payload["turn"] not in known:
+            raise NotFound(f"Turn {payload['turn']} is gone.")
+    fresh: understanding.Fresh = {}
+    return [_analysed(parts, reading, fresh) for reading in understanding.read(parts, turns)]
+
+
+def _analysed(parts: Parts, reading: understanding.Reading, fresh: understanding.Fresh) -> Outcome:
+    turn, done = reading.turn, list[Any]()
 
     def write(tx: Tx) -> None:
-        done[:] = understanding.settle(parts, tx, reading)
+        done[:] = understanding.settle(parts, tx, reading, fresh)
+        if done:
+            everywhere = any(statement.scope == "user" for statement in reading.statements)
+            place: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
+            name = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
+            Jobs(tx).enqueue("brief", place, dedupe=name, at=parts.clock.now())
         if turn.event_id:
             Events(tx).settle(turn.event_id, "done")
 
-    def afterwards() -> None:
-        understanding.reflect(parts, reading.meaning, done)
-        if done:
-            everywhere = any(statement.scope == "user" for statement in reading.statements)
-            write_briefs(parts, turn.scope.project, everywhere=everywhere)
-
-    return Outcome(write=write, afterwards=afterwards)
+    return Outcome(write=write, afterwards=lambda: understanding.reflect(parts, reading.meaning, done))
 
 
-def index_turn(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """Embed a turn, window by window."""
-    turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"]]))
-    if not turns:
-        return Outcome(write=lambda _: None)
-    turn = turns[0]
-    return _index(parts, payload, Owner(kind="turn", id=turn.id, seq=0, group=turn.scope.project or "", text=turn.text))
+def brief(parts: Parts, payload: Payload) -> Outcome:
+    """Bring the briefs up to date."""
+    write_briefs(parts, payload["project"], everywhere=payload["everywhere"])
+    return Outcome(write=lambda _: None)
 
 
-def index_memory(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
-    """Embed a memory, window by window."""
-    memory = parts.readers.here(lambda tx: parts.memories(tx).some([payload["memory"]])).get(payload["memory"])
-    if memory is None or memory.state != "live":
-        return Outcome(write=lambda _: None)
-    group = understanding.group_of(memory)
-    return _index(parts, payload, Owner(kind="memory", id=memory.id, seq=0, group=group, text=memory.text))
+def index_turn(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Embed turns, window by window."""
+    ids = [str(payload["turn"]) for payload in payloads]
+    turns = parts.readers.here(lambda tx: parts.turns(tx).get(ids))
+    owners = [Owner(kind="turn", id=one.id, seq=0, group=one.scope.project or "", text=one.text) for one in turns]
+    return _index(parts, payloads, ids, owners)
 
 
-def _index(parts: Parts, payload: Mapping[str, Any], owner: Owner) -> Outcome:
+def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Embed memories, window by window."""
+    ids = [str(payload["memory"]) for payload in payloads]
+    found = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
+    live = [found[id_] for id_ in ids if id_ in found and found[id_].state == "live"]
+    owners = [Owner(kind="memory", id=one.id, seq=0, group=understanding.group_of(one), text=one.text) for one in live]
+    return _index(parts, payloads, ids, owners)
+
+
+def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[Outcome]:
+    """What to write for the first of these jobs; those whose owner is gone, or has its vectors, have nothing to do."""
     meaning = parts.meaning
     # Where nobody makes the space, trying again is of no use: a reindex finds what lacks vectors.
-    done = None if meaning.is_lost else next_pass(parts, meaning.embedder, meaning.space.id, owner)
+    todo = list[Owner]() if meaning.is_lost else owners
+    passes = next_passes(parts, meaning.embedder, meaning.space.id, todo) if todo else []
+    made = {owner.id: one for owner, one in zip(todo, passes, strict=False)}
+    later = {owner.id for owner in todo} - made.keys()
+    stop = next((place for place, id_ in enumerate(ids) if id_ in later), len(ids))
+    return [_indexed(parts, meaning, payloads[place], made.get(ids[place])) for place in range(stop)]
+
+
+def _indexed(parts: Parts, meaning: Meaning, payload: Payload, done: Pass | None) -> Outcome:
     if done is None:
         return Outcome(write=lambda _: None)
     return Outcome(
@@ -110,13 +139,14 @@ def _index(parts: Parts, payload: Mapping[str, Any], owner: Owner) -> Outcome:
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "read_turns": read_turns,
-    "reconcile": reconcile,
-    "analyse": analyse,
-    "index_turn": index_turn,
-    "index_memory": index_memory,
-    "retokenise": retokenise,
-    REINDEX: embed_more,
-    CLEAR: clear,
-    CALIBRATE: calibrate,
+    "read_turns": Handler(prepare=read_turns, most=_TOGETHER),
+    "reconcile": alone(reconcile),
+    "analyse": Handler(prepare=analyse, most=_TOGETHER),
+    "brief": alone(brief),
+    "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
+    "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
+    "retokenise": alone(retokenise),
+    REINDEX: alone(embed_more),
+    CLEAR: alone(clear),
+    CALIBRATE: alone(calibrate),
 }

@@ -1,6 +1,6 @@
 """Lanes: which thread does what.
 
-SQLite has one writer, so there is one writing thread. It takes what is waiting, up to 64 writes, and commits
+SQLite has one writer, so there is one writing thread. It takes what is waiting, about 64 writes, and commits
 them together: one fsync serves them all, and nobody is told "done" before it returned. A write that fails
 rolls back alone. Reads run on a small pool, a connection for each thread.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock, Thread, local
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from filrouge.errors import Busy, FilrougeError
 from filrouge.ports import Database, Tx
@@ -30,7 +30,7 @@ class WriterLane:
 
     def __init__(self, open_database: Callable[[], Database]) -> None:
         self._open = open_database
-        self._waiting: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Sequence[_Write] | Future[bool] | None] = queue.SimpleQueue()
         self._closed = False
         self._door = Lock()  # nothing may be put behind the mark that ends the lane
         self._thread = Thread(target=self._work, name="filrouge-writer", daemon=True)
@@ -42,16 +42,37 @@ class WriterLane:
         Raises:
             Busy: the lane is closed.
         """
-        future: Future[T] = Future()
+        return self.submit_all([write])[0]
+
+    def submit_all(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
+        """The same for several, which come into one commit; one that fails fails alone.
+
+        Raises:
+            Busy: the lane is closed.
+        """
+        together = [(write, Future[T]()) for write in writes]
         with self._door:
             if self._closed:
                 raise Busy("Filrouge is stopping.")
-            self._waiting.put((write, future))
-        return future
+            self._waiting.put(together)
+        return [future for _, future in together]
 
     def run(self, write: Callable[[Tx], T]) -> T:
         """`submit` and wait."""
         return self.submit(write).result()
+
+    def checkpoint(self) -> bool:
+        """Empty the write-ahead log, after what is waiting; False if somebody who reads kept it from that.
+
+        Raises:
+            Busy: the lane is closed.
+        """
+        future: Future[bool] = Future()
+        with self._door:
+            if self._closed:
+                raise Busy("Filrouge is stopping.")
+            self._waiting.put(future)
+        return future.result()
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
@@ -62,32 +83,36 @@ class WriterLane:
 
     def _work(self) -> None:
         database: Database | None = None
-        going = True
-        while going:
-            batch, going = self._next_batch()
+        end: Future[bool] | Literal["more"] | None = "more"
+        while end is not None:
+            batch, end = self._next_batch()
             # Whoever gave up waiting is not served; from here on nobody can give up any more.
             batch = [one for one in batch if one[1].set_running_or_notify_cancel()]
             try:
                 database = database or self._open()
                 _commit(database, batch)
+                if isinstance(end, Future):
+                    end.set_result(database.checkpoint())
             except Exception as error:  # a full disk, a lost file: those who wait are told, and the lane goes on
                 _LOG.exception("nothing of %d writes was kept", len(batch))
-                for _, future in batch:
-                    future.set_exception(error)
+                for future in [*(future for _, future in batch), *([end] if isinstance(end, Future) else [])]:
+                    if not future.done():
+                        future.set_exception(error)
                 # After a failed commit the connection's state is not to be trusted: the next batch begins afresh.
                 _close(database)
                 database = None
         _close(database, tidy=True)
 
-    def _next_batch(self) -> tuple[list[_Write], bool]:
+    def _next_batch(self) -> tuple[list[_Write], Future[bool] | Literal["more"] | None]:
+        """Writes to commit together, and what comes after them: a checkpoint, the end (None), or more."""
         batch: list[_Write] = []
-        item = self._waiting.get()
-        while item is not None:
-            batch.append(item)
-            if len(batch) == MOST_PER_COMMIT or self._waiting.empty():
-                return batch, True
+        while True:
             item = self._waiting.get()
-        return batch, False
+            if item is None or isinstance(item, Future):
+                return batch, item
+            batch.extend(item)
+            if len(batch) >= MOST_PER_COMMIT or self._waiting.empty():
+                return batch, "more"
 
 
 def _commit(database: Database, batch: list[_Write]) -> None:

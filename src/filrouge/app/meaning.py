@@ -8,7 +8,7 @@ registry, and an embedder that cannot be had has a stand-in that says so at ever
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from threading import Lock
@@ -24,8 +24,8 @@ _LOG = logging.getLogger(__name__)
 LEXICAL_ONLY = "The embedding model is not available, so only words were searched."
 INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
 
-#: A pass is short, so that whoever else wants the embedder (`remember`) waits for a few windows at the most.
-_WINDOWS_AT_ONCE = 8
+#: A pass is short, so that whoever else wants the embedder (`remember`) waits for a few windows of prose at the most.
+_LETTERS_AT_ONCE, _TEXTS_AT_ONCE = 8_000, 64
 
 NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
 """Makes the empty index of the vectors of one kind in one space."""
@@ -98,14 +98,28 @@ def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, n
 
 
 def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The vectors of texts, a few at a time.
+    """The vectors of texts, a few at a time, as precise as they are stored: an index that is filled from the stored
+    ones answers the same.
 
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    steps = range(0, len(texts), _WINDOWS_AT_ONCE)
-    found = [embedder.passages(texts[start : start + _WINDOWS_AT_ONCE]) for start in steps]
-    return np.concatenate(found) if found else embedder.passages([])
+    found = [embedder.passages(some) for some in _steps(texts)]
+    vectors = np.concatenate(found) if found else embedder.passages([])
+    return vectors.astype(np.float16).astype(np.float32)
+
+
+def _steps(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts in their order, some at a time."""
+    step, letters = list[str](), 0
+    for text in texts:
+        if step and (letters + len(text) > _LETTERS_AT_ONCE or len(step) == _TEXTS_AT_ONCE):
+            yield step
+            step, letters = [], 0
+        step.append(text)
+        letters += len(text)
+    if step:
+        yield step
 
 
 class Absent:
@@ -179,6 +193,15 @@ class Embedders:
             left = [one for one in self._made.values() if one is not kept]
             self._made = {name: one for name, one in self._made.items() if one is kept}
         _close(left)
+
+    def forget_texts(self) -> None:
+        """Let the embedders drop what they remember of texts: part of erasing a memory."""
+        with self._lock:
+            made = list(self._made.values())
+        for embedder in made:
+            forget = getattr(embedder, "forget_all", None)
+            if callable(forget):
+                forget()
 
     def close(self) -> None:
         """End whatever the embedders hold: sockets, threads."""

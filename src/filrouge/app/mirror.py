@@ -27,6 +27,11 @@ def write_hook_settings(parts: Parts) -> None:
     write_whole(inside(parts.home, HOOK_SETTINGS), json.dumps(parts.readers.here(lambda tx: _mirrored(parts, tx))))
 
 
+def write_all_briefs(parts: Parts) -> None:
+    """Bring every project's brief up to date, at the start: one may be missing, or was left old by a kill."""
+    write_briefs(parts, None, everywhere=True)
+
+
 def write_briefs(parts: Parts, project: str | None, *, everywhere: bool) -> None:
     """Bring the briefs up to date: of one project, or of all where what changed holds for the user everywhere."""
     known = [row["id"] for row in parts.readers.here(lambda tx: Projects(tx).all())]

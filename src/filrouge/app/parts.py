@@ -32,7 +32,9 @@ class Parts:
     Attributes:
         words: the word indexes of large tables.
         meaning: what vectors are made and found with; take it once, and use only that.
+        captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
+        resting: set while no job is due, and what the last ones did is in the indexes in memory.
     """
 
     home: str
@@ -47,8 +49,10 @@ class Parts:
     new_index: NewIndex
     words: LargeWords
     environ: Mapping[str, str]
+    captured: float = 0.0
     work_waiting: Flag = field(default_factory=Flag)
     resumed: Flag = field(default_factory=Flag)
+    resting: Flag = field(default_factory=Flag)
     _changing: Lock = field(default_factory=Lock)
 
     def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:

@@ -21,7 +21,7 @@ from filrouge.app.worker import Outcome
 from filrouge.clock import new_id
 from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import Embedder, Tx
-from filrouge.store.jobs import Jobs
+from filrouge.store.jobs import DEADLY, Jobs
 from filrouge.store.settings import StoredSettings
 from filrouge.store.vectors import Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
 
@@ -74,7 +74,9 @@ def resume(parts: Parts) -> None:
 
     def look(tx: Tx) -> tuple[bool, bool]:
         spaces, current = Spaces(tx), parts.meaning
+        known = Jobs(tx).known_as(REINDEX)
         more = spaces.building() is not None or (not current.is_lost and _lacks(tx, current.space.id))
+        more = more and not (known is not None and known["error"] == DEADLY)  # until somebody asks for it
         return more, any(one.state == "retired" and StoredVectors(tx).any(one.id) for one in spaces.all())
 
     more, litter = parts.readers.here(look)
@@ -123,7 +125,7 @@ def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
 
 
 def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> Outcome:
-    passes = next_passes(parts, embedder, target.id, owners)
+    passes = [one for one in next_passes(parts, embedder, target.id, owners) if one is not None]
     complete = [one.owner.seq for one in passes if not one.first]
     rest: dict[str, object] = {"space": target.id, "kind": owners[0].kind, "after": max([after, *complete])}
     left = list[Mapping[str, object]]()

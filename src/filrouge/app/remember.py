@@ -14,7 +14,7 @@ from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.report import project_names
 from filrouge.app.spaces import keep_vectors, queue_vectors
-from filrouge.app.understanding import Reading, reading_of, reflect, settle, vectors_at_once
+from filrouge.app.understanding import Reading, readings_of, reflect, settle, vectors_at_once
 from filrouge.capture.intake import cleaned, turns_of
 from filrouge.clock import new_id
 from filrouge.errors import BadInput
@@ -85,7 +85,7 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
         kind="fact", text=f"{key}: {clean}", span=Span(start=0, end=0), scope=scope, key=key, value=clean
     )
     meaning = parts.meaning
-    vectors = vectors_at_once(meaning, statement.text)
+    [vectors] = vectors_at_once(meaning, [statement.text])
 
     def write(tx: Tx) -> Action:
         now = parts.clock.now()
@@ -121,7 +121,7 @@ def _note(parts: Parts, text: str, names: tuple[str, ...], host: str) -> Event:
 def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
     found = _whole(turn.text, extract(turn))
     statements = tuple(replace(one, scope=scope) if scope else one for one in found)
-    return reading_of(parts.meaning, turn, statements)
+    return readings_of(parts.meaning, [(turn, statements)])[0]
 
 
 def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:

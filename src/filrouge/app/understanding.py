@@ -1,14 +1,15 @@
 """Understand one turn: what it states, what that changes, written in one transaction.
 
 The words are embedded first, outside the transaction. Inside it, each statement is compared with what is
-believed at that moment, so that two statements of one turn see each other, and the decision is applied with
-its journal entry and its vector. The index in memory follows after the commit; it can be rebuilt at any time.
+believed at that moment, so that two statements of one turn, or of two, see each other, and the decision is applied
+with its journal entry and its vector. The index in memory follows after the commit; it can be rebuilt at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
 from filrouge.app.arms import arm
 from filrouge.app.meaning import Meaning
@@ -42,30 +43,46 @@ class Reading:
     vectors: tuple[Vectors | None, ...]
 
 
-def read(parts: Parts, turn: Turn) -> Reading:
-    """Extract a turn's statements and embed them; nothing is written."""
-    statements = () if turn.skipped else extract(turn)
-    return reading_of(parts.meaning, turn, statements)
+Fresh = dict[str, tuple[str, Vectors]]
+"""Memories that the index in memory does not hold yet: of each its group and windows."""
 
 
-def reading_of(meaning: Meaning, turn: Turn, statements: tuple[Statement, ...]) -> Reading:
-    """Embed the statements of a turn."""
-    vectors = tuple(vectors_at_once(meaning, statement.text) for statement in statements)
-    return Reading(turn=turn, meaning=meaning, statements=statements, vectors=vectors)
+def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
+    """Extract the statements of turns and embed them together; nothing is written."""
+    return readings_of(parts.meaning, [(turn, () if turn.skipped else extract(turn)) for turn in turns])
 
 
-def vectors_at_once(meaning: Meaning, text: str) -> Vectors | None:
-    """The vectors of a text, or None where the embedder is down or the text so long that a job does it, in passes."""
-    pieces = windows(text)
-    return meaning.passages(pieces) if len(pieces) <= _MOST_AT_ONCE else None
+def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
+    """Embed the statements of turns."""
+    vectors = iter(vectors_at_once(meaning, [one.text for _, statements in stated for one in statements]))
+    return [
+        Reading(turn=turn, meaning=meaning, statements=statements, vectors=tuple(islice(vectors, len(statements))))
+        for turn, statements in stated
+    ]
 
 
-def settle(parts: Parts, tx: Tx, reading: Reading) -> list[tuple[Action, Vectors | None]]:
-    """Decide on every statement and apply it, in the caller's transaction."""
+def vectors_at_once(meaning: Meaning, texts: Sequence[str]) -> list[Vectors | None]:
+    """The vectors of each text, or None where the embedder is down or the text so long that a job does it, in
+    passes."""
+    pieces = [own if len(own) <= _MOST_AT_ONCE else [] for own in map(windows, texts)]
+    wanted = [piece for own in pieces for piece in own]
+    made = meaning.passages(wanted) if wanted else None
+    if made is None:
+        return [None] * len(texts)
+    ends = accumulate(map(len, pieces))
+    return [made[end - len(own) : end] if own else None for own, end in zip(pieces, ends, strict=True)]
+
+
+def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -> list[tuple[Action, Vectors | None]]:
+    """Decide on every statement and apply it, in the caller's transaction.
+
+    Args:
+        fresh: shared by turns that are settled one after the other before the index is told of any.
+    """
     turn = reading.turn
     origin = Origin(scope=turn.scope, trust=turn.trust, at=turn.at, turn_id=turn.id)
     done: list[tuple[Action, Vectors | None]] = []
-    fresh: dict[str, Vectors] = {}
+    fresh = {} if fresh is None else fresh
     for statement, vectors in zip(reading.statements, reading.vectors, strict=True):
         store = parts.memories(tx)
         if not supported(statement, turn.text):
@@ -75,7 +92,8 @@ def settle(parts: Parts, tx: Tx, reading: Reading) -> list[tuple[Action, Vectors
         action = store.apply(decide(statement, neighbours), origin)
         if action.name in ("add", "update"):
             keep_vectors(tx, reading.meaning, "memory", action.memory_id, vectors, parts.clock.now())
-            fresh |= {action.memory_id: vectors} if vectors is not None else {}
+            if vectors is not None:
+                fresh[action.memory_id] = (_group(turn, statement), vectors)
         done.append((action, vectors))
     return done
 
@@ -102,7 +120,7 @@ def _neighbours(
     reading: Reading,
     statement: Statement,
     vectors: Vectors | None,
-    fresh: Mapping[str, Vectors],
+    fresh: Fresh,
 ) -> list[Neighbour]:
     """The live memories of the same scope that are near by words or by meaning."""
     turn = reading.turn
@@ -120,13 +138,16 @@ def _neighbours(
     ]
 
 
-def _similarities(
-    reading: Reading, statement: Statement, vectors: Vectors | None, fresh: Mapping[str, Vectors]
-) -> dict[str, float]:
+def _similarities(reading: Reading, statement: Statement, vectors: Vectors | None, fresh: Fresh) -> dict[str, float]:
     if vectors is None:
         return {}
-    scope, space = reading.turn.scope, reading.meaning.space
-    group = f"user:{scope.user}" if statement.scope == "user" else scope.project or ""
+    space, group = reading.meaning.space, _group(reading.turn, statement)
     near = reading.meaning.memory_index.nearest(vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
-    found = {one.owner_id: space.calibrated(one.cosine) for one in near}
-    return found | {id_: space.calibrated(float((other @ vectors[0]).max())) for id_, other in fresh.items()}
+    cosines = {one.owner_id: one.cosine for one in near}
+    cosines |= {id_: float((other @ vectors[0]).max()) for id_, (place, other) in fresh.items() if place == group}
+    return {id_: space.calibrated(cosine) for id_, cosine in cosines.items()}
+
+
+def _group(turn: Turn, statement: Statement) -> str:
+    """The group that a statement of a turn is compared in."""
+    return f"user:{turn.scope.user}" if statement.scope == "user" else turn.scope.project or ""

@@ -13,7 +13,7 @@ from filrouge.app.calibrating import queue_calibration
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
-from filrouge.app.mirror import write_hook_settings
+from filrouge.app.mirror import write_all_briefs, write_hook_settings
 from filrouge.app.parts import Parts
 from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
@@ -136,7 +136,7 @@ def load_indexes(parts: Parts) -> None:
 def _warm_up(parts: Parts, worker: Worker, spool: SpoolWatch, words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
-    for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words):
+    for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words, write_all_briefs):
         try:
             step(parts)
         except Exception:  # a full disk, a damaged index: the rest must still be done

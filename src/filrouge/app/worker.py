@@ -1,30 +1,36 @@
 """The worker: one thread that takes jobs from the outbox and does them.
 
-A handler prepares (reads, thinks, embeds) outside any transaction and returns what to write. Its writes and
-the job's end are then one transaction, so being killed between any two instructions costs at most doing the
-preparation again. If the lease was lost meanwhile, nothing is written.
+A handler prepares (reads, thinks, embeds) outside any transaction and returns what to write. A job's writes and its
+end are then one transaction, so being killed between any two instructions costs at most doing the preparation again.
+If the lease was lost meanwhile, nothing is written.
+
+Short jobs of one kind are taken and prepared together, and their ends share one commit, each in a savepoint of its
+own. Where preparing them together fails, each is prepared by itself, so that only the one that is to blame fails.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from threading import Event as Flag
 from threading import Thread
 from typing import Any
 
 from filrouge.app.parts import Parts
-from filrouge.clock import from_text, new_id
-from filrouge.errors import Busy, CannotWrite, FilrougeError
+from filrouge.clock import from_text, monotonic, new_id
+from filrouge.errors import Busy, CannotWrite, EmbedderUnavailable, FilrougeError
 from filrouge.ports import Tx
 from filrouge.store.events import Events
-from filrouge.store.jobs import Job, Jobs
+from filrouge.store.jobs import DEADLY, Job, Jobs
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_REST_SECONDS = 5.0
+#: While events come in faster than this, the worker lets them pass, but no longer than that before each step.
+_BURST_SECONDS, _PATIENCE_SECONDS = 0.02, 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +46,25 @@ class Outcome:
     again: Callable[[], Mapping[str, object] | None] = lambda: None
 
 
-Handler = Callable[[Parts, Mapping[str, Any]], Outcome]
+Payload = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handler:
+    """How jobs of one kind are done.
+
+    Attributes:
+        prepare: given payloads, the outcomes of the first of them, in order, at least of one; the rest is given back.
+        most: how many may be taken together.
+    """
+
+    prepare: Callable[[Parts, Sequence[Payload]], Sequence[Outcome]]
+    most: int = 1
+
+
+def alone(prepare: Callable[[Parts, Payload], Outcome]) -> Handler:
+    """The handler of jobs that are done one at a time."""
+    return Handler(prepare=lambda parts, payloads: [prepare(parts, payloads[0])])
 
 
 class Worker:
@@ -59,7 +83,7 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the job at hand, then end."""
+        """Finish the jobs at hand, then end."""
         self._stopping.set()
         self._parts.work_waiting.set()
         if self._thread.is_alive():
@@ -72,7 +96,7 @@ class Worker:
                 if not in_order:
                     self._parts.writer.run(self._put_in_order)
                     in_order = True
-                if not self._one():
+                if not self._some():
                     self._rest()
             except Exception:  # the loop outlives anything a job can throw
                 _LOG.exception("the worker stumbled")
@@ -80,35 +104,75 @@ class Worker:
                 self._stopping.wait(1.0)
 
     def _put_in_order(self, tx: Tx) -> None:
-        """Give back what a dead worker held, and what was in our own hands when we stumbled."""
-        Jobs(tx).reclaim(self._name)
+        """Take over what a dead worker held, and give back what was in our own hands when we stumbled."""
+        for payload in Jobs(tx).reclaim(self._name, self._parts.clock.now()):
+            _bury(tx, payload, DEADLY)
         Jobs(tx).release(self._name)
 
-    def _one(self) -> bool:
-        """Do the next job that is due; False if there is none."""
-        parts = self._parts
-        job = parts.writer.run(lambda tx: Jobs(tx).lease(self._name, parts.clock.now()))
-        if job is None:
-            return False
+    def _some(self) -> bool:
+        """Do the next jobs that are due; False if there are none."""
+        parts, most = self._parts, {kind: handler.most for kind, handler in self._handlers.items()}
+        parts.resting.clear()
+        self._let_pass()
+        jobs = parts.writer.run(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most))
+        if jobs:
+            self._do(jobs)
+        return bool(jobs)
+
+    def _let_pass(self) -> None:
+        """Agents wait for their events to be on disk; nobody waits for what follows from them."""
+        begun = monotonic()
+        while (now := monotonic()) - self._parts.captured < _BURST_SECONDS and now - begun < _PATIENCE_SECONDS:
+            self._stopping.wait(_BURST_SECONDS)
+
+    def _do(self, jobs: Sequence[Job]) -> None:
+        """Prepare jobs together and end them."""
         try:
-            outcome = self._handlers[job.kind](parts, job.payload)
-            parts.writer.run(lambda tx: _finish(tx, job, outcome, parts.clock.now()))
+            outcomes = self._handlers[jobs[0].kind].prepare(self._parts, [job.payload for job in jobs])
         except CannotWrite:
             raise  # the disk's fault, not the job's: it keeps its attempts and is given back
+        except EmbedderUnavailable as error:
+            self._fail(jobs, error)  # of no use to the others either; each is tried alone next time
         except Exception as error:
-            self._fail(job, error)
+            if len(jobs) == 1:
+                self._fail(jobs, error)
+            else:
+                for job in jobs:
+                    self._do([job])
         else:
-            outcome.afterwards()
-        return True
+            self._end(jobs, outcomes)
 
-    def _fail(self, job: Job, error: Exception) -> None:
-        _LOG.warning("job %s %s failed (attempt %d)", job.kind, job.id, job.attempts, exc_info=error)
+    def _end(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
+        """Write what was prepared, all in one commit; what was not is given back."""
+        now, left = self._parts.clock.now(), jobs[len(outcomes) :]
+        writes: list[Callable[[Tx], object]] = [
+            partial(_finish, job=job, outcome=one, now=now) for job, one in zip(jobs, outcomes, strict=False)
+        ]
+        if left:
+            writes.append(lambda tx: Jobs(tx).release(self._name, left))
+        trouble: CannotWrite | None = None
+        for end, job, outcome in zip(self._parts.writer.submit_all(writes), jobs, outcomes, strict=False):
+            try:
+                end.result()
+            except CannotWrite as error:
+                trouble = error
+            except Exception as error:
+                self._fail([job], error)
+            else:
+                _follow_up(job, outcome)
+        if trouble:
+            raise trouble
+
+    def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         # The stored error names the kind of failure only: a message may quote what the user will forget.
         told = error.message if isinstance(error, FilrougeError) else type(error).__name__
+        for job in jobs:
+            _LOG.warning("job %s %s failed (attempt %d)", job.kind, job.id, job.attempts, exc_info=error)
         now = self._parts.clock.now()
-        self._parts.writer.run(lambda tx: _set_back(tx, job, told, now))
+        self._parts.writer.run(lambda tx: [_set_back(tx, job, told, now) for job in jobs])
 
     def _rest(self) -> None:
+        self._parts.resting.set()
         due = self._parts.readers.here(lambda tx: Jobs(tx).next_due())
         seconds = _LONGEST_REST_SECONDS
         if due is not None:
@@ -117,15 +181,27 @@ class Worker:
         self._parts.work_waiting.clear()
 
 
-def _finish(tx: Tx, job: Job, outcome: Outcome, now: datetime) -> None:
+def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
     outcome.write(tx)
     rest = outcome.again()
     if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, now)):
         raise Busy(f"The lease of job {job.id} ran out; its work is undone and left to whoever has it.")
 
 
+def _follow_up(job: Job, outcome: Outcome) -> None:
+    try:
+        outcome.afterwards()
+    except Exception:  # what is on disk stands; what is in memory is made again at the next start
+        _LOG.exception("what follows job %s %s failed", job.kind, job.id)
+
+
 def _set_back(tx: Tx, job: Job, error: str, now: datetime) -> None:
-    dead = Jobs(tx).fail(job, error, now)
-    event = job.payload.get("event")
-    if dead and isinstance(event, str):
+    if Jobs(tx).fail(job, error, now):
+        _bury(tx, job.payload, error)
+
+
+def _bury(tx: Tx, payload: Payload, error: str) -> None:
+    """Say of the event that a job set aside was about how it ended."""
+    event = payload.get("event")
+    if isinstance(event, str):
         Events(tx).settle(event, "dead", error)

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
 from filrouge.capture import assignments
-from filrouge.capture.redact import MARK, Found, applies, cutter, mapped, mark, settled, without_blocks
+from filrouge.capture.redact import MARK, Found, cutter, mapped, mark, settled, without_blocks
 from filrouge.capture.secret_rules import RULES, Rule
 
 
@@ -68,16 +68,22 @@ def _quiet() -> Any:
 
 
 _OPTIONS: Final = _quiet()
-_COMPILED: Final = tuple((rule, _compile(rule.pattern), cutter(rule)) for rule in (*RULES, *MORE))
+#: Of each rule: whether it ignores case, one of which texts must be there, what it finds, what it makes of it.
+_COMPILED: Final = tuple(
+    (rule.folded, rule.hint.split("|"), _compile(rule.pattern), cutter(rule)) for rule in (*RULES, *MORE)
+)
 _NEARBY: Final = _compile(_NEAR)
 
 
 def _once(text: str) -> str:
     text = without_blocks(text.encode("utf-8", "replace").decode("utf-8"))
     lowered = text.lower()
-    for rule, pattern, cut in _COMPILED:
-        if applies(rule, text, lowered):
-            text = pattern.sub(cut, text)
+    for folded, hints, pattern, cut in _COMPILED:
+        where = lowered if folded else text
+        for hint in hints:
+            if hint in where:
+                text = pattern.sub(cut, text)
+                break
     text = assignments.redact(text, mark)
     near = any(hint in lowered for hint in (*assignments.HINTS, "auth", "signature"))
     return _NEARBY.sub(_cut_random, text) if near else text

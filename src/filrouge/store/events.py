@@ -80,10 +80,12 @@ class Projects:
         """The project's id; a project or a name seen for the first time is remembered."""
         if not names:
             return None
-        choice = choose_project(names, self._known(names))
+        known = self._known(names)
+        choice = choose_project(names, known)
         if choice is None:
             return None
-        self._tx.run("projects.add", {"id": choice.id, "name": choice.name, "created_at": to_text(at)})
+        if choice.id not in known.values():
+            self._tx.run("projects.add", {"id": choice.id, "name": choice.name, "created_at": to_text(at)})
         for alias in choice.new_aliases:
             self._tx.run("projects.alias", {"alias": alias, "project_id": choice.id})
         return choice.id

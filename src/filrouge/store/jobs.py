@@ -3,21 +3,35 @@
 At least once: a job is leased, and a worker that dies lets its lease run out. Handlers make their effects
 and the job's end one transaction, so a job done twice has its effects once. A job that keeps failing backs
 off, and after eight tries is set aside with its error (a dead letter), in nobody's way.
+
+Jobs of one kind may be leased together. A process may die natively of one of them, and be started, and die again:
+whoever takes over cannot know which it was, nor whether it was any. So every job that was in hand at a death is leased
+alone from then on, as if never tried, and one that was in hand at a second death waits, longer each time. What is in
+hand at eight deaths, all but the first of them alone and over more than two minutes, is set aside as dead. A daemon
+that is killed at any moments, however often, buries nothing by that: a good job is done when its turn comes, and a
+long one that got somewhere is counted afresh.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from filrouge.clock import after, new_id, to_text
+from filrouge.clock import after, from_text, new_id, to_text
 from filrouge.ports import Tx
 
 LEASE_SECONDS = 120.0
 MOST_ATTEMPTS = 8
+MOST_DEATHS = 8
+#: What understands a conversation goes before what makes vectors: a prompt does not wait for a whole history.
+_FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
+#: What is said of a job that processes die of.
+DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
+#: So far ahead others of the first job's kind are looked for.
+_AHEAD = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +70,7 @@ class Jobs:
                 {
                     "id": new_id(at),
                     "kind": kind,
+                    "place": int(kind not in _FIRST),
                     "dedupe_key": dedupe,
                     "payload": json.dumps(dict(payload)),
                     "created_at": to_text(at),
@@ -64,21 +79,33 @@ class Jobs:
             )
         )
 
-    def lease(self, worker: str, at: datetime) -> Job | None:
-        """Take the oldest job that is due, or whose worker let its lease run out."""
-        row = self._tx.one(
-            "jobs.lease",
-            {"worker": worker, "now": to_text(at), "lease_until": to_text(after(at, LEASE_SECONDS))},
-        )
-        if row is None:
-            return None
-        return Job(
-            id=row["id"],
-            kind=row["kind"],
-            payload=json.loads(row["payload"]),
-            attempts=row["attempts"],
-            worker=worker,
-        )
+    def lease(self, worker: str, at: datetime, most: Mapping[str, int] | None = None) -> list[Job]:
+        """Take the next job that is due, with those of its kind that come soon after it; none is due: none.
+
+        What was tried before is taken alone.
+
+        Args:
+            most: how many of a kind may be taken together; one of what is not named.
+        """
+        self._tx.run("jobs.expire", {"now": to_text(at)})
+        due = self._tx.all("jobs.due", {"now": to_text(at), "limit": _AHEAD})
+        if not due:
+            return []
+        kind = due[0]["kind"]
+        fresh = [row["seq"] for row in due if row["kind"] == kind and not row["tried"]]
+        seqs = [due[0]["seq"]] if due[0]["tried"] else fresh[: (most or {}).get(kind, 1)]
+        until = to_text(after(at, LEASE_SECONDS))
+        rows = self._tx.all("jobs.lease", {"worker": worker, "lease_until": until, "seqs": json.dumps(seqs)})
+        return [
+            Job(
+                id=row["id"],
+                kind=row["kind"],
+                payload=json.loads(row["payload"]),
+                attempts=row["attempts"],
+                worker=worker,
+            )
+            for row in sorted(rows, key=lambda row: seqs.index(row["seq"]))
+        ]
 
     def finish(self, job: Job) -> bool:
         """End a job in the transaction of its effects; False if the lease was lost, and then undo them."""
@@ -90,7 +117,10 @@ class Jobs:
         return bool(self._tx.run("jobs.again", row))
 
     def hurry(self, dedupe: str, at: datetime) -> None:
-        """Take a job up at once that waits for its next try, or was set aside; its tries are counted afresh."""
+        """Take a job up at once that waits for its next try, or was set aside; its tries are counted afresh.
+
+        One that was in hand at a death waits all the same.
+        """
         self._tx.run("jobs.hurry", {"dedupe_key": dedupe, "run_at": to_text(at)})
 
     def known_as(self, dedupe: str) -> dict[str, Any] | None:
@@ -112,13 +142,34 @@ class Jobs:
         )
         return dead and bool(held)
 
-    def release(self, worker: str) -> int:
-        """Give back what a stopping worker still holds."""
-        return self._tx.run("jobs.release", {"worker": worker})
+    def release(self, worker: str, jobs: Sequence[Job] | None = None) -> int:
+        """Give back what a worker holds, all or these, as if it was never taken."""
+        ids = None if jobs is None else json.dumps([job.id for job in jobs])
+        return self._tx.run("jobs.release", {"worker": worker, "ids": ids})
 
-    def reclaim(self, worker: str) -> int:
-        """Take over the leases of every other worker: right only for the process that holds the lock."""
-        return self._tx.run("jobs.reclaim", {"worker": worker})
+    def reclaim(self, worker: str, at: datetime) -> list[Mapping[str, Any]]:
+        """Take over what every other worker held: right only for the process that holds the lock.
+
+        Returns:
+            The payloads of those that are set aside, because too many processes died with them in hand.
+        """
+        buried: list[Mapping[str, Any]] = []
+        for row in self._tx.all("jobs.orphans", {"worker": worker}):
+            deaths, leased = int(row["deaths"]) + 1, after(from_text(row["lease_until"]), -LEASE_SECONDS)
+            dead = deaths >= MOST_DEATHS
+            self._tx.run(
+                "jobs.reclaim",
+                {
+                    "id": row["id"],
+                    "state": "dead" if dead else "queued",
+                    "error": DEADLY if dead else None,
+                    "deaths": deaths,
+                    "run_at": to_text(after(min(leased, at), 2.0 ** (deaths - 1))) if deaths > 1 else "",
+                },
+            )
+            if dead:
+                buried.append(json.loads(row["payload"]))
+        return buried
 
     def count(self) -> QueueCount:
         """The queue at a glance."""

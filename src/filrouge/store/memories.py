@@ -131,7 +131,8 @@ class Memories:
             case Noop(statement=statement, existing_id=existing_id, reason=reason) if self._is_live(existing_id):
                 return self._mention(existing_id, statement, origin, reason)
             case Conflict(statement=statement, existing_id=existing_id, reason=reason) if self._is_live(existing_id):
-                self._record(origin, "conflict", existing_id, {"text": statement.text, "reason": reason})
+                payload: dict[str, object] = {"text": statement.text, "reason": reason, "turn": origin.turn_id}
+                self._record(origin, "conflict", existing_id, payload)
                 return Action(name="conflict", memory_id=existing_id, reason=reason)
             case Noop(statement=statement, reason=reason) | Conflict(statement=statement, reason=reason):
                 return self._add(statement, origin, f"{reason}; what it speaks of is not there")
@@ -139,7 +140,8 @@ class Memories:
     def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
         """Keep a statement that its evidence does not support out of memory, visibly."""
         memory = self._insert(statement, origin, state="quarantined")
-        self._record(origin, "quarantine", memory.id, {"text": statement.text, "reason": reason})
+        payload: dict[str, object] = {"text": statement.text, "reason": reason, "turn": origin.turn_id}
+        self._record(origin, "quarantine", memory.id, payload)
         return Action(name="error", memory_id=memory.id, reason=reason)
 
     def bin(self, memory_id: str, origin: Origin, reason: str) -> Action:

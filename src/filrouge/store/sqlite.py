@@ -22,12 +22,13 @@ from filrouge.store.sql import migrations, queries
 #: The release that mends the WAL-reset race (https://sqlite.org/wal.html, "walreset").
 OLDEST_SQLITE = (3, 51, 3)
 
+#: Patience first: the others may find somebody writing.
 _PRAGMAS: Mapping[str, object] = {
+    "busy_timeout": 5000,
     "journal_mode": "wal",
     "synchronous": 2,
     "foreign_keys": 1,
     "secure_delete": 1,
-    "busy_timeout": 5000,
 }
 
 Row = dict[str, Any]
@@ -213,10 +214,11 @@ class Database:
             found = [str(row[0]) for row in self._connection.execute("pragma integrity_check")]
         return [] if found == ["ok"] else found
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the database file and empty it."""
+    def checkpoint(self) -> bool:
+        """Move the write-ahead log into the database file and empty it; False if a reader kept it from that."""
         with translated():
-            list(self._connection.execute("pragma wal_checkpoint(truncate)"))
+            busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        return not busy
 
     def close(self) -> None:
         """Close the connection."""

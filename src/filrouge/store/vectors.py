@@ -164,6 +164,10 @@ class StoredVectors:
         row = self._tx.one("vectors.count")
         return int(row["n"]) if row else 0
 
+    def is_owner(self, kind: OwnerKind, owner_id: str) -> bool:
+        """False for a memory or a turn that was erased."""
+        return self._tx.one("vectors.owner", {"owner_kind": kind, "owner_id": owner_id}) is not None
+
     def any(self, space_id: str) -> bool:
         """True if the space has a vector."""
         return self._tx.one("vectors.any", {"space_id": space_id}) is not None

@@ -100,7 +100,7 @@ def test_a_conflict_changes_nothing_and_is_recorded() -> None:
     before = memories.get(known)
     done = memories.apply(Conflict(statement=statement("We use pip"), existing_id=known, reason="unsaid"), origin())
     assert (done.name, memories.get(known), live(memories)) == ("conflict", before, ["We use uv"])
-    assert Journal(tx).of(known)[-1]["payload"] == {"text": "We use pip", "reason": "unsaid"}
+    assert Journal(tx).of(known)[-1]["payload"] == {"text": "We use pip", "reason": "unsaid", "turn": ""}
 
 
 def test_a_pinned_memory_is_never_closed() -> None:

@@ -22,7 +22,12 @@ ON CONFLICT DO NOTHING
 -- name: events.get
 SELECT payload, project_id FROM events WHERE id = :id
 -- name: events.settle
-UPDATE events SET state = :state, reason = :reason WHERE id = :id
+UPDATE events SET state = :state, reason = :reason WHERE id = :id AND state <> 'forgotten'
+-- name: events.erase
+-- The row stays, so that what is delivered again is recognised; a key that was made of the content goes too.
+UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '',
+                  key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
+WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: events.ledger
 SELECT state, count(*) AS n FROM events GROUP BY state
 -- name: events.last
@@ -58,6 +63,8 @@ WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash 
 SELECT * FROM turns WHERE id = :id
 -- name: turns.skip
 UPDATE turns SET skipped = :reason WHERE id = :id
+-- name: turns.erase
+DELETE FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: turns.last_user_texts
 SELECT text FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
@@ -304,6 +311,13 @@ UPDATE memories SET state = :state, valid_to = :valid_to WHERE id = :id AND stat
 UPDATE memories SET superseded_by = :superseded_by WHERE id = :id
 -- name: memories.mention
 UPDATE memories SET mention_count = mention_count + 1, last_mention = max(last_mention, :at) WHERE id = :id
+-- name: memories.unlink
+-- What replaced them no longer says what.
+UPDATE memories SET supersedes = NULL, previous_text = NULL WHERE supersedes IN (SELECT value FROM json_each(:ids))
+-- name: memories.unfollow
+UPDATE memories SET superseded_by = NULL WHERE superseded_by IN (SELECT value FROM json_each(:ids))
+-- name: memories.erase
+DELETE FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.count
 SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories GROUP BY state, kind = 'rule'
 -- name: memories.sealed
@@ -318,6 +332,13 @@ ON CONFLICT DO NOTHING
 -- name: evidence.of
 SELECT memory_id, turn_id, start, stop FROM evidence
 WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_id, start
+-- name: evidence.citing
+-- All the evidence of every memory that cites one of these turns.
+SELECT memory_id, turn_id FROM evidence
+WHERE memory_id IN (SELECT memory_id FROM evidence WHERE turn_id IN (SELECT value FROM json_each(:turns)))
+-- name: evidence.erase
+DELETE FROM evidence WHERE memory_id IN (SELECT value FROM json_each(:memories))
+  OR turn_id IN (SELECT value FROM json_each(:turns))
 
 -- name: journal.last
 SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
@@ -332,29 +353,46 @@ VALUES (:at, :actor, :action, :subject_id, :payload, :payload_key, :payload_hash
 SELECT at, actor, action, payload FROM journal WHERE subject_id = :subject_id ORDER BY seq
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
+-- name: journal.quoting
+-- Entries about these memories, made of these turns, or that repeat these texts: what was replaced, what was disputed.
+SELECT seq FROM journal
+WHERE payload IS NOT NULL AND (subject_id IN (SELECT value FROM json_each(:memories))
+  OR (json_valid(payload) AND (
+    json_extract(payload, '$.turn') IN (SELECT value FROM json_each(:turns))
+    OR json_extract(payload, '$.previous_text') IN (SELECT value FROM json_each(:texts))
+    OR (json_extract(payload, '$.turn') IS NULL AND EXISTS
+      (SELECT 1 FROM json_each(:texts) WHERE instr(value, json_extract(payload, '$.text')) > 0)))))
+-- name: journal.redact
+UPDATE journal SET payload = NULL, payload_key = NULL WHERE seq IN (SELECT value FROM json_each(:seqs))
 
 -- name: jobs.enqueue
 -- What waits or runs is enough; what was set aside is given another chance by a new reason to do it.
-INSERT INTO jobs (id, kind, dedupe_key, payload, created_at, run_at)
-VALUES (:id, :kind, :dedupe_key, :payload, :created_at, :run_at)
-ON CONFLICT (dedupe_key) DO UPDATE SET state = 'queued', attempts = 0, payload = excluded.payload, run_at = excluded.run_at
+INSERT INTO jobs (id, kind, place, dedupe_key, payload, created_at, run_at)
+VALUES (:id, :kind, :place, :dedupe_key, :payload, :created_at, :run_at)
+ON CONFLICT (dedupe_key) DO UPDATE
+SET state = 'queued', attempts = 0, deaths = 0, error = '', payload = excluded.payload, run_at = excluded.run_at
 WHERE jobs.state = 'dead'
+-- name: jobs.expire
+-- Leases that ran out.
+UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL WHERE state = 'running' AND lease_until <= :now
+-- name: jobs.due
+-- Those to do next, in order.
+SELECT seq, kind, attempts + deaths > 0 AS tried FROM jobs WHERE state = 'queued' AND run_at <= :now
+ORDER BY place, run_at, seq LIMIT :limit
 -- name: jobs.lease
 UPDATE jobs SET state = 'running', lease_until = :lease_until, worker = :worker, attempts = attempts + 1
-WHERE id = (SELECT id FROM jobs
-            WHERE (state = 'queued' AND run_at <= :now) OR (state = 'running' AND lease_until <= :now)
-            ORDER BY run_at, seq LIMIT 1)
-RETURNING id, kind, payload, attempts
+WHERE seq IN (SELECT value FROM json_each(:seqs))
+RETURNING seq, id, kind, payload, attempts
 -- name: jobs.finish
 DELETE FROM jobs WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.again
 -- A long piece of work goes on behind whatever came up meanwhile.
-UPDATE jobs SET state = 'queued', payload = :payload, run_at = :run_at, attempts = 0, error = '', lease_until = NULL,
-                worker = NULL
+UPDATE jobs SET state = 'queued', payload = :payload, run_at = :run_at, attempts = 0, deaths = 0, error = '',
+                lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.hurry
 UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, error = ''
-WHERE dedupe_key = :dedupe_key AND state <> 'running'
+WHERE dedupe_key = :dedupe_key AND state <> 'running' AND deaths = 0
 -- name: jobs.known_as
 SELECT state, attempts, error, run_at FROM jobs WHERE dedupe_key = :dedupe_key
 -- name: jobs.fail
@@ -362,15 +400,28 @@ UPDATE jobs SET state = :state, error = :error, run_at = :run_at, lease_until = 
 WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.release
 UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL, attempts = attempts - 1
-WHERE worker = :worker AND state = 'running'
+WHERE worker = :worker AND state = 'running' AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+-- name: jobs.orphans
+-- What was in the hands of workers that are gone.
+SELECT id, payload, deaths, lease_until FROM jobs WHERE state = 'running' AND worker <> :worker
 -- name: jobs.reclaim
-UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL WHERE state = 'running' AND worker <> :worker
+-- The lease that a death ended was no try of the job's own.
+UPDATE jobs SET state = :state, error = ifnull(:error, error), run_at = max(run_at, :run_at), deaths = :deaths,
+                attempts = attempts - 1, lease_until = NULL, worker = NULL
+WHERE id = :id
 -- name: jobs.count
 SELECT state, count(*) AS n FROM jobs GROUP BY state
 -- name: jobs.next_due
 SELECT min(run_at) AS run_at FROM jobs WHERE state = 'queued' HAVING min(run_at) IS NOT NULL
 -- name: jobs.dead
 SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
+-- name: jobs.erase
+DELETE FROM jobs WHERE dedupe_key IN (SELECT value FROM json_each(:dedupe_keys))
+-- name: jobs.reading
+-- A transcript of one of these sessions is about to be read.
+SELECT 1 FROM jobs JOIN json_each(:sessions) AS one
+ON json_extract(jobs.payload, '$.host') = one.value ->> 0 AND json_extract(jobs.payload, '$.session') = one.value ->> 1
+WHERE kind = 'reconcile' AND state <> 'dead' LIMIT 1
 
 -- name: settings.all
 SELECT key, value FROM memory_settings ORDER BY key
@@ -389,6 +440,11 @@ VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
        notices, latency_ms, created_at
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
+-- name: recalls.erase
+-- The log repeats the beginning of a prompt.
+UPDATE memory_retrievals SET user_message_preview = ''
+WHERE user_message_preview <> '' AND EXISTS (SELECT 1 FROM json_each(:texts)
+  WHERE instr(value, user_message_preview) > 0 OR instr(user_message_preview, value) > 0)
 
 -- name: spaces.declare
 INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, embedder)
@@ -447,15 +503,24 @@ WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'
 -- name: vectors.any
 SELECT 1 FROM vectors WHERE space_id = :space_id LIMIT 1
+-- name: vectors.owner
+SELECT 1 FROM turns WHERE :owner_kind = 'turn' AND id = :owner_id
+UNION ALL SELECT 1 FROM memories WHERE :owner_kind = 'memory' AND id = :owner_id
+-- name: vectors.erase
+-- In every space.
+DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id IN (SELECT value FROM json_each(:ids))
 -- name: vectors.missing_memories
+-- What a process may have died of is left to a job of its own.
 SELECT id, seq, text, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping FROM memories
 WHERE state = 'live' AND seq > :after AND NOT EXISTS
   (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id AND part = 0)
+  AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'index_memory:' || memories.id AND deaths > 0)
 ORDER BY seq LIMIT :limit
 -- name: vectors.missing_turns
 SELECT id, seq, text, ifnull(project_id, '') AS grouping FROM turns
 WHERE role <> 'tool' AND seq > :after AND NOT EXISTS
   (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0)
+  AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'index_turn:' || turns.id AND deaths > 0)
 ORDER BY seq LIMIT :limit
 -- name: vectors.coverage
 SELECT count(*) AS total, count(made) AS done FROM (

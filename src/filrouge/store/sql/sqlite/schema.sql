@@ -40,7 +40,7 @@ CREATE TABLE jobs (
   lease_until  TEXT,
   worker       TEXT,
   error        TEXT NOT NULL DEFAULT ''
-) STRICT;
+, place INTEGER NOT NULL DEFAULT 1, deaths INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE journal (
   seq           INTEGER PRIMARY KEY,
@@ -199,7 +199,7 @@ CREATE INDEX events_by_state ON events (state);
 
 CREATE INDEX evidence_by_turn ON evidence (turn_id);
 
-CREATE INDEX jobs_due ON jobs (state, run_at);
+CREATE INDEX jobs_due ON jobs (state, place, run_at);
 
 CREATE INDEX journal_by_subject ON journal (subject_id, seq);
 

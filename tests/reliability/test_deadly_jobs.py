@@ -1,0 +1,60 @@
+"""A text that the embedder's native code dies of takes the process with it, and is set aside before long.
+
+Each process here is a whole Filrouge whose embedder ends it with SIGSEGV on one word. It is started again and again, as
+a daemon is by the next hook, each time some minutes later by its clock. What shared the deadly job's batch is done.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+from filrouge.store.jobs import DEADLY, MOST_DEATHS
+
+from .processes import environment, left, workplace
+
+_DIES: Final = """
+import os, signal, sys
+from datetime import datetime, timedelta
+from filrouge.app import wiring
+from filrouge.app.observe import observe
+from filrouge.clock import SystemClock
+from filrouge.model.event import Event
+from filrouge.testing import StableHash, idle
+
+home, minutes, texts = sys.argv[1], float(sys.argv[2]), sys.argv[3:]
+
+class Later(SystemClock):
+    def now(self) -> datetime:
+        return super().now() + timedelta(minutes=minutes)
+
+class Deadly(StableHash):
+    def passages(self, texts):
+        if any("deadly" in text for text in texts):
+            signal.raise_signal(signal.SIGSEGV)
+        return super().passages(texts)
+
+running = wiring.start(home, clock=Later(), makers={"hashing": Deadly}, environ=dict(os.environ))
+at = running.parts.clock.now().timestamp()
+events = [Event(f"e{n}", "codex", "reply", "s", at, f"k{n}", "", (), "", "", {"text": t}) for n, t in enumerate(texts)]
+observe(running.parts, events).result(20)
+idle(running.parts, 20)
+running.stop()
+"""
+
+
+@pytest.mark.slow
+def test_what_kills_every_process_that_touches_it_is_set_aside_and_the_rest_is_done(home: str) -> None:
+    texts = ["one", "two deadly words", "three", "four"]
+    codes: list[int] = []
+    while 0 not in codes and len(codes) < 2 * MOST_DEATHS:
+        asked = [sys.executable, "-c", _DIES, home, str(5 * len(codes)), *(texts if not codes else [])]
+        codes.append(subprocess.run(asked, env=environment(home), cwd=workplace(home), check=False).returncode)
+    assert codes == [-signal.SIGSEGV] * MOST_DEATHS + [0]
+    found = left(home)
+    assert [(job["kind"], job["state"], job["error"]) for job in found.jobs] == [("index_turn", "dead", DEADLY)]
+    assert {event["state"] for event in found.events} == {"done"}
