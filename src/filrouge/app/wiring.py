@@ -29,7 +29,7 @@ from filrouge.errors import BadConfig
 from filrouge.home import DATABASE, SPOOL, inside, make_private
 from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
-from filrouge.ports import Embedder, EmbeddingSpace, VectorIndex, Vectors
+from filrouge.ports import Analyser, Embedder, EmbeddingSpace, VectorIndex, Vectors
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
 from filrouge.store.vectors import OwnerKind, StoredVectors
@@ -107,7 +107,7 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
     return Parts(
         home=home,
         clock=clock,
-        analyser=TextAnalyser(),
+        analyser=analyser(),
         redact=redact_completely,
         writer=WriterLane(lambda: Database(path)),
         readers=readers,
@@ -116,6 +116,11 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
         new_index=new_index,
         environ=environ,
     )
+
+
+def analyser() -> Analyser:
+    """What cuts every text into the tokens that are indexed."""
+    return TextAnalyser()
 
 
 def load_indexes(parts: Parts) -> None:
