@@ -300,8 +300,8 @@ def table(found: Mapping[str, Measured], skipped: Mapping[str, str], data: Path,
         out.append(f"| {title(name)} | {speed} | {ms} | {peak} | {cells} | {len(one.rows)} | {apart} |")
     out += ["", "Set up:", ""]
     out.append(
-        "- filrouge: the product's own write and read path; `e5` is its default model. Its weights for turns were fitted"
-        " on this split; fitted without the conversation that is asked they give the same any@10 (ADR 9)"
+        "- filrouge: the product's own write and read path; `e5` is its default model. Its weights for turns were"
+        " fitted on this split; fitted without the conversation that is asked they give the same any@10 (ADR 9)"
     )
     out += [
         f"- {title(name)}: {rivals.OPTIONS[name]}; {', '.join(RIVALS[name].packages)}"
