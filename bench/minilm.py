@@ -43,9 +43,9 @@ class MiniLM:
         found = importlib.util.find_spec(PACKAGE)
         if found is None or not found.origin:
             raise ModuleNotFoundError(f"{PACKAGE} is not installed; the head of this file says how")
-        directory = Path(found.origin).parent / "model"
-        self._weights = _weights(directory / "model.safetensors")
-        pieces = (directory / "vocab.txt").read_text(encoding="utf-8").splitlines()
+        self.directory = Path(found.origin).parent / "model"
+        self._weights = _weights(self.directory / "model.safetensors")
+        pieces = (self.directory / "vocab.txt").read_text(encoding="utf-8").splitlines()
         self._ids = {piece: number for number, piece in enumerate(pieces)}
 
     @property
@@ -65,9 +65,16 @@ class MiniLM:
     def passages(self, texts: Sequence[str]) -> Vectors:
         return np.stack([self._vector(text) for text in texts]) if texts else np.empty((0, _DIMENSION), np.float32)
 
-    def _vector(self, text: str) -> Vector:
+    @property
+    def weights(self) -> dict[str, Floats]:
+        return self._weights
+
+    def tokens(self, text: str) -> list[int]:
         inner = [self._ids[piece] for word in words(text) for piece in self._pieces(word)][: _MOST_TOKENS - 2]
-        ids = [self._ids["[CLS]"], *inner, self._ids["[SEP]"]]
+        return [self._ids["[CLS]"], *inner, self._ids["[SEP]"]]
+
+    def _vector(self, text: str) -> Vector:
+        ids = self.tokens(text)
         w = self._weights
         states = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.position_embeddings.weight"][: len(ids)]
         states = self._norm(states + w["embeddings.token_type_embeddings.weight"][0], "embeddings")

@@ -131,11 +131,19 @@ def haystack(raw: dict[str, Any]) -> Store:
     return Store(said=said, questions=[(raw["question_id"], raw["question"], moment(raw["question_date"]))])
 
 
-def played(store: Store, embedder: str, mode: str, recipe: str) -> Iterator[tuple[dict[str, Any], float]]:
+def played(
+    store: Store,
+    embedder: str,
+    mode: str,
+    *,
+    recipe: str = "balanced",
+    limit: int = _RANKED,
+    makers: wiring.Makers | None = None,
+) -> Iterator[tuple[dict[str, Any], float]]:
     """The run's lines, each with the seconds that taking in one event of its store took."""
     home = tempfile.mkdtemp(prefix="filrouge-recall-")
     clock = ManualClock(max(one.at for one in store.said) + timedelta(minutes=1))
-    running = wiring.start(home, environ={"FILROUGE_EMBEDDING_MODEL": embedder}, clock=clock)
+    running = wiring.start(home, environ={"FILROUGE_EMBEDDING_MODEL": embedder}, clock=clock, makers=makers)
     parts = running.parts
     try:
         began = time.perf_counter()
@@ -146,7 +154,7 @@ def played(store: Store, embedder: str, mode: str, recipe: str) -> Iterator[tupl
         spent = (time.perf_counter() - began) / len(store.said)
         for qid, asked, at in store.questions:
             clock.move(seconds=(at - clock.now()).total_seconds())
-            question = Question(text=asked, everywhere=True, limit=_RANKED, mode=mode, recipe=recipe)  # pyright: ignore[reportArgumentType]
+            question = Question(text=asked, everywhere=True, limit=limit, mode=mode, recipe=recipe)  # pyright: ignore[reportArgumentType]
             began = time.perf_counter()
             hits = parts.readers.here(lambda tx, question=question: search_turns(parts, tx, question)).hits
             ms = 1000 * (time.perf_counter() - began)
@@ -203,7 +211,7 @@ def measure(name: str, given: argparse.Namespace) -> tuple[str, bool]:
     for number, store in enumerate(stores(given.data, name)):
         if given.limit and number >= given.limit:
             break
-        for row, seconds in played(store, given.embedder, given.mode, given.recipe):
+        for row, seconds in played(store, given.embedder, given.mode, recipe=given.recipe):
             rows.append(row)
             spent.append(seconds)
         print(f"  {name}: {number + 1} stores, {len(rows)} questions", file=sys.stderr, flush=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from filrouge._version import __version__
 
 if TYPE_CHECKING:
+    from filrouge.app.library import Opened, hybrid_fusion, opened
     from filrouge.config import Settings
     from filrouge.errors import FilrougeError
     from filrouge.model.event import Event
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from filrouge.model.scope import Scope
     from filrouge.model.turn import Turn
     from filrouge.ports import Embedder, EmbeddingSpace
+    from filrouge.recall.diversity import diverse
+    from filrouge.recall.hybrid import Fused
 
 __all__ = [
     "Embedder",
@@ -27,8 +30,10 @@ __all__ = [
     "Event",
     "Evidence",
     "FilrougeError",
+    "Fused",
     "Hit",
     "Memory",
+    "Opened",
     "Ranking",
     "Scope",
     "Settings",
@@ -36,6 +41,9 @@ __all__ = [
     "Statement",
     "Turn",
     "__version__",
+    "diverse",
+    "hybrid_fusion",
+    "opened",
 ]
 
 _HOMES = {
@@ -44,14 +52,19 @@ _HOMES = {
     "Event": "filrouge.model.event",
     "Evidence": "filrouge.model.memory",
     "FilrougeError": "filrouge.errors",
+    "Fused": "filrouge.recall.hybrid",
     "Hit": "filrouge.model.recall",
     "Memory": "filrouge.model.memory",
+    "Opened": "filrouge.app.library",
     "Ranking": "filrouge.model.recall",
     "Scope": "filrouge.model.scope",
     "Settings": "filrouge.config",
     "Span": "filrouge.model.memory",
     "Statement": "filrouge.model.memory",
     "Turn": "filrouge.model.turn",
+    "diverse": "filrouge.recall.diversity",
+    "hybrid_fusion": "filrouge.app.library",
+    "opened": "filrouge.app.library",
 }
 
 

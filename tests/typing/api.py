@@ -15,8 +15,10 @@ from filrouge import (
     Event,
     Evidence,
     FilrougeError,
+    Fused,
     Hit,
     Memory,
+    Opened,
     Ranking,
     Scope,
     Settings,
@@ -24,6 +26,9 @@ from filrouge import (
     Statement,
     Turn,
     __version__,
+    diverse,
+    hybrid_fusion,
+    opened,
 )
 from filrouge.testing import StableHash
 
@@ -71,6 +76,21 @@ assert_type(hit.explain(), dict[str, Any])
 assert_type(Settings().auto_retrieve_min_score, float)
 assert_type(Statement(kind="fact", text="x", span=Span(start=0, end=1)).corrects, tuple[str, ...])
 assert_type(FilrougeError("no").remedy, str)
+
+
+assert_type(hybrid_fusion({"a": "text"}, "text", {"a": 0.5}), list[Fused])
+assert_type(diverse([hit], {"m": own.query("a")}, 3), tuple[Hit, ...])
+
+
+def asks(memory: Opened) -> None:
+    """A home that a program opened."""
+    assert_type(memory.hybrid_query("turns", "port?", where_filter={"kind": "fact"}), Ranking)
+    assert_type(memory.remember("The port is 9443.")[0], Memory)
+    memory.hybrid_query("turns", "port?", fusion="sum")  # pyright: ignore[reportArgumentType]
+
+
+with opened("/home") as memory_of_a_program:
+    assert_type(memory_of_a_program, Opened)
 
 
 def kinds_are_closed(event: Event) -> str:

@@ -33,6 +33,11 @@ class Arm(Protocol):
         """How many rows the words are counted in."""
         ...
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens these rows are indexed under, together."""
+        ...
+
     def by_words(self, limit: int) -> dict[str, float]:
         """The best by full text with their scores, best first, by id."""
         ...
@@ -77,6 +82,11 @@ class _Plain:
     def __bool__(self) -> bool:
         """An empty table is a table all the same."""
         return True
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens all rows are indexed under."""
+        return Words(self._tx, self._parts.analyser, self._owner).totals().tokens
 
     def by_words(self, limit: int) -> dict[str, float]:
         """The best by FTS5's own bm25()."""

@@ -62,6 +62,11 @@ class Indexed:
         """In how many of these rows each form occurs."""
         return self._counted.having
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens these rows are indexed under."""
+        return self._counted.tokens
+
     def holds(self, row: Mapping[str, Any]) -> bool:
         """True if a row of the table `turns` passes the question's filter; neighbours are of the same project."""
         if self._wanted is None or not self._filters.narrow:

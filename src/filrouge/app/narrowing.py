@@ -44,6 +44,11 @@ class Narrowed:
         """How many items pass."""
         return len(self._share)
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens what passes is indexed under."""
+        return sum(self._share.lengths.values())
+
     def holds(self, row: Mapping[str, Any]) -> bool:
         """True if this row of the table passes."""
         return row["id"] in self._share.ids

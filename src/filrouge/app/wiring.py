@@ -31,7 +31,7 @@ from filrouge.home import DATABASE, SPOOL, WORDS, inside, make_private
 from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.word_files import WordFiles, is_possible
-from filrouge.ports import Embedder, EmbeddingSpace, VectorIndex, Vectors
+from filrouge.ports import Analyser, Embedder, EmbeddingSpace, VectorIndex, Vectors
 from filrouge.recall.bridging import Bridging
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
@@ -110,22 +110,27 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
             meaning = adopt(tx, embedders, wanted_name(tx, home, environ), new_index)
     finally:
         database.close()
-    analyser = TextAnalyser()
-    word_files = WordFiles(inside(home, WORDS), analyser.version) if is_possible() else None
+    reading = analyser()
+    word_files = WordFiles(inside(home, WORDS), reading.version) if is_possible() else None
     return Parts(
         home=home,
         clock=clock,
-        analyser=analyser,
-        bridging=Bridging(analyser.terms),
+        analyser=reading,
+        bridging=Bridging(reading.terms),
         redact=redact_completely,
         writer=WriterLane(lambda: Database(path)),
         readers=readers,
         meaning=meaning,
         embedders=embedders,
         new_index=new_index,
-        words=LargeWords(word_files, analyser),
+        words=LargeWords(word_files, reading),
         environ=environ,
     )
+
+
+def analyser() -> Analyser:
+    """What cuts every text into the tokens that are indexed."""
+    return TextAnalyser()
 
 
 def load_indexes(parts: Parts) -> None:

@@ -48,6 +48,20 @@ class Questioned:
         return any(telling(word, self._often[word], self._size) for word in words)
 
 
+def alone(questioned: Questioned, matched: Sequence[str], *, similarity: float | None, share: float) -> Signs:
+    """What speaks for a text that is its own neighbourhood: a memory, a passage."""
+    near = similarity or 0.0
+    return Signs(
+        similarity=near,
+        around=near,
+        wide=near,
+        covered=questioned.covered(matched),
+        telling=questioned.is_telling(matched),
+        share=share,
+        words=len(questioned),
+    )
+
+
 def judged(
     questioned: Questioned, signs: Sequence[Signs], matched: Sequence[Sequence[str]], *, by_meaning: bool
 ) -> tuple[list[float], float]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Hit, Ranking
 from filrouge.recall.fusion import normalised
-from filrouge.recall.judging import JUDGED, Questioned, judged
-from filrouge.recall.relevance import Signs, shares
+from filrouge.recall.judging import JUDGED, Questioned, alone, judged
+from filrouge.recall.relevance import shares
 from filrouge.recall.weights import ALONE_MEANING, ALONE_WORDS
 
 ALPHA = 0.5
@@ -69,7 +69,7 @@ def rank(
         ]
     )
     signs = [
-        _signs(c, covered[c.item.id], questioned, matched[c.item.id], part)
+        alone(questioned, matched[c.item.id], similarity=c.similarity, share=part)
         for c, part in zip(ordered, parts, strict=True)
     ]
     found, known = judged(
@@ -88,16 +88,3 @@ def rank(
         for c, chance in zip(ordered, found, strict=True)
     )
     return Ranking(query=query, hits=hits, notices=notices, known=known)
-
-
-def _signs(candidate: Candidate, covered: float, questioned: Questioned, matched: Sequence[str], share: float) -> Signs:
-    similarity = candidate.similarity or 0.0
-    return Signs(
-        similarity=similarity,
-        around=similarity,
-        wide=similarity,
-        covered=covered,
-        telling=questioned.is_telling(matched),
-        share=share,
-        words=len(questioned),
-    )

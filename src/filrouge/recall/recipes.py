@@ -8,11 +8,10 @@ from typing import Final, Literal
 import numpy as np
 
 from filrouge.errors import BadInput
+from filrouge.recall.hybrid import RRF_K
 from filrouge.recall.neighbourhood import NAMES, Features
 from filrouge.recall.weights import ALONE_MEANING, ALONE_WORDS, TURN_WEIGHTS
 
-#: Of Cormack et al.
-RRF_K: Final = 60
 RecipeName = Literal["fast", "balanced", "deep", "rrf"]
 
 

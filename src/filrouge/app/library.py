@@ -1,0 +1,159 @@
+"""Filrouge inside a program: a home opened in this process, and the verbs that a program asks it.
+
+The home has one owner at a time. A program that opens it is that owner, does what the daemon would do (reads what the
+hooks spool, embeds in the background), and holds the same lock; while it runs, no daemon starts for this home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from filrouge.app import wiring
+from filrouge.app.hybrid import HybridQuery, Rerank, hybrid_query, okapi_of
+from filrouge.app.parts import Parts
+from filrouge.app.remember import remember
+from filrouge.daemon.process import only_one
+from filrouge.errors import Busy
+from filrouge.home import home as default_home
+from filrouge.model.memory import Memory
+from filrouge.model.recall import Ranking
+from filrouge.recall import hybrid
+from filrouge.recall.hybrid import Fused, Fusion
+
+_HOST = "library"
+
+
+class Opened:
+    """An opened home, as `opened` gives it. Safe for several threads."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._closed = False
+
+    def remember(self, text: str, *, project: str | None = None) -> list[Memory]:
+        """Remember a statement, as `filrouge remember` does; what it came to, which may be a memory of before.
+
+        Args:
+            project: the id, an alias or the short name of a known project; None = outside every project.
+
+        Raises:
+            BadInput: there is no text, or too much of it.
+            NotFound: there is no such project.
+        """
+        parts = self._open()
+        done = remember(parts, text, names=[project] if project else [], scope=None, host=_HOST)
+        return parts.readers.here(lambda tx: parts.memories(tx).known([action.memory_id for action in done]))
+
+    def hybrid_query(
+        self,
+        collection: str = "memories",
+        query_text: str = "",
+        n_results: int = 5,
+        where_filter: Mapping[str, Any] | None = None,
+        alpha: float = 0.5,
+        score_threshold: float = 0.0,
+        bm25_k1: float = 1.5,
+        bm25_b: float = 0.75,
+        *,
+        min_relevance: float = 0.0,
+        fusion: Fusion = "convex",
+        rerank: Rerank = "none",
+    ) -> Ranking:
+        """Rank `turns`, `memories` or `all` by words and by meaning, best first.
+
+        Args:
+            where_filter: user, project, agent, channel, kind, role, trust (at least), since, until, as_of; exact.
+            alpha: 0 = words only (no model is used), 1 = meaning only.
+            score_threshold: least `score`, which compares within this query alone: 0.0 none, 0.3 to 0.5 moderate,
+                from 0.7 on strict.
+            bm25_k1, bm25_b: how much repetition and length count (Okapi BM25).
+            min_relevance: least `relevance`, which compares across queries.
+            fusion: `convex` (min-max, mixed by alpha) or `rrf` (ranks alone).
+            rerank: `mmr` puts what repeats a better hit further back. There is no cross-encoder.
+
+        Raises:
+            BadInput: naming what cannot be used, and what can.
+            NotFound: the filter names a project that is not there.
+            EmbedderUnavailable: alpha is 1 and there is no model; with any other alpha a notice says so.
+        """
+        query = HybridQuery(
+            collection=collection,
+            text=query_text,
+            n_results=n_results,
+            where=where_filter,
+            alpha=alpha,
+            score_threshold=score_threshold,
+            okapi=okapi_of(bm25_k1, bm25_b),
+            min_relevance=min_relevance,
+            fusion=fusion,
+            rerank=rerank,
+        )
+        parts = self._open()
+        return parts.readers.here(lambda tx: hybrid_query(parts, tx, query))
+
+    def close(self) -> None:
+        """Refuse every further verb; `opened` calls it."""
+        self._closed = True
+
+    def _open(self) -> Parts:
+        if self._closed:
+            raise Busy("This home is closed.", remedy="Use it inside the `with filrouge.opened(...)` block.")
+        return self._parts
+
+
+@contextmanager
+def opened(home: str | None = None, *, environ: Mapping[str, str] | None = None) -> Generator[Opened]:
+    """Open a home in this process for as long as the block runs.
+
+    Args:
+        home: its directory, made if it is not there; None = that of the daemon (`FILROUGE_HOME`).
+        environ: in the place of this process's environment.
+
+    Raises:
+        Busy: a daemon or another program has it open.
+        StoreError: the database cannot be opened, is damaged, or is newer than this program.
+    """
+    place = home or default_home(environ)
+    with ExitStack() as owned:
+        try:
+            owned.enter_context(only_one(place))
+        except Busy as error:
+            raise Busy(
+                f"The home {place} has an owner already: a daemon, or another program.",
+                remedy="Stop the daemon with `filrouge daemon stop`, or ask it: `filrouge search`, or its HTTP routes.",
+            ) from error
+        running = wiring.start(place, environ=environ)
+        owned.callback(running.stop)
+        running.warming.join()
+        memory = Opened(running.parts)
+        owned.callback(memory.close)
+        yield memory
+
+
+def hybrid_fusion(
+    corpus: Mapping[str, str],
+    query: str,
+    vector_results: Mapping[str, float],
+    *,
+    alpha: float = 0.5,
+    bm25_k1: float = 1.5,
+    bm25_b: float = 0.75,
+    score_threshold: float = 0.0,
+    fusion: Fusion = "convex",
+) -> list[Fused]:
+    """Rank texts of your own by their words and by vector results of your own, best first; no home is needed.
+
+    Args:
+        corpus: every text by its id.
+        vector_results: similarities on any one scale, by id; a text that is missing has none.
+
+    Raises:
+        BadInput: a value is out of its range, or a vector result is about no text of the corpus.
+    """
+    okapi = okapi_of(bm25_k1, bm25_b)
+    found = hybrid.hybrid_fusion(
+        corpus, query, vector_results, wiring.analyser(), alpha=alpha, okapi=okapi, fusion=fusion
+    )
+    return [one for one in found if one.score >= score_threshold]

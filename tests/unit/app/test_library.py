@@ -1,0 +1,108 @@
+"""Filrouge inside a program: one owner of a home, and verbs that say what they cannot do."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+import filrouge
+from filrouge.capture import inbox
+from filrouge.daemon.process import is_held, only_one
+from filrouge.errors import BadInput, Busy, NotFound
+from filrouge.home import SPOOL, inside
+
+from .given import event
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "library.md"
+WORDS_ONLY = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Generator[filrouge.Opened]:
+    with filrouge.opened(str(tmp_path / "home"), environ=WORDS_ONLY) as opened:
+        yield opened
+
+
+def test_what_is_remembered_is_found_at_once_by_words_by_meaning_and_by_both(memory: filrouge.Opened) -> None:
+    [port] = memory.remember("For the record: production listens on port 9443.")
+    memory.remember("We decided to use Postgres for billing.")
+    for alpha in (0.0, 0.5, 1.0):
+        assert memory.hybrid_query("memories", "port of production", alpha=alpha).hits[0].item == port
+    assert memory.hybrid_query(query_text="port of production", where_filter={"kind": "decision"}).hits[0].item != port
+    assert memory.hybrid_query("turns", "port of production").hits[0].text.endswith("port 9443.")
+
+
+def test_a_daemon_does_not_start_while_a_program_has_the_home_open(tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    with filrouge.opened(home, environ=WORDS_ONLY):
+        done = subprocess.run(
+            [sys.executable, "-m", "filrouge.server"],
+            env={**os.environ, **WORDS_ONLY, "FILROUGE_HOME": home},
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == Busy.exit_code
+    assert not is_held(home)
+
+
+def test_a_home_with_an_owner_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    with only_one(home), pytest.raises(Busy, match="has an owner already") as refused, filrouge.opened(home):
+        pass
+    assert "filrouge daemon stop" in refused.value.remedy
+
+
+def test_what_a_hook_spooled_is_read_by_the_program_that_owns_the_home(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / SPOOL).mkdir(parents=True, mode=0o700)
+    inbox.append(inside(str(home), SPOOL), event(text="The staging port is 7412.").to_json())
+    with filrouge.opened(str(home), environ=WORDS_ONLY):
+        assert inbox.waiting(inside(str(home), SPOOL)) == []
+
+
+def test_a_home_can_be_opened_again_and_a_closed_one_says_that_it_is_closed(tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    with filrouge.opened(home, environ=WORDS_ONLY) as first:
+        first.remember("Always use uv, never pip.")
+    with pytest.raises(Busy, match="closed"):
+        first.hybrid_query("memories", "uv")
+    with filrouge.opened(home, environ=WORDS_ONLY) as second:
+        assert [hit.text for hit in second.hybrid_query("memories", "uv").hits] == ["Always use uv, never pip."]
+
+
+def test_the_lock_is_given_back_when_the_block_fails(tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    with pytest.raises(ZeroDivisionError), filrouge.opened(home, environ=WORDS_ONLY):
+        raise ZeroDivisionError
+    assert not is_held(home)
+
+
+def test_bad_values_are_named(memory: filrouge.Opened) -> None:
+    with pytest.raises(BadInput, match="'threads'"):
+        memory.hybrid_query("threads", "port")
+    with pytest.raises(BadInput, match="k1"):
+        memory.hybrid_query("turns", "port", bm25_k1=-1)
+    with pytest.raises(NotFound, match="'nowhere'"):
+        memory.remember("The port is 9443.", project="nowhere")
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) == 2
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", example],
+            env={**os.environ, **WORDS_ONLY, "FILROUGE_HOME": str(tmp_path / "home")},
+            capture_output=True, text=True, timeout=60,
+        )
+        for example in examples
+    )  # fmt: skip
+    assert (first.stderr, second.stderr) == ("", "")
+    assert "production listens on port 9443" in first.stdout.splitlines()[0]
+    assert "bm25_score" in first.stdout.splitlines()[-1]
+    assert second.stdout.startswith("b ")
