@@ -187,7 +187,7 @@ class Haystack:
             )
             for place in shown
         ]
-        found: Measured = measured(self._asked(asked, vector, at), spoken)
+        found: Measured = measured(Asked(text=asked, vector=vector, times=spans(asked, at.date())), spoken)
         kept = [at for at, place in enumerate(shown) if place in candidates]
         own = [shown[at] for at in kept]
         forms = {form: self._frequencies.get(form, 0) for term in meant.meant for form in term}
@@ -205,10 +205,6 @@ class Haystack:
             tokens=[self._tokens[place] for place in own],
             questioned=Questioned(meant.meant, forms, len(self._turns)),
         )
-
-    def _asked(self, text: str, vector: Vector, at: datetime) -> Asked:
-        nothing = self._vectors.space.nothing
-        return Asked(text=text, vector=vector, times=spans(text, at.date()), nothing=nothing)
 
     def _together(self, one: int, other: int) -> bool:
         return 0 <= other < len(self._turns) and self._sessions[one] == self._sessions[other]

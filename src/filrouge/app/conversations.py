@@ -44,8 +44,7 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     around = [row for row in around if arm.holds(row)]  # what does not pass is no neighbour either
     vectors = StoredVectors(tx).some("turn", [row["id"] for row in around], meaning.space.id) if near else {}
     spoken = _spoken(around, frozenset(found), by_words, vectors, vector)
-    times = spans(question.text, parts.clock.now().date())
-    asked = Asked(text=question.text, vector=vector, times=times, nothing=meaning.space.nothing)
+    asked = Asked(text=question.text, vector=vector, times=spans(question.text, parts.clock.now().date()))
     values = measured(asked, spoken)
     counted = (by_places(values.features) if how.by_rank else values.features) * how.weights
     scores = counted.sum(axis=1)

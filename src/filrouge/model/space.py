@@ -63,11 +63,6 @@ class EmbeddingSpace:
         """True where it was measured what the cosines mean, so that a similarity of nought says something."""
         return self.calibration is not None and self.calibration.pairs > 0
 
-    @property
-    def nothing(self) -> float | None:
-        """The cosine of a question and a text that have nothing to do with each other; None until it was measured."""
-        return self.calibration.questions[0][0] if self.calibration and self.is_measured else None
-
     def calibrated(self, cosine: float) -> float:
         """The similarity of two texts: 0 = unrelated, 1 = same text, the same in every space."""
         return _read(cosine, self.calibration.texts if self.calibration else _AS_IT_IS)

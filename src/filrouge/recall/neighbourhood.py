@@ -5,9 +5,8 @@ those of the turns before and after it, and by the best of its session. Nothing 
 neighbourhood is the mean of its turns' vectors weighted by length, which is nearly what the model would give for the
 joined text, since it takes the mean of its tokens.
 
-Every feature lies in [0, 1]. Those of words and meaning are stretched: nought is what means nothing (no word of the
-question, the cosine of unrelated texts), one is the best of the candidates (Bruch, Gai, Ingber: An Analysis of Fusion
-Functions for Hybrid Retrieval, 2023, with the theoretical minimum). The weights were
+Every feature lies in [0, 1]. One is the best of the candidates; nought is no word of the question, or of meaning the
+farthest of the candidates. The weights were
 fitted by `bench/fit_recall.py` on conversations that the figures in `bench/results` leave out in turn.
 """
 
@@ -83,16 +82,11 @@ class Spoken:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """A question as turns are held against it.
-
-    Attributes:
-        nothing: the cosine of two texts that have nothing to do with each other; None where it is not known.
-    """
+    """A question as turns are held against it."""
 
     text: str
     vector: Vector | None
     times: tuple[Span, ...]
-    nothing: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,12 +121,12 @@ def measured(asked: Asked, spoken: Sequence[Spoken]) -> Measured:
         "words": _stretched(words, pool, 0.0),
         "words_before": _stretched(np.where(alone, words, _padded(words)[before[:, 1]]), pool, 0.0),
         "words_after": _stretched(np.where(alone, words, _padded(words)[around[:, 2]]), pool, 0.0),
-        "meaning": _stretched(meaning, pool, asked.nothing),
-        "meaning_before": _stretched(_meanings(asked, spoken, before), pool, asked.nothing),
-        "meaning_around": _stretched(close, pool, asked.nothing),
-        "meaning_wide": _stretched(far, pool, asked.nothing),
+        "meaning": _stretched(meaning, pool),
+        "meaning_before": _stretched(_meanings(asked, spoken, before), pool),
+        "meaning_around": _stretched(close, pool),
+        "meaning_wide": _stretched(far, pool),
         "session_words": _best_of_session(_stretched(words, pool, 0.0), spoken),
-        "session_meaning": _best_of_session(_stretched(meaning, pool, asked.nothing), spoken),
+        "session_meaning": _best_of_session(_stretched(meaning, pool), spoken),
         "length": _each(spoken, lambda one: min(1.0, len(one.turn.text) / _LONG)),
         "asks": _each(spoken, lambda one: float(one.turn.text.rstrip().endswith("?"))),
         "time": _each(spoken, lambda one: closeness(asked.times, one.turn.at.date())),
@@ -186,7 +180,7 @@ def _padded(rows: Features) -> Features:
     return np.concatenate([rows, np.zeros_like(rows[:1])])
 
 
-def _stretched(values: Features, pool: NDArray[np.bool_], nothing: float | None) -> Features:
+def _stretched(values: Features, pool: NDArray[np.bool_], nothing: float | None = None) -> Features:
     """From what means nothing to the best of the candidates; without the one, from the worst of them."""
     inside = values[pool]
     if not inside.size:

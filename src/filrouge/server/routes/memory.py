@@ -157,7 +157,12 @@ async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
         results = [
             hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found
         ]
-        return {"results": results, "notices": list(ranking.notices), "nothing_known": not results}
+        return {
+            "results": results,
+            "notices": list(ranking.notices),
+            "known": round(ranking.known, 4),
+            "nothing_known": not results,
+        }
 
     return await reading(request, find)
 
