@@ -120,20 +120,13 @@ def questions(data: Path, kept: Path, engine: str) -> tuple[list[Question], Embe
                 source=name,
                 group=name,
                 here=passages[name][0].gathered(qid, asked, at, gold[qid]),
-                strange=_with_vectors_of(passages[other][0], passages[name][0]).gathered(qid, asked, at, None),
+                strange=passages[other][0].gathered(qid, asked, at, None),
             )
             for qid, asked, at in passages[name][1]
             if qid in gold
         ]
     assert space is not None
     return found + sampled(kept, engine), space
-
-
-def _with_vectors_of(place: Haystack, asking: Haystack) -> Haystack:
-    """The same haystack, asked with the questions that another set has embedded."""
-    twin = object.__new__(Haystack)
-    twin.__dict__ = place.__dict__ | {"_vectors": asking.__dict__["_vectors"]}
-    return twin
 
 
 def sampled(kept: Path, engine: str) -> list[Question]:

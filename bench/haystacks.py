@@ -74,7 +74,6 @@ class Embedded:
         if key not in self._kept:
             _ = self.space
             self._kept[key] = self._engine.query(text).astype(np.float16)[None]
-            self._path.write_bytes(pickle.dumps(self._kept))
         return self._kept[key][0].astype(np.float32)
 
 
