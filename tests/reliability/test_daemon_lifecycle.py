@@ -113,7 +113,7 @@ def test_a_lease_that_a_killed_daemon_held_is_taken_over_at_once(home: str) -> N
     turn = left(home).turns[0]["id"]
     connection.execute(
         "insert into jobs (id, kind, dedupe_key, payload, state, attempts, created_at, run_at, lease_until, worker)"
-        " values ('j', 'index_turn', 'd', ?, 'running', 1, '2026', '2026', '2999', 'worker-1')",
+        " values ('j', 'index_turn', 'd', ?, 'running', 1, '2026', '2026', '2999-01-01T00:00:00.000000Z', 'worker-1')",
         (json.dumps({"turn": turn}),),
     )
     connection.close()
