@@ -174,18 +174,17 @@ class Haystack:
         near = {p for one in candidates for p in range(one - _REACH, one + _REACH + 1) if self._together(one, p)}
         shown = sorted(candidates | near)
         places = {place: at for at, place in enumerate(shown)}
-        spoken = [
-            Spoken(
-                turn=self._turns[place],
-                words=float(words[place]),
-                vector=self._means[place],
-                nearest=float(nearest[place]),
-                before=places.get(place - 1) if self._together(place, place - 1) else None,
-                after=places.get(place + 1) if self._together(place, place + 1) else None,
-                candidate=place in candidates,
-            )
-            for place in shown
-        ]
+        spoken = Spoken(
+            candidates=np.array([place in candidates for place in shown], dtype=bool),
+            texts=[self._turns[place].text for place in shown],
+            days=[self._turns[place].at.date() for place in shown],
+            sessions=[self._sessions[place] for place in shown],
+            replies=np.array([self._turns[place].role == "assistant" for place in shown], dtype=bool),
+            words=words[shown].astype(np.float32),
+            vectors=self._means[shown],
+            nearest=nearest[shown],
+            before=np.array([places.get(place - 1, -1) if self._together(place, place - 1) else -1 for place in shown]),
+        )
         found: Measured = measured(Asked(text=asked, vector=vector, times=spans(asked, at.date())), spoken)
         kept = [at for at, place in enumerate(shown) if place in candidates]
         own = [shown[at] for at in kept]

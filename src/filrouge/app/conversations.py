@@ -7,20 +7,22 @@ on which index found them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+import numpy as np
 
 from filrouge.app.asking import LONGEST_QUERY, Question, arm_of
 from filrouge.app.parts import Parts
+from filrouge.clock import from_text
 from filrouge.model.recall import Hit, Ranking
+from filrouge.model.turn import Turn
 from filrouge.ports import EmbeddingSpace, Tx, Vector, Vectors
 from filrouge.recall.judging import JUDGED, Questioned, judged
-from filrouge.recall.neighbourhood import NAMES, Asked, Features, Measured, Spoken, measured
+from filrouge.recall.neighbourhood import NAMES, Asked, Features, Measured, Spoken, following, measured
 from filrouge.recall.recipes import Recipe, by_places, only, recipe
 from filrouge.recall.relevance import Signs, shares
 from filrouge.recall.times import spans
-from filrouge.store.turns import turn_from_row
+from filrouge.store.beside import Told, told
 from filrouge.store.vectors import StoredVectors
 
 #: Turns whose words are known beside the pool: a neighbour below this has too little to count.
@@ -40,29 +42,32 @@ def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     found = list(dict.fromkeys([*list(by_words)[: how.pool], *near]))
     if not found:
         return Ranking(query=question.text, hits=(), notices=notices)
-    around = tx.all("turns.around", {"ids": json.dumps(found), "reach": how.reach})
-    around = [row for row in around if arm.holds(row)]  # what does not pass is no neighbour either
-    vectors = StoredVectors(tx).some("turn", [row["id"] for row in around], meaning.space.id) if near else {}
-    spoken = _spoken(around, frozenset(found), by_words, vectors, vector)
-    asked = Asked(text=question.text, vector=vector, times=spans(question.text, parts.clock.now().date()))
+    around = told(tx, found, how.reach, arm.holds)
+    if not around.rows:
+        return Ranking(query=question.text, hits=(), notices=notices)
+    ids = [row["id"] for row in around.rows]
+    times = spans(question.text, parts.clock.now().date())
+    vectors, nearest = _near(tx, ids, meaning.space.id, vector if near else None)
+    spoken = _spoken(around, frozenset(found), by_words, vectors, nearest, dated=bool(times))
+    asked = Asked(text=question.text, vector=vector, times=times)
     values = measured(asked, spoken)
     counted = (by_places(values.features) if how.by_rank else values.features) * how.weights
-    scores = counted.sum(axis=1)
-    places = [place for place, one in enumerate(spoken) if one.candidate]
-    order = sorted(places, key=lambda place: (-float(scores[place]), spoken[place].turn.id))
-    parts_of_pool = dict(zip(order, shares([float(scores[place]) for place in order]), strict=True))
-    best = order[: max(question.limit, JUDGED)]
-    judge = _Judge(Questioned(words.meant, arm.frequencies, len(arm)), meaning.space, values)
-    matched = [judge.questioned.matched(_tokens(parts, spoken[place])) for place in best]
-    signs = [
-        judge.signs(place, spoken[place], own, parts_of_pool[place]) for place, own in zip(best, matched, strict=True)
-    ]
+    scores: list[float] = counted.sum(axis=1).tolist()
+    candidates: list[int] = np.flatnonzero(spoken.candidates).tolist()
+    order = sorted(candidates, key=lambda place: (-scores[place], ids[place]))
+    first = order[: max(question.limit, JUDGED)]
+    parts_of_pool = dict(zip(order, shares([scores[place] for place in order]), strict=True))
+    turns = {turn.id: turn for turn in parts.turns(tx).get([ids[place] for place in first])}
+    best = [place for place in first if ids[place] in turns]  # what was erased a moment ago is no answer
+    judge = _Judge(Questioned(words.meant, arm.frequencies, len(arm)), meaning.space, values, nearest)
+    matched = [judge.questioned.matched(_tokens(parts, turns[ids[place]])) for place in best]
+    signs = [judge.signs(place, own, parts_of_pool[place]) for place, own in zip(best, matched, strict=True)]
     chances, known = judged(
         judge.questioned, signs, matched, by_meaning=vector is not None and meaning.space.is_measured
     )
     whole = float(how.weights.clip(min=0).sum()) * (float(counted.max()) / 1.0 if how.by_rank else 1.0)
     hits = tuple(
-        _hit(spoken[place], counted[place], whole or 1.0, one, chance)
+        _hit(turns[ids[place]], counted[place], whole or 1.0, one, chance, has_vector=not np.isnan(nearest[place]))
         for place, one, chance in zip(best, signs, chances, strict=True)
     )
     return Ranking(query=question.text, hits=hits, notices=notices, known=known)
@@ -81,64 +86,72 @@ def _recipe(question: Question) -> Recipe:
 
 
 def _spoken(
-    rows: Sequence[Mapping[str, Any]],
+    around: Told,
     found: frozenset[str],
     words: Mapping[str, float],
-    vectors: Mapping[str, Vectors],
-    question: Vector | None,
-) -> list[Spoken]:
-    places = {row["id"]: place for place, row in enumerate(rows)}
-    before = [places.get(row["before_id"] or "") for row in rows]
-    after: dict[int, int] = {earlier: place for place, earlier in enumerate(before) if earlier is not None}
-    beside = {
-        other
-        for place, row in enumerate(rows)
-        if row["id"] in found
-        for other in (before[place], after.get(place))
-        if other is not None
-    }
-    spoken: list[Spoken] = []
-    for place, row in enumerate(rows):
-        windows = vectors.get(row["id"])
-        spoken.append(
-            Spoken(
-                turn=turn_from_row(dict(row)),
-                words=words.get(row["id"], 0.0),
-                vector=_middle(windows),
-                nearest=float((windows @ question).max()) if windows is not None and question is not None else None,
-                before=before[place],
-                after=after.get(place),
-                candidate=row["id"] in found or place in beside,
-            )
-        )
-    return spoken
+    vectors: Vectors | None,
+    nearest: Features,
+    *,
+    dated: bool,
+) -> Spoken:
+    rows, before = around.rows, np.array(around.before, dtype=np.int64)
+    hits = np.array([row["id"] in found for row in rows], dtype=bool)
+    candidates = hits.copy()
+    for beside in (before[hits], following(before)[hits]):
+        candidates[beside[beside >= 0]] = True
+    return Spoken(
+        candidates=candidates,
+        texts=[row["text"] for row in rows],
+        days=[from_text(row["at"]).date() for row in rows] if dated else (),
+        sessions=[(row["host"], row["session_id"]) for row in rows],
+        replies=np.array([row["role"] == "assistant" for row in rows], dtype=bool),
+        words=np.array([words.get(row["id"], 0.0) for row in rows], dtype=np.float32),
+        vectors=vectors,
+        nearest=nearest,
+        before=before,
+    )
 
 
-def _middle(windows: Vectors | None) -> Vector | None:
-    if windows is None or len(windows) == 1:
-        return None if windows is None else windows[0]
-    return windows.mean(axis=0)
+def _near(tx: Tx, ids: Sequence[str], space_id: str, question: Vector | None) -> tuple[Vectors | None, Features]:
+    """The meaning of each of these turns, and the cosine of its best window (`neighbourhood.Spoken`)."""
+    nearest = np.full(len(ids), np.nan, dtype=np.float32)
+    if question is None:
+        return None, nearest
+    windows, owners = StoredVectors(tx).windows("turn", ids, space_id)
+    if not len(windows):
+        return None, nearest
+    first = np.flatnonzero(np.diff(owners, prepend=-1))
+    nearest[owners[first]] = np.maximum.reduceat(windows @ question, first)
+    if len(first) < len(owners):
+        counts = np.diff(first, append=len(owners)).astype(np.float32)
+        windows = (np.add.reduceat(windows, first) / counts[:, None]).astype(np.float32)
+    if len(first) == len(ids):
+        return windows, nearest
+    vectors = np.zeros((len(ids), windows.shape[1]), dtype=np.float32)
+    vectors[owners[first]] = windows
+    return vectors, nearest
 
 
-def _tokens(parts: Parts, one: Spoken) -> frozenset[str]:
-    return frozenset(parts.analyser.tokens(one.turn.text).split())
+def _tokens(parts: Parts, turn: Turn) -> frozenset[str]:
+    return frozenset(parts.analyser.tokens(turn.text).split())
 
 
 class _Judge:
     """Reads off a turn what speaks for it."""
 
-    def __init__(self, questioned: Questioned, space: EmbeddingSpace, values: Measured) -> None:
+    def __init__(self, questioned: Questioned, space: EmbeddingSpace, values: Measured, nearest: Features) -> None:
         self.questioned = questioned
         self._space = space
         self._values = values
+        self._nearest = nearest
 
-    def signs(self, place: int, one: Spoken, matched: Sequence[str], share: float) -> Signs:
+    def signs(self, place: int, matched: Sequence[str], share: float) -> Signs:
         """What speaks for the turn at this place."""
         row = self._values.features[place]
         return Signs(
-            similarity=self._similarity(one.nearest),
-            around=self._similarity(float(self._values.around[place])),
-            wide=self._similarity(float(self._values.wide[place])),
+            similarity=self._similarity(self._nearest[place]),
+            around=self._similarity(self._values.around[place]),
+            wide=self._similarity(self._values.wide[place]),
             covered=self.questioned.covered(matched),
             telling=self.questioned.is_telling(matched),
             share=share,
@@ -149,18 +162,18 @@ class _Judge:
             asks=float(row[_COLUMN["asks"]]),
         )
 
-    def _similarity(self, cosine: float | None) -> float:
-        return 0.0 if cosine is None else self._space.calibrated_to_question(cosine)
+    def _similarity(self, cosine: np.float32) -> float:
+        return 0.0 if np.isnan(cosine) else self._space.calibrated_to_question(float(cosine))
 
 
-def _hit(one: Spoken, counted: Features, whole: float, signs: Signs, chance: float) -> Hit:
+def _hit(turn: Turn, counted: Features, whole: float, signs: Signs, chance: float, *, has_vector: bool) -> Hit:
     parts = dict(zip(NAMES, map(float, counted), strict=True))
     return Hit(
-        item=one.turn,
+        item=turn,
         bm25_score=parts["words"] / whole,
         vector_score=parts["meaning"] / whole,
         score=min(1.0, max(0.0, float(counted.sum()) / whole)),
-        similarity=None if one.nearest is None else signs.similarity,
+        similarity=signs.similarity if has_vector else None,
         coverage=signs.covered,
         relevance=chance,
         boosts=tuple((name, round(part / whole, 4)) for name, part in parts.items() if part),

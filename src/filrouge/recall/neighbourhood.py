@@ -13,15 +13,15 @@ fitted by `bench/fit_recall.py` on conversations that the figures in `bench/resu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.model.turn import Turn
-from filrouge.ports import Vector
+from filrouge.ports import Vector, Vectors
 from filrouge.recall.times import Span, closeness
 
 Features = NDArray[np.float32]
@@ -60,24 +60,33 @@ _DATED: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spoken:
-    """A turn as it is ranked.
+    """Turns as they are ranked, column by column; a neighbour is named by its place.
 
     Attributes:
-        words: its BM25; 0 where the question's words do not occur, or not enough for the index to name it.
-        vector: its meaning, None while it has none; of a text of several windows, their mean.
-        nearest: the cosine of its best window to the question, None without a vector.
-        before, after: the places of its neighbours in the sequence that is ranked, None where a session begins or
-            ends, or where the neighbour was not fetched.
-        candidate: False for a turn that is only there as a neighbour.
+        candidates: False for a turn that is only there as a neighbour.
+        days: on which each was said; read where the question names a time, and may be empty where it does not.
+        sessions: one value for each session.
+        replies: True for the agent's words.
+        words: BM25; 0 where the question's words do not occur, or not enough for the index to name it.
+        vectors: their meanings, a row of noughts where there is none; of a text of several windows, their mean.
+            None where no turn has any.
+        nearest: the cosine of the best window to the question, NaN without a vector.
+        before: the place of the turn said before, -1 where a session begins or the neighbour was not fetched.
     """
 
-    turn: Turn
-    words: float
-    vector: Vector | None
-    nearest: float | None
-    before: int | None
-    after: int | None
-    candidate: bool
+    candidates: NDArray[np.bool_]
+    texts: Sequence[str]
+    days: Sequence[date]
+    sessions: Sequence[Hashable]
+    replies: NDArray[np.bool_]
+    words: Features
+    vectors: Vectors | None
+    nearest: Features
+    before: Places
+
+    def __len__(self) -> int:
+        """How many turns there are."""
+        return len(self.texts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,11 +100,12 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What was measured of some turns, in their order.
+    """What was measured of some turns, in their order; of what is no candidate, nothing.
 
     Attributes:
-        features: a row for every turn, in the order of `NAMES`.
-        around, wide: the cosine of the question to the mean of one turn on each side and of two; -1 without vectors.
+        features: a row for every turn, in the order of `NAMES`; noughts for what is no candidate.
+        around, wide: the cosine of the question to the mean of one turn on each side and of two; -1 without vectors,
+            and for what is no candidate.
     """
 
     features: Features
@@ -103,38 +113,51 @@ class Measured:
     wide: Features
 
 
-def measured(asked: Asked, spoken: Sequence[Spoken]) -> Measured:
-    """Measure every turn; what is no candidate has no say in how others are stretched."""
-    pool = np.array([one.candidate for one in spoken], dtype=bool)
-    if not spoken:
-        nothing = np.empty(0, dtype=np.float32)
-        return Measured(features=np.empty((0, len(NAMES)), dtype=np.float32), around=nothing, wide=nothing)
-    before, around, wide = (_windows(spoken, *reach) for reach in ((1, 0), (1, 1), (2, 2)))
-    close, far = _meanings(asked, spoken, around), _meanings(asked, spoken, wide)
+def measured(asked: Asked, spoken: Spoken) -> Measured:
+    """Measure every candidate; the others lend them their words and meaning."""
+    at = np.flatnonzero(spoken.candidates)
+    places: list[int] = at.tolist()
+    before, after = spoken.before, following(spoken.before)
+    beside = (_stepped(before, at), _stepped(after, at))
+    further = (_stepped(before, beside[0]), _stepped(after, beside[1]))
+    back, close, far = _meanings(asked, spoken, at, beside, further)
     # A text that stands alone is its own neighbourhood, in words as in meaning.
-    alone = (around[:, 1:] < 0).all(axis=1)
-    words = _each(spoken, lambda one: one.words)
-    meaning = np.array([-1.0 if one.nearest is None else one.nearest for one in spoken], dtype=np.float32)
-    asks_when = bool(_WHEN.search(asked.text))
-    speaker = _named_speaker(asked.text, [one.turn.text for one in spoken])
+    alone = (beside[0] < 0) & (beside[1] < 0)
+    padded = np.append(spoken.words, np.float32(0.0))
+    words = _stretched(padded[at], 0.0)
+    meaning = _stretched(np.nan_to_num(spoken.nearest[at], nan=-1.0))
+    texts = [spoken.texts[place] for place in places]
+    sessions = [spoken.sessions[place] for place in places]
     columns: Mapping[str, Features] = {
-        "words": _stretched(words, pool, 0.0),
-        "words_before": _stretched(np.where(alone, words, _padded(words)[before[:, 1]]), pool, 0.0),
-        "words_after": _stretched(np.where(alone, words, _padded(words)[around[:, 2]]), pool, 0.0),
-        "meaning": _stretched(meaning, pool),
-        "meaning_before": _stretched(_meanings(asked, spoken, before), pool),
-        "meaning_around": _stretched(close, pool),
-        "meaning_wide": _stretched(far, pool),
-        "session_words": _best_of_session(_stretched(words, pool, 0.0), spoken),
-        "session_meaning": _best_of_session(_stretched(meaning, pool), spoken),
-        "length": _each(spoken, lambda one: min(1.0, len(one.turn.text) / _LONG)),
-        "asks": _each(spoken, lambda one: float(one.turn.text.rstrip().endswith("?"))),
-        "time": _each(spoken, lambda one: closeness(asked.times, one.turn.at.date())),
-        "speaker": _each(spoken, lambda one: float(bool(speaker) and speaker_of(one.turn.text) == speaker)),
-        "dated": _each(spoken, lambda one: float(asks_when and bool(_DATED.search(one.turn.text)))),
-        "reply": _each(spoken, lambda one: float(one.turn.role == "assistant")),
+        "words": words,
+        "words_before": _stretched(np.where(alone, padded[at], padded[beside[0]]), 0.0),
+        "words_after": _stretched(np.where(alone, padded[at], padded[beside[1]]), 0.0),
+        "meaning": meaning,
+        "meaning_before": _stretched(back),
+        "meaning_around": _stretched(close),
+        "meaning_wide": _stretched(far),
+        "session_words": _best_of_session(words, sessions),
+        "session_meaning": _best_of_session(meaning, sessions),
+        "length": np.array([min(1.0, len(text) / _LONG) for text in texts], dtype=np.float32),
+        "asks": np.array([text.rstrip().endswith("?") for text in texts], dtype=np.float32),
+        "time": _times(asked, spoken, places),
+        "speaker": _said_by_named(asked.text, spoken.texts)[at],
+        "dated": _dated(asked.text, texts),
+        "reply": spoken.replies[at].astype(np.float32),
     }
-    return Measured(features=np.stack([columns[name] for name in NAMES], axis=1), around=close, wide=far)
+    return Measured(
+        features=_spread(np.stack([columns[name] for name in NAMES], axis=1), at, len(spoken), 0.0),
+        around=_spread(close, at, len(spoken), -1.0),
+        wide=_spread(far, at, len(spoken), -1.0),
+    )
+
+
+def following(before: Places) -> Places:
+    """The place of the turn said after each, -1 where there is none."""
+    after = np.full_like(before, -1)
+    has = np.flatnonzero(before >= 0)
+    after[before[has]] = has
+    return after
 
 
 def speaker_of(text: str) -> str:
@@ -143,62 +166,75 @@ def speaker_of(text: str) -> str:
     return found[1] if found else ""
 
 
-def _named_speaker(question: str, texts: Sequence[str]) -> str:
-    """The one speaker that the question names; nobody where it names none, or several."""
-    speakers = {speaker_of(text) for text in texts} - {""}
-    named = [one for one in speakers if re.search(rf"\b{re.escape(one.split()[0])}\b", question, re.IGNORECASE)]
-    return named[0] if len(named) == 1 else ""
+def _said_by_named(question: str, texts: Sequence[str]) -> Features:
+    """1 for what is said by the one speaker that the question names; nobody's where it names none, or several."""
+    speakers = [speaker_of(text) if ":" in text else "" for text in texts]
+    names = {*speakers} - {""}
+    named = [one for one in names if re.search(rf"\b{re.escape(one.split()[0])}\b", question, re.IGNORECASE)]
+    if len(named) != 1:
+        return np.zeros(len(texts), dtype=np.float32)
+    return np.array([one == named[0] for one in speakers], dtype=np.float32)
 
 
-def _windows(spoken: Sequence[Spoken], back: int, ahead: int) -> Places:
-    """For each turn the places of its window, shape (turns, back + 1 + ahead); -1 where nobody stands."""
-    befores = np.array([-1 if one.before is None else one.before for one in spoken] + [-1])
-    afters = np.array([-1 if one.after is None else one.after for one in spoken] + [-1])
-    own = np.arange(len(spoken))
-    columns = [own]
-    for reach, step in ((back, befores), (ahead, afters)):
-        at = own
-        for _ in range(reach):
-            at = step[at]
-            columns.append(at)
-    return np.stack(columns, axis=1)
+def _times(asked: Asked, spoken: Spoken, places: Sequence[int]) -> Features:
+    if not asked.times:
+        return np.zeros(len(places), dtype=np.float32)
+    return np.array([closeness(asked.times, spoken.days[place]) for place in places], dtype=np.float32)
 
 
-def _meanings(asked: Asked, spoken: Sequence[Spoken], windows: Places) -> Features:
-    """Cosines of the question to the means of windows; -1 where nothing of a window has a vector."""
-    if asked.vector is None:
-        return np.full(len(windows), -1.0, dtype=np.float32)
-    nothing = np.zeros_like(asked.vector)
-    weighted = [nothing if one.vector is None else one.vector * (1 + len(one.turn.text)) for one in spoken]
-    means = _padded(np.array(weighted, dtype=np.float32).reshape(len(spoken), -1))[windows].sum(axis=1)
-    lengths = np.linalg.norm(means, axis=1)
-    return np.where(lengths > 0, means @ asked.vector / np.maximum(lengths, 1e-9), -1.0).astype(np.float32)
+def _dated(question: str, texts: Sequence[str]) -> Features:
+    if not _WHEN.search(question):
+        return np.zeros(len(texts), dtype=np.float32)
+    return np.array([bool(_DATED.search(text)) for text in texts], dtype=np.float32)
 
 
-def _padded(rows: Features) -> Features:
-    """With a row of zeros at the end, which is where -1 points."""
-    return np.concatenate([rows, np.zeros_like(rows[:1])])
+def _stepped(steps: Places, places: Places) -> Places:
+    """From each of these places to the next; from -1, nowhere."""
+    return np.append(steps, -1)[places]
 
 
-def _stretched(values: Features, pool: NDArray[np.bool_], nothing: float | None = None) -> Features:
+def _meanings(
+    asked: Asked, spoken: Spoken, at: Places, beside: tuple[Places, Places], further: tuple[Places, Places]
+) -> tuple[Features, Features, Features]:
+    """Cosines of the question to the means of windows: with the turn before, with one on each side, with two."""
+    if asked.vector is None or spoken.vectors is None:
+        none = np.full(len(at), -1.0, dtype=np.float32)
+        return none, none, none
+    lengths = np.array([1 + len(text) for text in spoken.texts], dtype=np.float32)
+    weighted = np.zeros((len(spoken) + 1, len(asked.vector)), dtype=np.float32)  # the last is where -1 points
+    np.multiply(spoken.vectors, lengths[:, None], out=weighted[:-1])
+    back = weighted[at] + weighted[beside[0]]
+    close = back + weighted[beside[1]]
+    far = close + weighted[further[0]] + weighted[further[1]]
+    return _cosines(back, asked.vector), _cosines(close, asked.vector), _cosines(far, asked.vector)
+
+
+def _cosines(means: Vectors, question: Vector) -> Features:
+    """Of the question to each mean, however long; -1 where nothing of a window has a vector."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", means, means))
+    return np.where(lengths > 0, means @ question / np.maximum(lengths, 1e-9), -1.0).astype(np.float32)
+
+
+def _stretched(values: Features, nothing: float | None = None) -> Features:
     """From what means nothing to the best of the candidates; without the one, from the worst of them."""
-    inside = values[pool]
-    if not inside.size:
-        return np.zeros_like(values)
-    low, high = float(inside.min()) if nothing is None else nothing, float(inside.max())
+    if not values.size:
+        return values
+    low, high = float(values.min()) if nothing is None else nothing, float(values.max())
     if high <= low:
         return np.zeros_like(values)
     return np.clip((values - low) / (high - low), 0.0, 1.0)
 
 
-def _best_of_session(values: Features, spoken: Sequence[Spoken]) -> Features:
-    best: dict[tuple[str, str], float] = {}
-    for value, one in zip(values, spoken, strict=True):
-        if one.candidate:
-            session = (one.turn.host, one.turn.scope.session)
-            best[session] = max(best.get(session, 0.0), float(value))
-    return _each(spoken, lambda one: best.get((one.turn.host, one.turn.scope.session), 0.0))
+def _best_of_session(values: Features, sessions: Sequence[Hashable]) -> Features:
+    numbers: dict[Hashable, int] = {}
+    of = np.array([numbers.setdefault(session, len(numbers)) for session in sessions], dtype=np.int64)
+    best = np.zeros(len(numbers), dtype=np.float32)
+    np.maximum.at(best, of, values)
+    return best[of]
 
 
-def _each(spoken: Sequence[Spoken], measure: Callable[[Spoken], float]) -> Features:
-    return np.array([measure(one) for one in spoken], dtype=np.float32)
+def _spread(values: Features, at: Places, size: int, other: float) -> Features:
+    """The values at their places among `size`, and `other` everywhere else."""
+    spread = np.full((size, *values.shape[1:]), other, dtype=np.float32)
+    spread[at] = values
+    return spread

@@ -8,6 +8,7 @@ So a copy is recognised by its session, role and text, and the two ids are joine
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -58,8 +59,7 @@ class Turns:
 
     def get(self, ids: Sequence[str]) -> list[Turn]:
         """The turns with these ids, in the order given."""
-        found = {row["id"]: turn_from_row(row) for id_ in ids for row in self._tx.all("turns.get", {"id": id_})}
-        return [found[id_] for id_ in ids if id_ in found]
+        return [turn_from_row(row) for row in self._tx.all("turns.get", {"ids": json.dumps(list(ids))})]
 
     def skip(self, turn_id: str, reason: str) -> None:
         """Record why extraction passed the turn over."""

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from filrouge.ports import Calibration, EmbeddingSpace, Tx, Vectors
 
 OwnerKind = Literal["memory", "turn"]
+Places = NDArray[np.int64]
 _LAST_PART = 1 << 31
 _ROWS_PER_PAGE = 1000
 
@@ -140,6 +142,13 @@ class StoredVectors:
         """The windows of these owners; those that have none are left out."""
         wanted = {"owner_kind": kind, "ids": json.dumps(list(owner_ids)), "space_id": space_id}
         return {owner: vectors for owner, _, vectors in _by_owner(self._tx.all("vectors.some", wanted))}
+
+    def windows(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> tuple[Vectors, Places]:
+        """All windows of these owners, and for each window the place of its owner in `owner_ids`, rising."""
+        wanted = {"owner_kind": kind, "ids": json.dumps(owner_ids), "space_id": space_id}
+        rows = self._tx.all("vectors.windows", wanted)
+        windows = _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
+        return windows, np.array([row["place"] for row in rows], dtype=np.int64)
 
     def live_memories(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
         """Every live memory's id, group and windows."""

@@ -9,8 +9,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
 from filrouge.ports import Vector
 from filrouge.recall.neighbourhood import NAMES, Asked, Features, Spoken, measured, speaker_of
 from filrouge.recall.times import spans
@@ -18,23 +16,20 @@ from filrouge.recall.times import spans
 START = datetime(2023, 5, 8, tzinfo=UTC)
 
 
-def said(*texts: str, words: tuple[float, ...] = (), vectors: tuple[Vector | None, ...] = ()) -> list[Spoken]:
+def said(*texts: str, words: tuple[float, ...] = (), vectors: tuple[Vector | None, ...] = ()) -> Spoken:
     """One session, all of it candidates."""
-    return [
-        Spoken(
-            turn=Turn(
-                id=f"t{place}", key=f"t{place}", scope=Scope(session="s"), host="chat", role="user", source="prompt",
-                text=text, at=START + timedelta(days=place), trust=2,
-            ),
-            words=words[place] if words else 0.0,
-            vector=vectors[place] if vectors else None,
-            nearest=float(here[0]) if vectors and (here := vectors[place]) is not None else None,
-            before=place - 1 if place else None,
-            after=place + 1 if place + 1 < len(texts) else None,
-            candidate=True,
-        )
-        for place, text in enumerate(texts)
-    ]  # fmt: skip
+    nothing = np.zeros(2, np.float32)
+    return Spoken(
+        candidates=np.ones(len(texts), dtype=bool),
+        texts=texts,
+        days=[(START + timedelta(days=place)).date() for place in range(len(texts))],
+        sessions=["s"] * len(texts),
+        replies=np.zeros(len(texts), dtype=bool),
+        words=np.array(words or [0.0] * len(texts), dtype=np.float32),
+        vectors=np.array([nothing if one is None else one for one in vectors], np.float32) if vectors else None,
+        nearest=np.array([np.nan if one is None else one[0] for one in vectors or [None] * len(texts)], np.float32),
+        before=np.arange(len(texts), dtype=np.int64) - 1,
+    )
 
 
 def asked(text: str, vector: Vector | None = None) -> Asked:
@@ -72,7 +67,7 @@ def test_the_one_speaker_that_a_question_names_is_preferred() -> None:
     spoken = said("Caroline: I paint.", "Melanie: I swim.", "no name here")
     assert column(measured(asked("What does Caroline do?"), spoken).features, "speaker") == [1.0, 0.0, 0.0]
     assert column(measured(asked("What do Caroline and Melanie do?"), spoken).features, "speaker") == [0.0, 0.0, 0.0]
-    assert [speaker_of(one.turn.text) for one in spoken] == ["Caroline", "Melanie", ""]
+    assert [speaker_of(text) for text in spoken.texts] == ["Caroline", "Melanie", ""]
 
 
 def test_a_time_in_the_question_raises_what_was_said_then() -> None:
@@ -87,7 +82,7 @@ def test_a_question_of_when_prefers_turns_with_a_time() -> None:
 
 
 def test_nothing_said_gives_an_empty_table() -> None:
-    assert measured(asked("?"), []).features.shape == (0, len(NAMES))
+    assert measured(asked("?"), said()).features.shape == (0, len(NAMES))
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.floats(0, 30)), min_size=1, max_size=8), st.text(max_size=30))
@@ -99,12 +94,18 @@ def test_every_feature_lies_between_nought_and_one(turns: list[tuple[str, float]
 
 
 def test_a_text_that_stands_alone_is_its_own_neighbourhood() -> None:
-    alone = [replace(one, before=None, after=None) for one in said("a", "b", words=(4.0, 0.0))]
+    alone = replace(said("a", "b", words=(4.0, 0.0)), before=np.array([-1, -1]))
     table = measured(asked("a?"), alone).features
     assert column(table, "words") == column(table, "words_before") == column(table, "words_after") == [1.0, 0.0]
 
 
 def test_the_agents_replies_are_told_from_the_users_words() -> None:
-    first, second = said("a", "b")
-    reply = replace(second, turn=replace(second.turn, role="assistant"))
-    assert column(measured(asked("?"), [first, reply]).features, "reply") == [0.0, 1.0]
+    spoken = replace(said("a", "b"), replies=np.array([False, True]))
+    assert column(measured(asked("?"), spoken).features, "reply") == [0.0, 1.0]
+
+
+def test_what_is_no_candidate_lends_its_words_and_is_not_measured() -> None:
+    spoken = replace(said("a", "b?", words=(2.0, 4.0)), candidates=np.array([True, False]))
+    table = measured(asked("a?"), spoken).features
+    assert column(table, "words_after") == [1.0, 0.0]
+    assert not table[1].any()

@@ -60,7 +60,7 @@ SELECT id FROM turns
 WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash AND role = 'user'
   AND at BETWEEN :since AND :until AND host <> :host
 -- name: turns.get
-SELECT * FROM turns WHERE id = :id
+SELECT turns.* FROM json_each(:ids) CROSS JOIN turns ON turns.id = value ORDER BY json_each.key
 -- name: turns.skip
 UPDATE turns SET skipped = :reason WHERE id = :id
 -- name: turns.erase
@@ -89,26 +89,22 @@ SELECT turns.id, -bm25(messages_fts) AS bm25 FROM messages_fts
 JOIN turns ON turns.seq = messages_fts.rowid
 WHERE messages_fts MATCH :match AND (:everywhere OR project_id IS :project_id)
 ORDER BY bm25(messages_fts) LIMIT :limit
--- name: turns.around
--- Turns with those said before and after them in the same session and project, each with the one before it.
-WITH hits AS (SELECT seq, host, session_id, project_id, at FROM turns WHERE id IN (SELECT value FROM json_each(:ids))),
-  wanted AS (
-    SELECT seq FROM hits
-    UNION
-    SELECT near.seq FROM hits JOIN turns AS near ON near.seq IN (
-      SELECT seq FROM (SELECT one.seq FROM turns AS one
-        WHERE one.tenant = 'local' AND one.host = hits.host AND one.session_id = hits.session_id AND one.role <> 'tool'
-          AND one.project_id IS hits.project_id AND (one.at, one.seq) > (hits.at, hits.seq) ORDER BY one.at, one.seq LIMIT :reach)
-      UNION ALL
-      SELECT seq FROM (SELECT one.seq FROM turns AS one
-        WHERE one.tenant = 'local' AND one.host = hits.host AND one.session_id = hits.session_id AND one.role <> 'tool'
-          AND one.project_id IS hits.project_id AND (one.at, one.seq) < (hits.at, hits.seq) ORDER BY one.at DESC, one.seq DESC LIMIT :reach))
-  )
-SELECT turns.*, (SELECT one.id FROM turns AS one
-  WHERE one.tenant = 'local' AND one.host = turns.host AND one.session_id = turns.session_id AND one.role <> 'tool'
-    AND turns.role <> 'tool' AND one.project_id IS turns.project_id AND (one.at, one.seq) < (turns.at, turns.seq)
-  ORDER BY one.at DESC, one.seq DESC LIMIT 1) AS before_id
-FROM turns WHERE seq IN wanted
+-- name: turns.beside
+-- Turns with the numbers of those said before and after them in the same session and project, in the order they were said.
+SELECT turns.seq, turns.role,
+  (SELECT json_group_array(seq ORDER BY at, seq) FROM (SELECT one.at, one.seq FROM turns AS one
+    WHERE one.tenant = 'local' AND one.host = turns.host AND one.session_id = turns.session_id AND one.role <> 'tool'
+      AND one.project_id IS turns.project_id AND (one.at, one.seq) < (turns.at, turns.seq)
+    ORDER BY one.at DESC, one.seq DESC LIMIT :reach)) AS earlier,
+  (SELECT json_group_array(seq ORDER BY at, seq) FROM (SELECT one.at, one.seq FROM turns AS one
+    WHERE one.tenant = 'local' AND one.host = turns.host AND one.session_id = turns.session_id AND one.role <> 'tool'
+      AND one.project_id IS turns.project_id AND (one.at, one.seq) > (turns.at, turns.seq)
+    ORDER BY one.at, one.seq LIMIT :reach)) AS later
+FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
+-- name: turns.told
+-- What turns are ranked and filtered by, in the order asked for.
+SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
+FROM json_each(:seqs) CROSS JOIN turns ON seq = value ORDER BY json_each.key
 -- name: turns.share
 -- The turns that pass a filter; what is NULL does not matter. An agent without an id is known by its channel.
 SELECT seq, id, 0 AS ended FROM turns
@@ -472,6 +468,10 @@ WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
 -- name: vectors.some
 -- Owner by owner, in the order asked for.
 SELECT owner_id AS id, '' AS grouping, vector FROM json_each(:ids) CROSS JOIN vectors
+ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
+-- name: vectors.windows
+-- Every window, with the place of its owner in the order asked for.
+SELECT json_each.key AS place, vector FROM json_each(:ids) CROSS JOIN vectors
 ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
 -- name: vectors.first_part
 SELECT min(part) AS part FROM vectors
