@@ -40,6 +40,7 @@ class Indexed:
         self._owner: Owner = owner
         self._terms: Sequence[Sequence[str]] = terms
         self._view, self._analyser = view, analyser
+        self._is_narrow = filters.narrow  # asked of every neighbour
         self._rows = WordRows(tx, owner)
         newest = self._rows.newest()
         changed = self._rows.changed(view.mark.change, newest.change)
@@ -69,7 +70,7 @@ class Indexed:
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """True if a row of the table `turns` passes the question's filter; neighbours are of the same project."""
-        if self._wanted is None or not self._filters.narrow:
+        if self._wanted is None or not self._is_narrow:
             return self._wanted is not None
         return passes({**row, "agent": row["agent"] or row["channel"], "begins": row["at"]}, self._wanted)
 

@@ -51,10 +51,11 @@ _WHEN: Final = re.compile(
     r"|quand|depuis combien|quel(?:le)? (?:date|jour|mois|ann[ée]e))\b",
     re.IGNORECASE,
 )
-_DATED: Final = re.compile(
-    r"\d|\b(?:yesterday|today|tomorrow|last|next|ago|weeks?|months?|years?|since"
-    r"|hier|aujourd|demain|derni[eè]re?|prochaine?|semaine|mois|ans?|depuis)\b",
-    re.IGNORECASE,
+_DIGIT: Final = re.compile(r"\d")
+_WORD: Final = re.compile(r"\w+")
+_DATED: Final = frozenset(
+    "yesterday today tomorrow last next ago week weeks month months year years since hier aujourd demain dernier"
+    " derniere dernièr dernière prochain prochaine semaine mois an ans depuis".split()
 )
 
 
@@ -185,7 +186,11 @@ def _times(asked: Asked, spoken: Spoken, places: Sequence[int]) -> Features:
 def _dated(question: str, texts: Sequence[str]) -> Features:
     if not _WHEN.search(question):
         return np.zeros(len(texts), dtype=np.float32)
-    return np.array([bool(_DATED.search(text)) for text in texts], dtype=np.float32)
+    return np.array([_is_dated(text) for text in texts], dtype=np.float32)
+
+
+def _is_dated(text: str) -> bool:
+    return bool(_DIGIT.search(text)) or not _DATED.isdisjoint(_WORD.findall(text.lower()))
 
 
 def _stepped(steps: Places, places: Places) -> Places:
@@ -211,8 +216,8 @@ def _meanings(
 
 def _cosines(means: Vectors, question: Vector) -> Features:
     """Of the question to each mean, however long; -1 where nothing of a window has a vector."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", means, means))
-    return np.where(lengths > 0, means @ question / np.maximum(lengths, 1e-9), -1.0).astype(np.float32)
+    lengths = np.sqrt(np.vecdot(means, means))
+    return np.where(lengths > 0, np.vecdot(means, question) / np.maximum(lengths, 1e-9), -1.0).astype(np.float32)
 
 
 def _stretched(values: Features, nothing: float | None = None) -> Features:

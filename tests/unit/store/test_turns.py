@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,7 +97,7 @@ def test_a_changed_text_breaks_the_turns_seal() -> None:
     database = memory_database()
     one = turn("the port is 8443")
     Turns(database.tx, TextAnalyser()).add(one)
-    row = database.tx.one("turns.get", {"id": one.id})
+    row = database.tx.one("turns.get", {"ids": json.dumps([one.id])})
     assert row is not None
     assert intact(row)
     assert not intact(row | {"text": "the port is 8444"})
