@@ -306,7 +306,7 @@ class Product(Candidate):
             self._database.execute("SELECT id, vector FROM vectors WHERE kind = 'memory' ORDER BY id")
         ):
             group = f"{int(tenth[n])}{int(hundredth[n])}"
-            self._index.put(name, group, np.frombuffer(blob, dtype="<f2").astype(np.float32)[None])
+            self._index.put(name, n + 1, group, np.frombuffer(blob, dtype="<f2").astype(np.float32)[None])
 
     def ask(self, query: Vector, mask: Mask | None) -> Slots:
         groups = None

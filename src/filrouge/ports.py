@@ -24,6 +24,8 @@ Vector = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
 Vectors = NDArray[np.float32]
 """Unit vectors, shape (n, dimension)."""
+Numbers = NDArray[np.int64]
+"""The places of rows in their table, shape (n,)."""
 
 
 class Tx(Protocol):
@@ -178,8 +180,8 @@ class VectorIndex(Protocol):
     `index.adaptive.AdaptiveIndex` implements it; `index.vectors.ExactIndex` is the measure that it is held against.
     """
 
-    def put(self, owner_id: str, group: str, vectors: Vectors) -> None:
-        """Add an owner's windows, replacing those it had."""
+    def put(self, owner_id: str, number: int, group: str, vectors: Vectors) -> None:
+        """Add an owner's windows, replacing those it had; `number` is its row in its table."""
         ...
 
     def remove(self, owner_id: str) -> None:
@@ -187,13 +189,13 @@ class VectorIndex(Protocol):
         ...
 
     def nearest(
-        self, query: Vector, limit: int, groups: frozenset[str] | None, owners: Collection[str] | None = None
+        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
     ) -> list[Nearest]:
         """The nearest owners, best first, exactly `limit` of them if so many may be found.
 
         Args:
             groups: look into these groups alone; None = into all.
-            owners: consider these owners alone, before anything is cut; None = all. Unknown ids are fine.
+            numbers: consider the owners of these rows alone, before anything is cut; None = all. Unknown ones are fine.
         """
         ...
 
@@ -218,7 +220,7 @@ class WordView(Protocol):
         """Counts within a selection, exactly; of the whole index (None) at no cost, give or take what was removed."""
         ...
 
-    def numbers(self, selection: Selection, limit: int) -> list[int]:
+    def numbers(self, selection: Selection, limit: int) -> Numbers:
         """Rows of a selection, `limit` at the most, in no order."""
         ...
 

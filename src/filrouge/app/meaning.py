@@ -74,10 +74,10 @@ class Meaning:
     def fill(self, tx: Tx) -> None:
         """Load the indexes from the stored rows."""
         stored = StoredVectors(tx)
-        for owner, group, vectors in stored.live_memories(self.space.id):
-            self.memory_index.put(owner, group, vectors)
-        for owner, group, vectors in stored.turns(self.space.id):
-            self.turn_index.put(owner, group, vectors)
+        for owner, number, group, vectors in stored.live_memories(self.space.id):
+            self.memory_index.put(owner, number, group, vectors)
+        for owner, number, group, vectors in stored.turns(self.space.id):
+            self.turn_index.put(owner, number, group, vectors)
         self.ready.set()
 
     def calibrated_by(self, calibration: Calibration) -> Meaning:

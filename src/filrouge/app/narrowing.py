@@ -64,7 +64,7 @@ class Narrowed:
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
         """The nearest by meaning; what an index holds no longer is read from the store."""
         index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
-        near = index.nearest(vector, limit, None, owners=self._share.ids)
+        near = index.nearest(vector, limit, None, self._share.numbers)
         found = {one.owner_id: one.cosine for one in near}
         stored = StoredVectors(self._tx).some(self._owner, self._share.ended, meaning.space.id)
         found |= {id_: float((windows @ vector).max()) for id_, windows in stored.items()}

@@ -39,20 +39,21 @@ class Pass:
     def write(self, tx: Tx, space_id: str) -> None:
         """Store them, unless the owner was erased meanwhile."""
         first = None if self.whole else self.first
-        if StoredVectors(tx).is_owner(self.owner.kind, self.owner.id):
+        if StoredVectors(tx).number(self.owner.kind, self.owner.id) is not None:
             StoredVectors(tx).put(self.owner.kind, self.owner.id, space_id, self.vectors, first=first)
 
     def show(self, parts: Parts, meaning: Meaning) -> None:
         """Let the index find the owner, if it is complete."""
         owner, space = self.owner, meaning.space.id
-        if self.first or not parts.readers.here(lambda tx: StoredVectors(tx).is_owner(owner.kind, owner.id)):
+        number = parts.readers.here(lambda tx: StoredVectors(tx).number(owner.kind, owner.id))
+        if self.first or number is None:
             return
         found = self.vectors
         if not self.whole:
             stored = parts.readers.here(lambda tx: StoredVectors(tx).of(owner.kind, owner.id, space))
             found = found if stored is None else stored
         index = meaning.memory_index if owner.kind == "memory" else meaning.turn_index
-        index.put(owner.id, owner.group, found)
+        index.put(owner.id, number, owner.group, found)
 
 
 def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequence[Owner]) -> list[Pass | None]:

@@ -23,6 +23,7 @@ from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.memories import Action, Origin
 from filrouge.store.shares import Place
+from filrouge.store.vectors import StoredVectors
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
@@ -106,7 +107,9 @@ def reflect(parts: Parts, meaning: Meaning, done: Sequence[tuple[Action, Vectors
             parts.meaning.memory_index.remove(closed)  # another, if the space was left meanwhile
         if action.name in ("add", "update") and vectors is not None:
             memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
-            meaning.memory_index.put(memory.id, group_of(memory), vectors)
+            number = parts.readers.here(lambda tx, id_=memory.id: StoredVectors(tx).number("memory", id_))
+            if number is not None:
+                meaning.memory_index.put(memory.id, number, group_of(memory), vectors)
 
 
 def group_of(memory: Memory) -> str:

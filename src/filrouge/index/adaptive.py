@@ -9,7 +9,7 @@ Nothing is kept on disk: both are filled from the stored rows at the start, in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock
@@ -19,7 +19,7 @@ import numpy as np
 from filrouge.index.codes import Codes, SignCodes
 from filrouge.index.compact import CompactIndex, Rows
 from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Nearest, Vector, Vectors
+from filrouge.ports import Nearest, Numbers, Vector, Vectors
 
 #: Windows that the exact index holds before the first move, and later before each (docs/adr/0008-vector-index.md).
 LARGEST_EXACT, FRESH = 8192, 1024
@@ -63,10 +63,10 @@ class AdaptiveIndex:
         """True once there were too many vectors for an exact index."""
         return self._settled is not None
 
-    def put(self, owner_id: str, group: str, vectors: Vectors) -> None:
-        """Add an owner's windows, replacing those it had."""
+    def put(self, owner_id: str, number: int, group: str, vectors: Vectors) -> None:
+        """Add an owner's windows, replacing those it had; `number` is its row in its table."""
         with self._changing:
-            self._fresh.put(owner_id, group, vectors)
+            self._fresh.put(owner_id, number, group, vectors)
             if self._settled:
                 self._settled.remove(owner_id)
             if self._fresh.windows > self._room:
@@ -80,23 +80,23 @@ class AdaptiveIndex:
                 self._settled.remove(owner_id)
 
     def nearest(
-        self, query: Vector, limit: int, groups: frozenset[str] | None, owners: Collection[str] | None = None
+        self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: Numbers | None = None
     ) -> list[Nearest]:
-        """The nearest owners of these groups (None: of all) among `owners` (None: all), best first."""
+        """The nearest owners of these groups and rows (None: all), best first."""
         fresh = self._fresh
         settled = self._settled
-        found = fresh.nearest(query, limit, groups, owners)
+        found = fresh.nearest(query, limit, groups, numbers)
         if settled is None:
             return found
         seen = {one.owner_id for one in found}
-        found += [one for one in settled.nearest(query, limit, groups, owners) if one.owner_id not in seen]
+        found += [one for one in settled.nearest(query, limit, groups, numbers) if one.owner_id not in seen]
         return sorted(found, key=lambda one: -one.cosine)[:limit]
 
     def _settle(self) -> None:
         items = self._fresh.items()
         settled = self._settled
         if settled is None:
-            sample = np.concatenate([vectors for _, _, vectors in items])
+            sample = np.concatenate([vectors for _, _, _, vectors in items])
             settled = CompactIndex(self._new_codes(sample), self._rows)
             self._room = self._later_room
         settled.put_all(items)

@@ -33,7 +33,7 @@ _CLITIC = re.compile(r"(?<=[^\W\d_])['’ʼ](?:s|t|d|m|ll|re|ve)\b", re.IGNORECA
 _GROUPED = r"(?<![\w.,])\d{1,3}(?:(?:[ ,'’_]\d{3})+(?:[.,]\d+)?|(?:\.\d{3})+,\d+)(?![\w'’]|[.,]\d)"
 #: A word with its inner joints: `src/report.py`, `export_report`, `3.11`, `edge-runtime`, `fly.io`, `me@fly.io`.
 _JOINED = r"[^\W_]+(?:[_.\-/\\:@+#~=][^\W_]+)*(?:\+\+|#)?"
-_CHUNK = re.compile(rf"(?P<grouped>{_GROUPED})|(?P<emoji>{EMOJI.pattern})|(?P<joined>{_JOINED})")
+_CHUNK = re.compile(rf"({_GROUPED})|({EMOJI.pattern})|({_JOINED})")
 _PART = re.compile(r"[^\W_]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DOTTED = re.compile(r"(?<!\d)\d+(?:\.\d+)+(?!\d)")
@@ -52,6 +52,8 @@ _SIGNED = {"++": "plusplus", "#": "sharp"}
 _LONGEST_WORD = 64
 
 Forms = tuple[str, ...]
+_Chunk = tuple[str, str, str]
+"""A number in groups, an emoji, or a word with its joints; two of the three are empty."""
 
 
 class TextAnalyser:
@@ -70,10 +72,16 @@ class TextAnalyser:
         #: release of the stemmers.
         self.version = _RULES * 1_000_000 + crc32(f"{self._stems.release} {languages}".encode()) % 1_000_000
         self._known = lru_cache(maxsize=20_000)(self._words_of_part)
+        self._plain = lru_cache(maxsize=20_000)(self._tokens_of)
 
     def tokens(self, text: str) -> str:
         """The token string to index."""
-        return " ".join([form for forms, _ in self._words(text) for form in forms])
+        # Nearly all that is written are plain words, and mostly the same ones: what they become is looked up.
+        found = [self._plain(chunk) if chunk[2].isalpha() else self._tokens_of(chunk) for chunk in _chunks(text)]
+        return " ".join([tokens for tokens in found if tokens])
+
+    def _tokens_of(self, chunk: _Chunk) -> str:
+        return " ".join([form for forms, _ in self._words_of(chunk, asked=False) for form in forms])
 
     def terms(self, text: str) -> tuple[Forms, ...]:
         """The meaningful words of a query with their forms, each word once; all words if none is meaningful.
@@ -81,32 +89,29 @@ class TextAnalyser:
         The folded word itself is its first form. Words in capitals mean something: AI is no French verb.
         """
         words = dict[Forms, bool]()
-        for forms, meant in self._words(text, asked=True):
-            words[forms] = words.get(forms, False) or meant
+        for chunk in _chunks(text):
+            for forms, meant in self._words_of(chunk, asked=True):
+                words[forms] = words.get(forms, False) or meant
         shouted = text.isupper()
         return tuple(
             forms for forms, capital in words.items() if forms[0] not in STOP_WORDS or (capital and not shouted)
         ) or tuple(words)
 
-    def _words(self, text: str, *, asked: bool = False) -> Iterator[tuple[Forms, bool]]:
-        """The words of a text, each with its forms and whether it is written in capitals.
+    def _words_of(self, chunk: _Chunk, *, asked: bool) -> Iterator[tuple[Forms, bool]]:
+        """The words of a chunk, each with its forms and whether it is written in capitals.
 
         A text is indexed under the beginnings of its versions and hashes too; a question for one means that very one.
         """
-        text = plain(text)
-        if _APOSTROPHE.search(text):
-            text = _CLITIC.sub(" ", _ELISION.sub(" ", text))
-        for chunk in _CHUNK.finditer(_DECIMAL_COMMA.sub(r"\1.\2", text)):
-            found = chunk[0]
-            if chunk["emoji"]:
-                yield (emoji_word(found),), False
-            elif chunk["grouped"]:
-                yield from (((form,), False) for form in _grouped(found, asked=asked))
-            elif found.isalnum() and len(words := self._known(found, asked)) == 1 and not _HASH.fullmatch(found):
-                yield words[0], len(found) > 1 and found.isupper()
-            else:
-                for run in _RUN.findall(found) if unspaced(found) else (found,):
-                    yield from ((forms, False) for forms in self._joined(run, asked=asked))
+        grouped, emoji, found = chunk
+        if emoji:
+            yield (emoji_word(emoji),), False
+        elif grouped:
+            yield from (((form,), False) for form in _grouped(grouped, asked=asked))
+        elif found.isalnum() and len(words := self._known(found, asked)) == 1 and not _HASH.fullmatch(found):
+            yield words[0], len(found) > 1 and found.isupper()
+        else:
+            for run in _RUN.findall(found) if unspaced(found) else (found,):
+                yield from ((forms, False) for forms in self._joined(run, asked=asked))
 
     def _joined(self, chunk: str, *, asked: bool) -> Iterator[Forms]:
         """A word with joints or digits inside, whole and in parts."""
@@ -169,6 +174,15 @@ class TextAnalyser:
         word = word[:_LONGEST_WORD]
         stem = word if word in STOP_WORDS else self._stems.of(word)
         yield (word,) if stem == word else (word, stem)
+
+
+def _chunks(text: str) -> list[_Chunk]:
+    """What a text consists of, elisions opened."""
+    text = plain(text)
+    if _APOSTROPHE.search(text):
+        text = _CLITIC.sub(" ", _ELISION.sub(" ", text))
+    found: list[_Chunk] = _CHUNK.findall(_DECIMAL_COMMA.sub(r"\1.\2", text))
+    return found
 
 
 def _pairs(run: str, asked: bool) -> list[str]:

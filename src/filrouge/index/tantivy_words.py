@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
+import numpy as np
 import tantivy
 
 from filrouge.index.lexical import Phrase, phrases
 from filrouge.model.wording import Counted, Mark, Selection, WordRow
+from filrouge.ports import Numbers
 
 #: The least that tantivy takes for a writing thread, in bytes; it is given back at each commit.
 _WRITER_MEMORY: Final = 32_000_000
@@ -120,10 +122,11 @@ class TantivyView:
         rows, tokens = self._measured(Query.boolean_query([(_MUST, Query.all_query()), *clauses]))
         return Counted(rows=rows, tokens=tokens, having={form: self._having(form, clauses) for form in forms})
 
-    def numbers(self, selection: Selection, limit: int) -> list[int]:
+    def numbers(self, selection: Selection, limit: int) -> Numbers:
         """Rows of a selection, `limit` at the most, in no order."""
         query = Query.boolean_query([(_MUST, Query.all_query()), *self._clauses(selection)])
-        return self._numbers([address for _, address in self._searcher.search(query, limit, count=False).hits])
+        hits = self._searcher.search(query, limit, count=False).hits if limit else []
+        return np.array(self._numbers([address for _, address in hits]), dtype=np.int64)
 
     def _numbers(self, addresses: list[tantivy.DocAddress]) -> list[int]:
         return cast("list[int]", self._searcher.fast_field_values("number", addresses)) if addresses else []

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+import numpy as np
+
 from filrouge.clock import to_text
 from filrouge.model.filters import TURN, Filters
-from filrouge.ports import Analyser, Tx
+from filrouge.ports import Analyser, Numbers, Tx
 from filrouge.store.words import Owner, varints
 
 _ROWS: Mapping[Owner, str] = {"turn": "turns.share", "memory": "memories.share"}
@@ -62,6 +64,11 @@ class Share:
     def ids(self) -> frozenset[str]:
         """The ids of all its rows."""
         return frozenset(self._ids.values())
+
+    @property
+    def numbers(self) -> Numbers:
+        """The places of all its rows in their table."""
+        return np.array(list(self._ids), dtype=np.int64)
 
     @cached_property
     def newest_first(self) -> list[str]:

@@ -141,7 +141,7 @@ class StoredVectors:
     def some(self, kind: OwnerKind, owner_ids: Collection[str], space_id: str) -> dict[str, Vectors]:
         """The windows of these owners; those that have none are left out."""
         wanted = {"owner_kind": kind, "ids": json.dumps(list(owner_ids)), "space_id": space_id}
-        return {owner: vectors for owner, _, vectors in _by_owner(self._tx.all("vectors.some", wanted))}
+        return {row["id"]: vectors for row, vectors in _by_owner(self._tx.all("vectors.some", wanted))}
 
     def windows(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> tuple[Vectors, Places]:
         """All windows of these owners, and for each window the place of its owner in `owner_ids`, rising."""
@@ -150,12 +150,12 @@ class StoredVectors:
         windows = _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
         return windows, np.array([row["place"] for row in rows], dtype=np.int64)
 
-    def live_memories(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
-        """Every live memory's id, group and windows."""
+    def live_memories(self, space_id: str) -> Iterator[tuple[str, int, str, Vectors]]:
+        """Every live memory's id, number, group and windows."""
         return self._grouped("vectors.live_memories", space_id)
 
-    def turns(self, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
-        """Every turn's id, group and windows."""
+    def turns(self, space_id: str) -> Iterator[tuple[str, int, str, Vectors]]:
+        """Every turn's id, number, group and windows."""
         return self._grouped("vectors.turns", space_id)
 
     def ended_memories(self, space_id: str) -> list[str]:
@@ -173,9 +173,10 @@ class StoredVectors:
         row = self._tx.one("vectors.count")
         return int(row["n"]) if row else 0
 
-    def is_owner(self, kind: OwnerKind, owner_id: str) -> bool:
-        """False for a memory or a turn that was erased."""
-        return self._tx.one("vectors.owner", {"owner_kind": kind, "owner_id": owner_id}) is not None
+    def number(self, kind: OwnerKind, owner_id: str) -> int | None:
+        """The place of a memory or a turn in its table; None for one that was erased."""
+        row = self._tx.one("vectors.owner", {"owner_kind": kind, "owner_id": owner_id})
+        return int(row["number"]) if row else None
 
     def any(self, space_id: str) -> bool:
         """True if the space has a vector."""
@@ -209,14 +210,15 @@ class StoredVectors:
         self._tx.run("vectors.clear_retired", begin | {"last_kind": last[0], "last_id": last[1]})
         return last if row else None
 
-    def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, str, Vectors]]:
+    def _grouped(self, query: str, space_id: str) -> Iterator[tuple[str, int, str, Vectors]]:
         """Owner by owner, a page at a time: all rows at once would be more than the daemon may use."""
         after, size = "", _ROWS_PER_PAGE
         while True:
             rows = self._tx.all(query, {"space_id": space_id, "after": after, "limit": size})
             # A full page may end within an owner, who comes whole with the next.
             whole = rows if len(rows) < size else [row for row in rows if row["id"] != rows[-1]["id"]]
-            yield from _by_owner(whole)
+            for row, vectors in _by_owner(whole):
+                yield row["id"], row["number"], row["grouping"], vectors
             if len(rows) < size:
                 return
             if whole:
@@ -225,15 +227,15 @@ class StoredVectors:
                 size *= 2  # one owner fills the page
 
 
-def _by_owner(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, Vectors]]:
-    """Owner, group and windows, of rows that stand owner by owner; all are read as numbers at once."""
+def _by_owner(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Vectors]]:
+    """A row of each owner with its windows, of rows that stand owner by owner; all are read as numbers at once."""
     if not rows:
         return
     windows = _matrix([row["vector"] for row in rows])
     first = 0
     for last, row in enumerate(rows, 1):
         if last == len(rows) or rows[last]["id"] != row["id"]:
-            yield row["id"], row["grouping"], windows[first:last]
+            yield row, windows[first:last]
             first = last
 
 

@@ -285,7 +285,7 @@ def test_vectors_of_every_space_go_and_none_comes_back_by_a_reindex(tmp_path: Pa
         idle(parts)
         assert parts.meaning.space.model == "new"
         gone(parts, erased)
-        owners = parts.readers.here(lambda tx: [id_ for id_, _, _ in StoredVectors(tx).turns(parts.meaning.space.id)])
+        owners = parts.readers.here(lambda tx: [id_ for id_, *_ in StoredVectors(tx).turns(parts.meaning.space.id)])
         assert set(owners).isdisjoint(erased.what.turns)
 
 

@@ -47,9 +47,9 @@ def opened(readers: ReaderPool) -> tuple[AdaptiveIndex, ExactIndex]:
         return readers.here(lambda tx: StoredVectors(tx).some("turn", owners, SPACE.id))
 
     index, exact = AdaptiveIndex(SPACE.dimension, rows, largest=50, fresh=20), ExactIndex(SPACE.dimension)
-    for owner, group, vectors in readers.here(lambda tx: list(StoredVectors(tx).turns(SPACE.id))):
-        index.put(owner, group, vectors)
-        exact.put(owner, group, vectors)
+    for owner, number, group, vectors in readers.here(lambda tx: list(StoredVectors(tx).turns(SPACE.id))):
+        index.put(owner, number, group, vectors)
+        exact.put(owner, number, group, vectors)
     return index, exact
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from filrouge.ports import Nearest, Vector, VectorIndex, Vectors
+from filrouge.ports import Nearest, Numbers, Vector, VectorIndex, Vectors
 
 DIMENSION = 4
 OWNERS, GROUPS = st.sampled_from("abcdefgh"), st.sampled_from(["shop", "blog", "user:local", ""])
@@ -27,13 +27,22 @@ class Model:
 
     def __init__(self) -> None:
         self.stored: dict[str, tuple[str, Vectors]] = {}
+        self._numbers: dict[str, int] = {}
 
     def rows(self, owners: Collection[str]) -> Mapping[str, Vectors]:
         return {owner: self.stored[owner][1] for owner in owners if owner in self.stored}
 
+    def number(self, owner: str) -> int:
+        """The row of an owner; rows are numbered from one, in the order of their first mention."""
+        return self._numbers.setdefault(owner, len(self._numbers) + 1)
+
+    def numbers(self, owners: Collection[str]) -> Numbers:
+        """The rows of owners, of which the index need not know any."""
+        return np.array([self.number(owner) for owner in owners], dtype=np.int64)
+
     def put(self, index: VectorIndex, owner: str, group: str, vectors: Vectors) -> None:
         self.stored[owner] = (group, vectors)
-        index.put(owner, group, vectors)
+        index.put(owner, self.number(owner), group, vectors)
 
     def remove(self, index: VectorIndex, owner: str) -> None:
         self.stored.pop(owner, None)

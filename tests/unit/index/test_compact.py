@@ -42,11 +42,11 @@ def test_ten_of_thousands_are_the_right_ten_with_and_without_filters(codes: Call
     assert index.is_compact
     exact, hits, asked = ExactIndex(WIDE), 0, 0
     for owner, (group, windows) in model.stored.items():
-        exact.put(owner, group, windows)
+        exact.put(owner, model.number(owner), group, windows)
     for query in texts_of_one_cone(1, 5015)[5000:]:
         for groups in (None, frozenset({"group 7"}), frozenset(f"group {n}" for n in range(10))):
-            for owners in (None, [str(n) for n in range(0, 5000, 3)]):
-                found, right = (one.nearest(query, 10, groups, owners) for one in (index, exact))
+            for numbers in (None, model.numbers([str(n) for n in range(0, 5000, 3)])):
+                found, right = (one.nearest(query, 10, groups, numbers) for one in (index, exact))
                 hits += len({one.owner_id for one in found} & {one.owner_id for one in right})
                 asked += 10
                 wanted = {owner: float(np.max(windows @ query)) for owner, (_, windows) in model.stored.items()}
@@ -148,7 +148,7 @@ def test_a_small_index_is_exact_and_asks_the_store_nothing() -> None:
         raise AssertionError(owners)
 
     index = AdaptiveIndex(4, refuse)
-    index.put("a", "", units(1, 2))
+    index.put("a", 1, "", units(1, 2))
     query: Vector = units(1, 2)[1]
     assert index.nearest(query, 1, None)[0].cosine == pytest.approx(1)
     assert not index.is_compact

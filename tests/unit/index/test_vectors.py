@@ -47,7 +47,8 @@ def test_it_equals_a_plain_computation(
     model.apply(index, changes)
     query = units(seed, 1)[0]
     assert len(index) == len(model.stored)
-    check(index.nearest(query, limit, groups, owners), model.cosines(query, groups, owners), limit)
+    numbers = None if owners is None else model.numbers(owners)
+    check(index.nearest(query, limit, groups, numbers), model.cosines(query, groups, owners), limit)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,5 +98,5 @@ def test_what_is_unknown_is_no_error(kind: str) -> None:
     model.put(index, "a", "shop", units(1, 1))
     assert index.nearest(units(1, 1)[0], 5, frozenset()) == []
     assert index.nearest(units(1, 1)[0], 5, frozenset({"elsewhere"})) == []
-    assert index.nearest(units(1, 1)[0], 5, None, []) == []
-    assert index.nearest(units(1, 1)[0], 5, None, ["nobody"]) == []
+    assert index.nearest(units(1, 1)[0], 5, None, model.numbers([])) == []
+    assert index.nearest(units(1, 1)[0], 5, None, model.numbers(["nobody"])) == []

@@ -40,8 +40,8 @@ def test_vectors_come_back_at_half_precision(vectors: np.ndarray[tuple[int, int]
     said = turn("words")
     Turns(tx, TextAnalyser()).add(said)
     stored.put("turn", said.id, ONE.id, vectors)
-    [(owner, group, found)] = stored.turns(ONE.id)
-    assert (owner, group, found.dtype) == (said.id, "", np.float32)
+    [(owner, number, group, found)] = stored.turns(ONE.id)
+    assert (owner, number, group, found.dtype) == (said.id, stored.number("turn", said.id), "", np.float32)
     assert np.array_equal(found, vectors.astype(np.float16).astype(np.float32))
 
 
@@ -51,8 +51,8 @@ def test_two_spaces_are_never_read_together() -> None:
     Turns(tx, TextAnalyser()).add(said)
     stored.put("turn", said.id, ONE.id, np.ones((2, 384), np.float32))
     stored.put("turn", said.id, OTHER.id, np.zeros((1, 384), np.float32))
-    assert [found.shape for _, _, found in stored.turns(ONE.id)] == [(2, 384)]
-    assert [float(found.max()) for _, _, found in stored.turns(OTHER.id)] == [0.0]
+    assert [found.shape for *_, found in stored.turns(ONE.id)] == [(2, 384)]
+    assert [float(found.max()) for *_, found in stored.turns(OTHER.id)] == [0.0]
     assert list(stored.turns("nowhere/1")) == []
 
 
@@ -62,7 +62,7 @@ def test_new_windows_replace_the_old_ones_of_their_space() -> None:
     Turns(tx, TextAnalyser()).add(said)
     stored.put("turn", said.id, ONE.id, np.ones((3, 384), np.float32))
     stored.put("turn", said.id, ONE.id, np.zeros((1, 384), np.float32))
-    assert [(found.shape, float(found.sum())) for _, _, found in stored.turns(ONE.id)] == [((1, 384), 0.0)]
+    assert [(found.shape, float(found.sum())) for *_, found in stored.turns(ONE.id)] == [((1, 384), 0.0)]
 
 
 def test_live_memories_are_given_with_their_group_and_missing_ones_named() -> None:
@@ -72,8 +72,8 @@ def test_live_memories_are_given_with_their_group_and_missing_ones_named() -> No
     for id_ in ids[:2]:
         stored.put("memory", id_, ONE.id, np.ones((2, 384), np.float32))
     memories.bin(ids[0], origin(), "by hand")
-    assert [(owner, group, len(found)) for owner, group, found in stored.live_memories(ONE.id)] == [
-        (ids[1], "user:local", 2)
+    assert [(owner, number, group, len(found)) for owner, number, group, found in stored.live_memories(ONE.id)] == [
+        (ids[1], 2, "user:local", 2)
     ]
     assert [owner.id for owner in stored.missing("memory", ONE.id, 9)] == [ids[2]]
     assert [owner.id for owner in stored.missing("memory", OTHER.id, 9)] == ids[1:]
@@ -90,9 +90,9 @@ def test_every_owner_comes_once_and_whole_however_many_windows_there_are() -> No
         given.append((said.id, counts.get(number, 1)))
         stored.put("turn", said.id, ONE.id, np.full((given[-1][1], 8), number, np.float32))
     numbers = {owner: number for number, (owner, _) in enumerate(given)}
-    found = {owner: (len(vectors), set(vectors.flat)) for owner, _, vectors in stored.turns(ONE.id)}
+    found = {owner: (len(vectors), set(vectors.flat)) for owner, _, _, vectors in stored.turns(ONE.id)}
     assert found == {owner: (count, {numbers[owner]}) for owner, count in given}
-    assert [owner for owner, _, _ in stored.turns(ONE.id)] == sorted(numbers)
+    assert [owner for owner, *_ in stored.turns(ONE.id)] == sorted(numbers)
 
 
 def test_some_owners_are_read_by_their_ids() -> None:

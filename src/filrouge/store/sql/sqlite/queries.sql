@@ -467,7 +467,7 @@ SELECT part, vector FROM vectors
 WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id ORDER BY part
 -- name: vectors.some
 -- Owner by owner, in the order asked for.
-SELECT owner_id AS id, '' AS grouping, vector FROM json_each(:ids) CROSS JOIN vectors
+SELECT owner_id AS id, vector FROM json_each(:ids) CROSS JOIN vectors
 ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
 -- name: vectors.windows
 -- Every window, with the place of its owner in the order asked for.
@@ -484,12 +484,13 @@ DELETE FROM vectors WHERE part > 0 AND NOT EXISTS
 -- name: vectors.live_memories
 -- The group is the project, or the user for what is true of the user everywhere. In the order of the table, from
 -- behind an owner on: a page costs what it holds.
-SELECT owner_id AS id, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping, vector
+SELECT owner_id AS id, seq AS number, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping, vector
 FROM vectors CROSS JOIN memories ON memories.id = owner_id
 WHERE owner_kind = 'memory' AND owner_id > :after AND space_id = :space_id AND state = 'live'
 ORDER BY owner_id, part LIMIT :limit
 -- name: vectors.turns
-SELECT owner_id AS id, ifnull(project_id, '') AS grouping, vector FROM vectors CROSS JOIN turns ON turns.id = owner_id
+SELECT owner_id AS id, seq AS number, ifnull(project_id, '') AS grouping, vector
+FROM vectors CROSS JOIN turns ON turns.id = owner_id
 WHERE owner_kind = 'turn' AND owner_id > :after AND space_id = :space_id ORDER BY owner_id, part LIMIT :limit
 -- name: vectors.ended_memories
 SELECT DISTINCT owner_id AS id FROM vectors JOIN memories ON memories.id = owner_id
@@ -504,8 +505,8 @@ SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part
 -- name: vectors.any
 SELECT 1 FROM vectors WHERE space_id = :space_id LIMIT 1
 -- name: vectors.owner
-SELECT 1 FROM turns WHERE :owner_kind = 'turn' AND id = :owner_id
-UNION ALL SELECT 1 FROM memories WHERE :owner_kind = 'memory' AND id = :owner_id
+SELECT seq AS number FROM turns WHERE :owner_kind = 'turn' AND id = :owner_id
+UNION ALL SELECT seq FROM memories WHERE :owner_kind = 'memory' AND id = :owner_id
 -- name: vectors.erase
 -- In every space.
 DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id IN (SELECT value FROM json_each(:ids))
