@@ -238,8 +238,10 @@ def test_a_large_store_answers_the_same_law_and_finds_what_came_a_moment_ago(
         assert [hit.text for hit in found.hits] == [hit.text for hit in wanted.hits]
         assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-5)
     if filters.narrow:
+        # A score knows how long a row of the index is on the average, which a time does not hide (ADR 10).
+        exact = hides and fed >= len(items)
         relevances = [{hit.text: hit.relevance for hit in one.hits} for one in (found, wanted)]
-        assert relevances[0] == pytest.approx(relevances[1], abs=1e-5)
+        assert relevances[0] == pytest.approx(relevances[1], abs=1e-5 if exact else 0.05)
 
 
 def sides(what: str, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
