@@ -40,7 +40,9 @@ class Settings(BaseModel):
 
     auto_retrieve_enabled: bool = Field(default=True, description="Put memories in front of prompts.")
     auto_retrieve_max_results: int = Field(default=4, ge=1, le=10, description="At most this many memories a prompt.")
-    auto_retrieve_min_score: float = Field(default=0.5, ge=0.0, le=1.0, description="Least relevance of a memory.")
+    auto_retrieve_min_score: float = Field(
+        default=0.5, ge=0.0, le=1.0, description="How probable it must be that something about a prompt is known."
+    )
     notes_enabled: bool = Field(default=True, description="Bring notes of the vault into prompts.")
     notes_paths: tuple[str, ...] = Field(default=(), description="Notes that are always brought.")
     notes_tag: str = Field(default="filrouge", description="Notes with this tag are brought.")

@@ -291,5 +291,12 @@ def test_a_daemon_killed_a_moment_ago_is_started_again_by_the_next_command(home:
     assert_sound(home)
 
 
+def test_a_daemon_that_was_sent_for_and_comes_too_late_leaves_again(home: str) -> None:
+    places.make_private(home)
+    late = [sys.executable, "-m", "filrouge.server", client.SENT_FOR]
+    assert subprocess.run(late, env=environment(home), timeout=60, check=False).returncode == 0
+    assert (lock_holder(home), servers(home)) == (0, [])
+
+
 def everything(home: str) -> set[str]:
     return {home, *(str(path) for path in Path(home).rglob("*"))}

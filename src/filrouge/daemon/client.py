@@ -33,6 +33,8 @@ STARTING: Final = "starting"
 LARGEST_ANSWER: Final = 64 * 1024 * 1024
 #: Seconds within which a second start would only lose the race against the first.
 START_PAUSE: Final = 2.0
+#: Said to a daemon that somebody waits for: where another was quicker, it is not needed any more.
+SENT_FOR: Final = "--sent-for"
 #: Said to a daemon that is started to take over from an older one: it waits for that one to leave.
 SUCCESSOR: Final = "--successor"
 #: What an agent tells its own session's children: a daemon outlives that session and must not believe it.
@@ -117,7 +119,7 @@ def start(directory: str, *words: str) -> None:
     null = os.devnull
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *words],
+        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *(words or (SENT_FOR,))],
         _daemon_environment(directory),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),

@@ -1,4 +1,4 @@
-"""Recipes: how turns are ranked, by name. What each gives and costs is in `bench/results/recall.md`."""
+"""Recipes: how turns are ranked, by name. What each gives and costs is in `bench/results/README.md`."""
 
 from __future__ import annotations
 

@@ -8,22 +8,23 @@ Exit codes are those of the error tree; a second daemon for the same home ends w
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
 import os
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 import uvicorn
 
 from filrouge._version import __version__
 from filrouge.app import wiring
-from filrouge.daemon.client import SUCCESSOR
+from filrouge.daemon.client import SENT_FOR, STARTING, SUCCESSOR
 from filrouge.daemon.process import announced, bound_socket, leave_word, log_to_file, only_one
 from filrouge.errors import Busy, CannotWrite, FilrougeError
-from filrouge.home import RUNTIME, inside
+from filrouge.home import LOG, RUNTIME, inside
 from filrouge.home import home as home_directory
 from filrouge.server.api import create_app
 
@@ -32,6 +33,9 @@ _SHUTDOWN_SECONDS = 5
 #: An older daemon finishes what it began, and then some.
 _TAKE_OVER_SECONDS = 15.0
 _LOOK_AT_HOME_SECONDS = 2.0
+#: Who was asked to leave and has not left by then is ended: what is acknowledged is on disk, and what was in hand is
+#: taken over by the next daemon. The log says where every thread stood.
+_LONGEST_FAREWELL_SECONDS = 25.0
 
 
 def main() -> int:
@@ -40,6 +44,8 @@ def main() -> int:
     home = home_directory()
     try:
         with only_one(home, patience=_TAKE_OVER_SECONDS if SUCCESSOR in sys.argv else 0.0):
+            if SENT_FOR in sys.argv and not os.path.exists(inside(home, STARTING)):
+                return 0  # another came meanwhile and took the sign away; it may have left again since
             log_to_file(home)
             return _serve(home)
     except FilrougeError as error:
@@ -66,6 +72,7 @@ def _serve(home: str) -> int:
         asyncio.run(_listen(home, running))
     finally:
         running.stop()
+        faulthandler.cancel_dump_traceback_later()
         _LOG.info("filrouge stopped")
     return 0
 
@@ -73,10 +80,21 @@ def _serve(home: str) -> int:
 class _Server(uvicorn.Server):
     """Leaves when a signal asks it to. uvicorn would raise the signal again and so skip what is left to tidy up."""
 
+    def __init__(self, config: uvicorn.Config, home: str) -> None:
+        super().__init__(config)
+        self._home = home
+
+    def leave(self) -> None:
+        """Leave soon; who cannot is ended."""
+        self.should_exit = True
+        with suppress(OSError):  # the home may be gone
+            log = os.open(inside(self._home, LOG), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            faulthandler.dump_traceback_later(_LONGEST_FAREWELL_SECONDS, exit=True, file=log)
+
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         def leave(_number: int, _frame: FrameType | None) -> None:
-            _ask_to_leave(self)
+            self.leave()
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, leave)
@@ -85,13 +103,13 @@ class _Server(uvicorn.Server):
 
 async def _listen(home: str, running: wiring.Running) -> None:
     config = uvicorn.Config(
-        create_app(running, lambda: _ask_to_leave(server)),
+        create_app(running, lambda: server.leave()),
         log_config=None,
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    server = _Server(config)
+    server = _Server(config, home)
     listener = bound_socket(home)
     with announced(home):
         watch = asyncio.create_task(_leave_with_the_home(server, home))
@@ -99,16 +117,12 @@ async def _listen(home: str, running: wiring.Running) -> None:
         watch.cancel()
 
 
-async def _leave_with_the_home(server: uvicorn.Server, home: str) -> None:
+async def _leave_with_the_home(server: _Server, home: str) -> None:
     """A daemon whose home was deleted serves nobody: it would only hold memory until the machine restarts."""
     while os.path.exists(inside(home, RUNTIME)):
         await asyncio.sleep(_LOOK_AT_HOME_SECONDS)
     _LOG.info("the home is gone")
-    _ask_to_leave(server)
-
-
-def _ask_to_leave(server: uvicorn.Server) -> None:
-    server.should_exit = True
+    server.leave()
 
 
 if __name__ == "__main__":
