@@ -241,9 +241,8 @@ def _takes_back(before: _Read, after: _Read) -> bool:
 
 def _statement(text: str, group: list[_Read]) -> Statement:
     first, last = group[0], group[-1]
-    lead = next(
-        reading.found for reading in group if reading.found and (not reading.found.retraction or len(group) == 1)
-    )
+    found = [reading.found for reading in group if reading.found]
+    lead = next((one for one in found if not one.retraction), found[0])
     start = first.clause.start
     own = start + len(first.clause.text)
     end = own if len(group) == 1 else last.sentence.end

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from filrouge.model.memory import Statement
@@ -130,6 +130,7 @@ def test_a_rule_after_a_huge_paste_is_heard_where_it_stands() -> None:
 
 
 @settings(max_examples=200, deadline=None)
+@example("FORGET/0. FORGET/0")
 @given(ANY_TEXT)
 def test_spans_lie_inside_the_text_in_order(text: str) -> None:
     at = 0
