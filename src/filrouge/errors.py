@@ -10,13 +10,22 @@
     │   ├── Corrupt           its bytes are damaged                    exit 6   HTTP 500
     │   ├── CannotWrite       disk full or read-only                   exit 7   HTTP 507
     │   └── WrongEngine       SQLite or schema of the wrong age        exit 6   HTTP 500
-    └── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
+    ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
+    └── ModelUnavailable      no language model answers                exit 1   HTTP 503
+        └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
 
 The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
 Foreign exceptions are translated once, where their library is imported, with the cause kept.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the hook reads this module and none of what a model is asked with
+    from collections.abc import Mapping
+
+    from filrouge.model.asking import Failure, Usage
 
 __all__ = [
     "BadConfig",
@@ -27,7 +36,9 @@ __all__ = [
     "DaemonUnavailable",
     "EmbedderUnavailable",
     "FilrougeError",
+    "ModelUnavailable",
     "NotFound",
+    "OverBudget",
     "StoreError",
     "WrongEngine",
 ]
@@ -113,3 +124,33 @@ class EmbedderUnavailable(FilrougeError):
     """The embedding model cannot be used, so recall is by words only."""
 
     http_status = 503
+
+
+class ModelUnavailable(FilrougeError):
+    """No language model answers.
+
+    Attributes:
+        failures: why each one that was tried did not.
+        spent: what the tries cost all the same, by (provider, model).
+    """
+
+    http_status = 503
+    default_remedy = "Nothing is lost: what waits for a model is done once one answers."
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        remedy: str | None = None,
+        failures: tuple[Failure, ...] = (),
+        spent: Mapping[tuple[str, str], Usage] | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.failures = failures
+        self.spent: Mapping[tuple[str, str], Usage] = spent or {}
+
+
+class OverBudget(ModelUnavailable):
+    """The day's budget for models is spent."""
+
+    default_remedy = "It goes on tomorrow; or raise llm_daily_tokens or llm_daily_dollars with `filrouge settings`."

@@ -15,9 +15,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from filrouge.model.asking import Ask, Completion
+from filrouge.model.asking import Prompt as Prompt
 from filrouge.model.space import Anchor as Anchor
 from filrouge.model.space import Calibration as Calibration
 from filrouge.model.space import EmbeddingSpace
+from filrouge.model.space import EmbeddingUsage as EmbeddingUsage
 from filrouge.model.wording import Counted, Mark, Selection, WordRow
 
 Vector = NDArray[np.float32]
@@ -138,34 +141,6 @@ class HealthChecked(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingUsage:
-    """What embedding cost: of one request, or the sum of many (`+`).
-
-    Attributes:
-        texts: how many were sent; a long text counts once for each of its parts.
-        tokens: as the provider counted them.
-        estimated: True where some requests were not counted by the provider; a token is then four bytes of text.
-        dollars: None where the price of some of it is not known.
-    """
-
-    requests: int = 0
-    texts: int = 0
-    tokens: int = 0
-    estimated: bool = False
-    dollars: float | None = 0.0
-
-    def __add__(self, other: EmbeddingUsage) -> EmbeddingUsage:
-        known = self.dollars is not None and other.dollars is not None
-        return EmbeddingUsage(
-            requests=self.requests + other.requests,
-            texts=self.texts + other.texts,
-            tokens=self.tokens + other.tokens,
-            estimated=self.estimated or other.estimated,
-            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Nearest:
     """One answer of a vector index: an owner and its cosine, the best over the owner's windows."""
 
@@ -262,6 +237,52 @@ class WordIndexes(Protocol):
 
     def drop(self, name: str) -> None:
         """Remove every file of it."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """Answers questions. Safe for several at once on one event loop.
+
+    Does not know what it is asked for, nor what it may cost. `llm.cascade.Cascade` implements it over several
+    providers; a fake stands in `testing`.
+    """
+
+    @property
+    def provider(self) -> str:
+        """A value of the setting `extract_provider`: anthropic, openai, ollama, claude_cli, codex_cli."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The name that the provider knows it by."""
+        ...
+
+    async def complete(self, ask: Ask) -> Completion:
+        """The answer.
+
+        Raises:
+            ModelUnavailable: naming why each one that was tried did not answer.
+        """
+        ...
+
+    async def check(self) -> None:
+        """Ask, for no token, whether it would answer now.
+
+        Raises:
+            ModelUnavailable: with the cause and what to do about it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End connections and processes."""
+        ...
+
+
+class Prompts(Protocol):
+    """The prompts by name and language. `llm.prompts` implements it over files."""
+
+    def __call__(self, name: str, language: str) -> Prompt:
+        """The prompt of this name, in English where the language has none."""
         ...
 
 

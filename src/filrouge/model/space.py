@@ -78,3 +78,31 @@ _AS_IT_IS: tuple[Anchor, ...] = ((0.0, 0.0), (1.0, 1.0))
 def _read(cosine: float, anchors: tuple[Anchor, ...]) -> float:
     cosines, values = zip(*anchors, strict=True)
     return float(np.interp(cosine, cosines, values))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingUsage:
+    """What embedding cost: of one request, or the sum of many (`+`).
+
+    Attributes:
+        texts: how many were sent; a long text counts once for each of its parts.
+        tokens: as the provider counted them.
+        estimated: True where some requests were not counted by the provider; a token is then four bytes of text.
+        dollars: None where the price of some of it is not known.
+    """
+
+    requests: int = 0
+    texts: int = 0
+    tokens: int = 0
+    estimated: bool = False
+    dollars: float | None = 0.0
+
+    def __add__(self, other: EmbeddingUsage) -> EmbeddingUsage:
+        known = self.dollars is not None and other.dollars is not None
+        return EmbeddingUsage(
+            requests=self.requests + other.requests,
+            texts=self.texts + other.texts,
+            tokens=self.tokens + other.tokens,
+            estimated=self.estimated or other.estimated,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+        )
