@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from filrouge.errors import BadConfig
 
@@ -28,9 +28,14 @@ PROJECT_FILE = ".filrouge.toml"
 NOT_SETTINGS = frozenset(
     {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "PORT", "HOST_TESTS", "HOST_CACHE", "MODELS", "MODEL_MIRROR"}
 )
-_PROJECT_MAY_NOT = frozenset(
-    {"llm_model", "embedding_model", "embedding_url", "embedding_dimensions", "disabled_projects"}
+_PROJECT_MAY = frozenset(
+    {"auto_retrieve_enabled", "auto_retrieve_max_results", "auto_retrieve_min_score", "notes_enabled", "notes_paths"}
+    | {"notes_tag", "budget", "language", "mode", "isolation", "auto_capture", "project_name"}
 )
+#: Names that the environment has for settings beside `FILROUGE_<KEY>`.
+_ALSO_CALLED = {"EXTRACT_MODEL": "llm_model", "CASCADE": "llm_cascade", "MODEL_DECIDES": "llm_decides"}
+
+Provider = Literal["", "anthropic", "openai", "ollama", "claude_cli", "codex_cli", "heuristic", "off"]
 
 
 class Settings(BaseModel):
@@ -55,12 +60,40 @@ class Settings(BaseModel):
     auto_capture: bool = Field(default=True, description="Capture what agents do.")
     disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
     project_name: str = Field(default="", description="Overrides the detected project.")
-    llm_model: str = Field(default="", description="Model that understands; empty = none.")
+    extract_provider: Provider = Field(
+        default="", description="Who understands: a provider of models, heuristic (also if empty), or off."
+    )
+    llm_model: str = Field(default="", description="Model that understands; empty = the provider's own for the mode.")
+    llm_url: str = Field(default="", description="Address of the model's server; empty = the provider's own.")
+    llm_cascade: tuple[str, ...] = Field(
+        default=(), description="Models to try after that one, in order, each PROVIDER or PROVIDER:MODEL."
+    )
+    llm_operations: tuple[str, ...] = Field(
+        default=(), description="Other models for single operations: OPERATION=PROVIDER or OPERATION=PROVIDER:MODEL."
+    )
+    llm_decides: Literal["auto", "yes", "no"] = Field(
+        default="auto", description="May a model decide what is known; auto = unless it is a local one."
+    )
+    llm_seconds: float = Field(default=30.0, gt=0, le=600, description="A model has so long to answer.")
+    ollama_seconds: float = Field(default=60.0, gt=0, le=600, description="A model of Ollama has so long to answer.")
+    llm_max_tokens: int = Field(default=1024, ge=128, le=32_000, description="Longest answer of a model.")
+    llm_daily_tokens: int = Field(default=200_000, ge=0, description="Tokens that models may cost a day (UTC).")
+    llm_daily_dollars: float = Field(default=0.0, ge=0, description="Dollars that models may cost a day; 0 = no limit.")
+    claude_cli_path: str = Field(default="", description="Where the Claude command line is, an absolute path.")
+    codex_cli_path: str = Field(default="", description="Where the Codex command line is, an absolute path.")
+    analyzer_allow_offline: bool = Field(
+        default=True, description="Understand without the model while it does not answer; false = wait for it."
+    )
     embedding_model: str = Field(
         default="e5", description="Embedder: e5 (multilingual), hashing (words only), or PROVIDER:MODEL."
     )
     embedding_url: str = Field(default="", description="Address of the embedding server; empty = the provider's own.")
     embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Length of vectors; 0 = the model's own.")
+
+    @field_validator("extract_provider", mode="before")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        return value.strip().lower().replace("-", "_") if isinstance(value, str) else value
 
 
 _DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")
@@ -131,6 +164,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         if not name.startswith("FILROUGE_"):
             continue
         key = name.removeprefix("FILROUGE_")
+        key = _ALSO_CALLED.get(key, key)
         if key in NOT_SETTINGS or key.lower() not in Settings.model_fields or not value.strip():
             continue
         is_list = isinstance(Settings.model_fields[key.lower()].default, tuple)
@@ -146,7 +180,7 @@ def _project_file(cwd: str | None) -> dict[str, Any]:
         found = os.path.join(directory, PROJECT_FILE)
         if os.path.isfile(found):
             raw = _toml(found)
-            return {key: raw[key] for key in raw if key in Settings.model_fields and key not in _PROJECT_MAY_NOT}
+            return {key: raw[key] for key in raw if key in _PROJECT_MAY}
         parent = os.path.dirname(directory)
         directory = parent if parent != directory else ""
     return {}

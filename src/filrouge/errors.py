@@ -11,8 +11,9 @@
     │   ├── CannotWrite       disk full or read-only                   exit 7   HTTP 507
     │   └── WrongEngine       SQLite or schema of the wrong age        exit 6   HTTP 500
     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
-    └── ModelUnavailable      no language model answers                exit 1   HTTP 503
-        └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
+    ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
+    │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
+    └── Unreadable            what a model answered is no answer       exit 1   HTTP 502
 
 The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
 Foreign exceptions are translated once, where their library is imported, with the cause kept.
@@ -40,6 +41,7 @@ __all__ = [
     "NotFound",
     "OverBudget",
     "StoreError",
+    "Unreadable",
     "WrongEngine",
 ]
 
@@ -154,3 +156,20 @@ class OverBudget(ModelUnavailable):
     """The day's budget for models is spent."""
 
     default_remedy = "It goes on tomorrow; or raise llm_daily_tokens or llm_daily_dollars with `filrouge settings`."
+
+
+class Unreadable(FilrougeError):
+    """What a model answered is no answer, though it was asked twice.
+
+    Attributes:
+        text: its last answer, to be shown to the user and to nobody else.
+    """
+
+    http_status = 502
+    default_remedy = "What it was asked about is kept; another model may do better."
+
+    def __init__(self, message: str, *, text: str, prompt: str, operation: str) -> None:
+        super().__init__(message)
+        self.text = text
+        self.prompt = prompt
+        self.operation = operation

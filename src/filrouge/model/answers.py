@@ -1,0 +1,132 @@
+"""The shapes of a model's answers, as they are asked for and as each part of them is read.
+
+A shape gives the JSON schema that goes with the question: every property named and required and nothing else allowed,
+which is what strict providers want. Reading is kinder, since models break shapes in every way: what is missing takes
+its default, what nobody asked for is passed over, and an item that does not fit costs itself alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+Item = TypeVar("Item", bound="Shape")
+_CLOSED: dict[str, Any] = {"additionalProperties": False}
+
+
+def _or_nothing(value: object) -> object:
+    """Null where a text was asked for is no text."""
+    return "" if value is None else value
+
+
+Text = Annotated[str, BeforeValidator(_or_nothing)]
+
+
+class Shape(BaseModel):
+    """A part of an answer."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        allow_inf_nan=False,
+        str_strip_whitespace=True,
+        json_schema_serialization_defaults_required=True,
+        json_schema_extra=_CLOSED,
+    )
+
+
+class StatedFact(Shape):
+    """One statement that a model read: the words that prove it, in turn `turn`, and what they say by themselves."""
+
+    turn: int
+    quote: str
+    text: str
+    kind: Literal["fact", "decision", "preference", "intent", "constraint", "rule"] = "fact"
+    scope: Literal["user", "project"] = "project"
+    topic: Text = ""
+    key: str | None = None
+    value: str | None = None
+    confidence: float = Field(default=0.8, ge=0.0, le=1.0)
+    sentiment: Literal["positive", "neutral", "negative"] = "neutral"
+    timeframe: Text = ""
+
+
+class NamedEntity(Shape):
+    """Somebody or something that is spoken of by name."""
+
+    name: str
+    type: str = "other"
+
+
+class SessionShape(Shape):
+    """What a stretch of a conversation holds."""
+
+    summary: Text = ""
+    intent: Text = ""
+    implicit: Text = ""
+    concepts: list[str] = Field(default_factory=list[str])
+    entities: list[NamedEntity] = Field(default_factory=list[NamedEntity])
+    questions: list[str] = Field(default_factory=list[str])
+    facts: list[StatedFact] = Field(default_factory=list[StatedFact])
+
+
+class StatedDecision(Shape):
+    """What becomes of fact number `fact`, and which known memory it touches."""
+
+    fact: int
+    action: Literal["add", "update", "delete", "noop", "conflict"]
+    id: str | None = None
+    text: str | None = None
+    reason: Text = ""
+
+
+class DecisionShape(Shape):
+    """What becomes of every fact."""
+
+    decisions: list[StatedDecision] = Field(default_factory=list[StatedDecision])
+
+
+class StatedSupport(Shape):
+    """Whether the quote of fact number `fact` says what the fact says."""
+
+    fact: int
+    supported: bool
+
+
+class SupportShape(Shape):
+    """Judgements of evidence."""
+
+    judgements: list[StatedSupport] = Field(default_factory=list[StatedSupport])
+
+
+class InformativeShape(Shape):
+    """How much a tool's output tells, and what."""
+
+    score: float = Field(ge=0.0, le=1.0)
+    summary: Text = ""
+
+
+def schema_of(shape: type[Shape]) -> dict[str, Any]:
+    """The JSON schema of an answer."""
+    return shape.model_json_schema(mode="serialization")
+
+
+def read_item(shape: type[Item], value: object) -> Item | str:
+    """The value as this shape, or what is wrong with it, without quoting it."""
+    try:
+        return shape.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "it"
+        return f"{where}: {first['msg']}"
+
+
+def read_items(shape: type[Item], answer: Mapping[str, Any], name: str) -> tuple[list[Item], list[str]]:
+    """Those items of a list in an answer that can be used, and what is wrong with the others."""
+    given = answer.get(name)
+    if not isinstance(given, list):
+        return [], [f"{name}: not a list"] if name in answer else []
+    read = [read_item(shape, value) for value in cast("list[object]", given)]
+    return [one for one in read if not isinstance(one, str)], [one for one in read if isinstance(one, str)]
