@@ -83,7 +83,7 @@ def _analysed(parts: Parts, reading: understanding.Reading, fresh: understanding
     def write(tx: Tx) -> None:
         done[:] = understanding.settle(parts, tx, reading, fresh)
         if done:
-            everywhere = any(statement.scope == "user" for statement in reading.statements)
+            everywhere = any(one.statement.scope == "user" for one in reading.considered)
             place: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
             name = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
             Jobs(tx).enqueue("brief", place, dedupe=name, at=parts.clock.now())

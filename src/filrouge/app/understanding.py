@@ -8,7 +8,7 @@ with its journal entry and its vector. The index in memory follows after the com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
 from filrouge.app.arms import arm
@@ -16,7 +16,7 @@ from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors
 from filrouge.embed.windows import windows
-from filrouge.model.decision import Neighbour
+from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import Memory, Statement
 from filrouge.model.turn import Turn
@@ -35,13 +35,33 @@ _MOST_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Considered:
+    """A statement of a turn, ready to be decided on.
+
+    Attributes:
+        vectors: None where the embedder is down, or a job makes them.
+        refusal: why it is kept out of memory, or empty.
+        decision: what a model decided; None = the rules decide, on what is believed at that moment.
+        made_by, prompt_version: who read it, and with which prompt.
+        note: what is to be said in the journal of how it was decided.
+    """
+
+    statement: Statement
+    vectors: Vectors | None
+    refusal: str = ""
+    decision: Decision | None = None
+    made_by: str = "heuristic"
+    prompt_version: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What a turn states, with the vectors of each statement and what they were made with."""
+    """What a turn states, and what the vectors of it were made with."""
 
     turn: Turn
     meaning: Meaning
-    statements: tuple[Statement, ...]
-    vectors: tuple[Vectors | None, ...]
+    considered: tuple[Considered, ...]
 
 
 Fresh = dict[str, tuple[str, Vectors]]
@@ -57,7 +77,18 @@ def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, 
     """Embed the statements of turns."""
     vectors = iter(vectors_at_once(meaning, [one.text for _, statements in stated for one in statements]))
     return [
-        Reading(turn=turn, meaning=meaning, statements=statements, vectors=tuple(islice(vectors, len(statements))))
+        Reading(
+            turn=turn,
+            meaning=meaning,
+            considered=tuple(
+                Considered(
+                    statement=statement,
+                    vectors=own,
+                    refusal="" if supported(statement, turn.text) else "its words are not in the turn",
+                )
+                for statement, own in zip(statements, islice(vectors, len(statements)), strict=True)
+            ),
+        )
         for turn, statements in stated
     ]
 
@@ -80,23 +111,52 @@ def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -
     Args:
         fresh: shared by turns that are settled one after the other before the index is told of any.
     """
-    turn = reading.turn
-    origin = Origin(scope=turn.scope, trust=turn.trust, at=turn.at, turn_id=turn.id)
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
-    for statement, vectors in zip(reading.statements, reading.vectors, strict=True):
-        store = parts.memories(tx)
-        if not supported(statement, turn.text):
-            done.append((store.quarantine(statement, origin, "its words are not in the turn"), None))
+    for one in reading.considered:
+        store, origin = parts.memories(tx), _origin(reading.turn, one)
+        if one.refusal:
+            done.append((store.quarantine(one.statement, origin, one.refusal), None))
             continue
-        neighbours = _neighbours(parts, tx, reading, statement, vectors, fresh)
-        action = store.apply(decide(statement, neighbours), origin)
+        action = store.apply(_decision(parts, tx, reading, one, fresh), origin)
         if action.name in ("add", "update"):
-            keep_vectors(tx, reading.meaning, "memory", action.memory_id, vectors, parts.clock.now())
-            if vectors is not None:
-                fresh[action.memory_id] = (_group(turn, statement), vectors)
-        done.append((action, vectors))
+            keep_vectors(tx, reading.meaning, "memory", action.memory_id, one.vectors, parts.clock.now())
+            if one.vectors is not None:
+                fresh[action.memory_id] = (_group(reading.turn, one.statement), one.vectors)
+        done.append((action, one.vectors))
     return done
+
+
+def _origin(turn: Turn, one: Considered) -> Origin:
+    return Origin(
+        scope=turn.scope,
+        trust=turn.trust,
+        at=turn.at,
+        turn_id=turn.id,
+        made_by=one.made_by,
+        prompt_version=one.prompt_version,
+    )
+
+
+def _decision(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fresh) -> Decision:
+    """What a model decided, if what it spoke of still holds; else what the rules say now."""
+    if one.decision is not None and _still_holds(parts, tx, one.decision):
+        return one.decision
+    near = neighbours(parts, tx, reading.turn, reading.meaning, one.statement, one.vectors, fresh)
+    found = decide(one.statement, near)
+    return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
+
+
+def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:
+    match decision:
+        case Add():
+            ids: tuple[str, ...] = ()
+        case Update(old_ids=old_ids) | Delete(old_ids=old_ids):
+            ids = old_ids
+        case Noop(existing_id=existing) | Conflict(existing_id=existing):
+            ids = (existing,)
+    known = parts.memories(tx).some(ids)
+    return all(id_ in known and known[id_].state == "live" for id_ in ids)
 
 
 def reflect(parts: Parts, meaning: Meaning, done: Sequence[tuple[Action, Vectors | None]]) -> None:
@@ -117,17 +177,17 @@ def group_of(memory: Memory) -> str:
     return f"user:{memory.scope.user}" if memory.scope_name == "user" else memory.scope.project or ""
 
 
-def _neighbours(
+def neighbours(
     parts: Parts,
     tx: Tx,
-    reading: Reading,
+    turn: Turn,
+    meaning: Meaning,
     statement: Statement,
     vectors: Vectors | None,
     fresh: Fresh,
 ) -> list[Neighbour]:
-    """The live memories of the same scope that are near by words or by meaning."""
-    turn = reading.turn
-    similarity = _similarities(reading, statement, vectors, fresh)
+    """The live memories of the same scope that are near by words or by meaning, the nearest first."""
+    similarity = _similarities(turn, meaning, statement, vectors, fresh)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
     place = Place(project=turn.scope.project, user=turn.scope.user, everywhere=False)
@@ -141,11 +201,13 @@ def _neighbours(
     ]
 
 
-def _similarities(reading: Reading, statement: Statement, vectors: Vectors | None, fresh: Fresh) -> dict[str, float]:
+def _similarities(
+    turn: Turn, meaning: Meaning, statement: Statement, vectors: Vectors | None, fresh: Fresh
+) -> dict[str, float]:
     if vectors is None:
         return {}
-    space, group = reading.meaning.space, _group(reading.turn, statement)
-    near = reading.meaning.memory_index.nearest(vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
+    space, group = meaning.space, _group(turn, statement)
+    near = meaning.memory_index.nearest(vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
     cosines = {one.owner_id: one.cosine for one in near}
     cosines |= {id_: float((other @ vectors[0]).max()) for id_, (place, other) in fresh.items() if place == group}
     return {id_: space.calibrated(cosine) for id_, cosine in cosines.items()}

@@ -130,3 +130,16 @@ def read_items(shape: type[Item], answer: Mapping[str, Any], name: str) -> tuple
         return [], [f"{name}: not a list"] if name in answer else []
     read = [read_item(shape, value) for value in cast("list[object]", given)]
     return [one for one in read if not isinstance(one, str)], [one for one in read if isinstance(one, str)]
+
+
+def text_of(answer: Mapping[str, Any], name: str) -> str:
+    """A text of an answer on one line, empty where there is none."""
+    value = answer.get(name)
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def texts_of(answer: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The texts of a list in an answer."""
+    value = answer.get(name)
+    texts = cast("list[object]", value) if isinstance(value, list) else []
+    return tuple(one.strip() for one in texts if isinstance(one, str) and one.strip())

@@ -84,6 +84,7 @@ class Erasing:
         self._tx.run("memories.unlink", {"ids": memories})
         self._tx.run("memories.unfollow", {"ids": memories})
         self._tx.run("memories.erase", {"ids": memories})
+        self._tx.run("unread.erase", {"turns": turns})
         self._tx.run("turns.erase", {"ids": turns})
         self._tx.run("events.erase", {"ids": events})
         for id_ in (*doomed.memories, *doomed.turns):

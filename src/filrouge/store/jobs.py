@@ -28,10 +28,25 @@ MOST_ATTEMPTS = 8
 MOST_DEATHS = 8
 #: What understands a conversation goes before what makes vectors: a prompt does not wait for a whole history.
 _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
+#: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
+_SLOW = frozenset({"extract"})
 #: What is said of a job that processes die of.
 DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
 #: So far ahead others of the first job's kind are looked for.
 _AHEAD = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lane:
+    """Jobs that the same workers do: their places in the order, and how long one may be in hand, in seconds."""
+
+    places: tuple[int, ...]
+    lease_seconds: float = LEASE_SECONDS
+
+
+ORDINARY = Lane(places=(0, 1))
+MODELS = Lane(places=(2,), lease_seconds=900.0)
+EVERY = Lane(places=(0, 1, 2))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +85,7 @@ class Jobs:
                 {
                     "id": new_id(at),
                     "kind": kind,
-                    "place": int(kind not in _FIRST),
+                    "place": 0 if kind in _FIRST else 2 if kind in _SLOW else 1,
                     "dedupe_key": dedupe,
                     "payload": json.dumps(dict(payload)),
                     "created_at": to_text(at),
@@ -79,7 +94,7 @@ class Jobs:
             )
         )
 
-    def lease(self, worker: str, at: datetime, most: Mapping[str, int] | None = None) -> list[Job]:
+    def lease(self, worker: str, at: datetime, most: Mapping[str, int] | None = None, lane: Lane = EVERY) -> list[Job]:
         """Take the next job that is due, with those of its kind that come soon after it; none is due: none.
 
         What was tried before is taken alone.
@@ -88,14 +103,15 @@ class Jobs:
             most: how many of a kind may be taken together; one of what is not named.
         """
         self._tx.run("jobs.expire", {"now": to_text(at)})
-        due = self._tx.all("jobs.due", {"now": to_text(at), "limit": _AHEAD})
+        due = self._tx.all("jobs.due", _within(lane) | {"now": to_text(at), "limit": _AHEAD})
         if not due:
             return []
         kind = due[0]["kind"]
         fresh = [row["seq"] for row in due if row["kind"] == kind and not row["tried"]]
         seqs = [due[0]["seq"]] if due[0]["tried"] else fresh[: (most or {}).get(kind, 1)]
-        until = to_text(after(at, LEASE_SECONDS))
-        rows = self._tx.all("jobs.lease", {"worker": worker, "lease_until": until, "seqs": json.dumps(seqs)})
+        until = to_text(after(at, lane.lease_seconds))
+        leased = {"worker": worker, "now": to_text(at), "lease_until": until, "seqs": json.dumps(seqs)}
+        rows = self._tx.all("jobs.lease", leased)
         return [
             Job(
                 id=row["id"],
@@ -142,20 +158,26 @@ class Jobs:
         )
         return dead and bool(held)
 
+    def postpone(self, job: Job, error: str, until: datetime) -> None:
+        """Give a job back until then, as if it was never taken: what it needs is not there."""
+        row = {"id": job.id, "worker": job.worker, "error": error[:2000], "run_at": to_text(until)}
+        self._tx.run("jobs.postpone", row)
+
     def release(self, worker: str, jobs: Sequence[Job] | None = None) -> int:
         """Give back what a worker holds, all or these, as if it was never taken."""
         ids = None if jobs is None else json.dumps([job.id for job in jobs])
         return self._tx.run("jobs.release", {"worker": worker, "ids": ids})
 
-    def reclaim(self, worker: str, at: datetime) -> list[Mapping[str, Any]]:
-        """Take over what every other worker held: right only for the process that holds the lock.
+    def reclaim(self, crew: str, at: datetime) -> list[Mapping[str, Any]]:
+        """Take over what was held by workers whose name does not begin with `crew`, those of this process: right only
+        for the process that holds the lock.
 
         Returns:
             The payloads of those that are set aside, because too many processes died with them in hand.
         """
         buried: list[Mapping[str, Any]] = []
-        for row in self._tx.all("jobs.orphans", {"worker": worker}):
-            deaths, leased = int(row["deaths"]) + 1, after(from_text(row["lease_until"]), -LEASE_SECONDS)
+        for row in self._tx.all("jobs.orphans", {"crew": crew}):
+            deaths, leased = int(row["deaths"]) + 1, from_text(row["leased_at"]) if row["leased_at"] else at
             dead = deaths >= MOST_DEATHS
             self._tx.run(
                 "jobs.reclaim",
@@ -176,11 +198,15 @@ class Jobs:
         counts = {row["state"]: row["n"] for row in self._tx.all("jobs.count")}
         return QueueCount(waiting=counts.get("queued", 0), running=counts.get("running", 0), dead=counts.get("dead", 0))
 
-    def next_due(self) -> str | None:
+    def next_due(self, lane: Lane = EVERY) -> str | None:
         """When the next waiting job is due, as stored text, or None."""
-        row = self._tx.one("jobs.next_due")
+        row = self._tx.one("jobs.next_due", _within(lane))
         return row["run_at"] if row else None
 
     def dead(self) -> list[dict[str, Any]]:
         """The dead letters, newest first."""
         return self._tx.all("jobs.dead")
+
+
+def _within(lane: Lane) -> dict[str, object]:
+    return {"places": json.dumps(lane.places)}

@@ -45,6 +45,7 @@ class Origin:
     at: datetime
     turn_id: str = ""
     made_by: str = "heuristic"
+    prompt_version: str = ""
     actor: str = "understand"
 
 
@@ -267,6 +268,7 @@ def _memory(statement: Statement, origin: Origin) -> Memory:
         sentiment=statement.sentiment,
         timeframe=statement.timeframe,
         made_by=origin.made_by,
+        prompt_version=origin.prompt_version,
     )
 
 

@@ -70,6 +70,7 @@ def row_of(memory: Memory) -> dict[str, object]:
         "trust": memory.trust,
         "at": to_text(memory.created_at),
         "made_by": memory.made_by,
+        "prompt_version": memory.prompt_version,
         "row_key": sealed.key,
         "row_hash": sealed.hash,
     }

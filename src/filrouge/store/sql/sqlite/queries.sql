@@ -183,10 +183,10 @@ ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
 -- name: memories.add
 INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, analyser, subject,
                       key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
-                      previous_text, first_mention, last_mention, made_by, row_key, row_hash)
+                      previous_text, first_mention, last_mention, made_by, prompt_version, row_key, row_hash)
 VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :analyser, :subject,
         :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
-        :previous_text, :at, :at, :made_by, :row_key, :row_hash)
+        :previous_text, :at, :at, :made_by, :prompt_version, :row_key, :row_hash)
 -- name: memories.get
 SELECT * FROM memories WHERE id = :id
 -- name: memories.some
@@ -372,11 +372,13 @@ WHERE jobs.state = 'dead'
 -- Leases that ran out.
 UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL WHERE state = 'running' AND lease_until <= :now
 -- name: jobs.due
--- Those to do next, in order.
-SELECT seq, kind, attempts + deaths > 0 AS tried FROM jobs WHERE state = 'queued' AND run_at <= :now
+-- Those of some places to do next, in order.
+SELECT seq, kind, attempts + deaths > 0 AS tried FROM jobs
+WHERE state = 'queued' AND run_at <= :now AND place IN (SELECT value FROM json_each(:places))
 ORDER BY place, run_at, seq LIMIT :limit
 -- name: jobs.lease
-UPDATE jobs SET state = 'running', lease_until = :lease_until, worker = :worker, attempts = attempts + 1
+UPDATE jobs SET state = 'running', leased_at = :now, lease_until = :lease_until, worker = :worker,
+                attempts = attempts + 1
 WHERE seq IN (SELECT value FROM json_each(:seqs))
 RETURNING seq, id, kind, payload, attempts
 -- name: jobs.finish
@@ -394,12 +396,17 @@ SELECT state, attempts, error, run_at FROM jobs WHERE dedupe_key = :dedupe_key
 -- name: jobs.fail
 UPDATE jobs SET state = :state, error = :error, run_at = :run_at, lease_until = NULL, worker = NULL
 WHERE id = :id AND worker = :worker AND state = 'running'
+-- name: jobs.postpone
+-- What it needs is not there: that was no try of its own.
+UPDATE jobs SET state = 'queued', error = :error, run_at = max(run_at, :run_at), attempts = max(attempts - 1, 0),
+                lease_until = NULL, worker = NULL
+WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.release
 UPDATE jobs SET state = 'queued', lease_until = NULL, worker = NULL, attempts = attempts - 1
 WHERE worker = :worker AND state = 'running' AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
 -- name: jobs.orphans
 -- What was in the hands of workers that are gone.
-SELECT id, payload, deaths, lease_until FROM jobs WHERE state = 'running' AND worker <> :worker
+SELECT id, payload, deaths, leased_at FROM jobs WHERE state = 'running' AND substr(worker, 1, length(:crew)) <> :crew
 -- name: jobs.reclaim
 -- The lease that a death ended was no try of the job's own.
 UPDATE jobs SET state = :state, error = ifnull(:error, error), run_at = max(run_at, :run_at), deaths = :deaths,
@@ -408,7 +415,8 @@ WHERE id = :id
 -- name: jobs.count
 SELECT state, count(*) AS n FROM jobs GROUP BY state
 -- name: jobs.next_due
-SELECT min(run_at) AS run_at FROM jobs WHERE state = 'queued' HAVING min(run_at) IS NOT NULL
+SELECT min(run_at) AS run_at FROM jobs
+WHERE state = 'queued' AND place IN (SELECT value FROM json_each(:places)) HAVING min(run_at) IS NOT NULL
 -- name: jobs.dead
 SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
 -- name: jobs.erase
@@ -541,3 +549,45 @@ ORDER BY owner_kind, owner_id LIMIT 1 OFFSET :limit
 DELETE FROM vectors WHERE (owner_kind, owner_id) > (:owner_kind, :owner_id)
   AND (owner_kind, owner_id) <= (:last_kind, :last_id)
   AND space_id IN (SELECT id FROM spaces WHERE state = 'retired')
+
+-- name: usage.add
+INSERT INTO llm_usage (at, day, operation, provider, model, calls, input_tokens, output_tokens, estimated, dollars)
+VALUES (:at, :day, :operation, :provider, :model, :calls, :input_tokens, :output_tokens, :estimated, :dollars)
+-- name: usage.of_day
+SELECT ifnull(sum(input_tokens + output_tokens), 0) AS tokens, ifnull(sum(dollars), 0.0) AS dollars,
+       ifnull(sum(calls), 0) AS calls, count(*) - count(dollars) AS unpriced
+FROM llm_usage WHERE day = :day
+-- name: usage.by_model
+SELECT day, operation, provider, model, sum(calls) AS calls, sum(input_tokens) AS input_tokens,
+       sum(output_tokens) AS output_tokens, max(estimated) AS estimated, sum(dollars) AS dollars
+FROM llm_usage WHERE day >= :since
+GROUP BY day, operation, provider, model ORDER BY day DESC, operation, provider, model
+
+-- name: readings.get
+SELECT seq FROM readings WHERE tenant = 'local' AND host = :host AND session_id = :session_id
+-- name: readings.put
+INSERT INTO readings (host, session_id, seq, at) VALUES (:host, :session_id, :seq, :at)
+ON CONFLICT (tenant, host, session_id) DO UPDATE SET seq = max(seq, excluded.seq), at = excluded.at
+-- name: readings.turns
+-- The turns of a conversation that no model has read yet.
+SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND seq > :seq
+ORDER BY at, seq LIMIT :limit
+-- name: readings.injected
+-- Memories that were put in front of a conversation's last prompts.
+SELECT DISTINCT memories.text
+FROM (SELECT items FROM memory_retrievals WHERE channel = :host AND session_id = :session_id
+      ORDER BY created_at DESC LIMIT :limit) AS recalls
+JOIN json_each(recalls.items) AS one ON one.value ->> 'injected'
+JOIN memories ON memories.id = one.value ->> 'id'
+
+-- name: unread.add
+INSERT INTO unread_answers (id, at, host, session_id, operation, provider, model, prompt_version, reason, turns, answer)
+VALUES (:id, :at, :host, :session_id, :operation, :provider, :model, :prompt_version, :reason, :turns, :answer)
+-- name: unread.all
+SELECT * FROM unread_answers ORDER BY at DESC LIMIT :limit
+-- name: unread.count
+SELECT count(*) AS n FROM unread_answers
+-- name: unread.erase
+-- An answer quotes what it was asked about.
+DELETE FROM unread_answers
+WHERE EXISTS (SELECT 1 FROM json_each(unread_answers.turns) AS one JOIN json_each(:turns) AS gone ON one.value = gone.value)

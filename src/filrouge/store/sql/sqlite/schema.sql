@@ -40,7 +40,7 @@ CREATE TABLE jobs (
   lease_until  TEXT,
   worker       TEXT,
   error        TEXT NOT NULL DEFAULT ''
-, place INTEGER NOT NULL DEFAULT 1, deaths INTEGER NOT NULL DEFAULT 0) STRICT;
+, place INTEGER NOT NULL DEFAULT 1, deaths INTEGER NOT NULL DEFAULT 0, leased_at TEXT) STRICT;
 
 CREATE TABLE journal (
   seq           INTEGER PRIMARY KEY,
@@ -53,6 +53,21 @@ CREATE TABLE journal (
   payload_key   BLOB,
   payload_hash  BLOB NOT NULL,
   hash          BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE llm_usage (
+  seq            INTEGER PRIMARY KEY,
+  tenant         TEXT NOT NULL DEFAULT 'local',
+  at             TEXT NOT NULL,
+  day            TEXT NOT NULL,
+  operation      TEXT NOT NULL,
+  provider       TEXT NOT NULL,
+  model          TEXT NOT NULL,
+  calls          INTEGER NOT NULL,
+  input_tokens   INTEGER NOT NULL,
+  output_tokens  INTEGER NOT NULL,
+  estimated      INTEGER NOT NULL,
+  dollars        REAL
 ) STRICT;
 
 CREATE TABLE memories (
@@ -128,6 +143,15 @@ CREATE TABLE projects (
   created_at  TEXT NOT NULL
 ) STRICT;
 
+CREATE TABLE readings (
+  tenant      TEXT NOT NULL DEFAULT 'local',
+  host        TEXT NOT NULL,
+  session_id  TEXT NOT NULL,
+  seq         INTEGER NOT NULL,
+  at          TEXT NOT NULL,
+  PRIMARY KEY (tenant, host, session_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE spaces (
   id        TEXT PRIMARY KEY,
   model     TEXT NOT NULL,
@@ -170,6 +194,21 @@ CREATE TABLE turns (
   row_hash     BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE unread_answers (
+  id              TEXT PRIMARY KEY,
+  tenant          TEXT NOT NULL DEFAULT 'local',
+  at              TEXT NOT NULL,
+  host            TEXT NOT NULL,
+  session_id      TEXT NOT NULL,
+  operation       TEXT NOT NULL,
+  provider        TEXT NOT NULL,
+  model           TEXT NOT NULL,
+  prompt_version  TEXT NOT NULL,
+  reason          TEXT NOT NULL,
+  turns           TEXT NOT NULL,
+  answer          TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE vectors (
   owner_kind  TEXT NOT NULL CHECK (owner_kind IN ('turn', 'memory')),
   owner_id    TEXT NOT NULL,
@@ -202,6 +241,8 @@ CREATE INDEX evidence_by_turn ON evidence (turn_id);
 CREATE INDEX jobs_due ON jobs (state, place, run_at);
 
 CREATE INDEX journal_by_subject ON journal (subject_id, seq);
+
+CREATE INDEX llm_usage_by_day ON llm_usage (day);
 
 CREATE INDEX memories_by_analyser ON memories (analyser);
 
