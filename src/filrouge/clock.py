@@ -63,3 +63,9 @@ def monotonic() -> float:
 def after(at: datetime, seconds: float) -> datetime:
     """`at` plus `seconds`."""
     return at + timedelta(seconds=seconds)
+
+
+def next_day(at: datetime) -> datetime:
+    """The beginning of the day after `at`, in UTC."""
+    today = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return today + timedelta(days=1)

@@ -1,9 +1,11 @@
-"""What follows from a new turn, from wherever it came: analysis of the user's words, vectors for the rest."""
+"""What follows from a new turn, from wherever it came: analysis of the user's words, vectors for all, and a reading of
+the conversation by a model where there is one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from filrouge.app.extracting import queue_reading
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import queue_vectors
 from filrouge.model.turn import TRUST_PROMPT, Turn
@@ -20,6 +22,8 @@ def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
             jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
+    if turns:
+        queue_reading(tx, turns, parts.settings(tx), now)
 
 
 def to_be_analysed(turn: Turn) -> bool:

@@ -4,6 +4,7 @@ read_turns   an event → its turns, and the jobs that follow from them
 reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
 brief        what changed in a project → what its sessions are told where no daemon runs
+extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from filrouge.app import understanding
 from filrouge.app.calibrating import CALIBRATE, calibrate
+from filrouge.app.extracting import EXTRACT, extract, queue_last_reading
 from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
@@ -56,6 +58,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
     def write(tx: Tx) -> None:
         added = [turn for turn in turns if parts.turns(tx).add(turn)]
         follow(parts, tx, added)
+        queue_last_reading(tx, event, parts.settings(tx), parts.clock.now())
         if not turns:
             Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
         elif not added:
@@ -143,6 +146,7 @@ HANDLERS: Mapping[str, Handler] = {
     "reconcile": alone(reconcile),
     "analyse": Handler(prepare=analyse, most=_TOGETHER),
     "brief": alone(brief),
+    EXTRACT: alone(extract),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     "retokenise": alone(retokenise),

@@ -10,8 +10,10 @@ from threading import Event as Flag
 from threading import Lock
 from typing import Any
 
+from filrouge.app.bell import Bell, Rest
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
+from filrouge.app.models import Models
 from filrouge.app.word_feed import LargeWords
 from filrouge.clock import Clock
 from filrouge.config import Effective, Settings, resolve
@@ -31,6 +33,7 @@ class Parts:
 
     Attributes:
         words: the word indexes of large tables.
+        models: who is asked where a model is to understand.
         meaning: what vectors are made and found with; take it once, and use only that.
         captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
@@ -48,11 +51,12 @@ class Parts:
     embedders: Embedders
     new_index: NewIndex
     words: LargeWords
+    models: Models
     environ: Mapping[str, str]
     captured: float = 0.0
-    work_waiting: Flag = field(default_factory=Flag)
+    work_waiting: Bell = field(default_factory=Bell)
     resumed: Flag = field(default_factory=Flag)
-    resting: Flag = field(default_factory=Flag)
+    resting: Rest = field(default_factory=Rest)
     _changing: Lock = field(default_factory=Lock)
 
     def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:

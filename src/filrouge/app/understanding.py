@@ -13,8 +13,10 @@ from itertools import accumulate, islice
 
 from filrouge.app.arms import arm
 from filrouge.app.meaning import Meaning
+from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors
+from filrouge.config import Settings
 from filrouge.embed.windows import windows
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
@@ -69,8 +71,17 @@ Fresh = dict[str, tuple[str, Vectors]]
 
 
 def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
-    """Extract the statements of turns and embed them together; nothing is written."""
-    return readings_of(parts.meaning, [(turn, () if turn.skipped else extract(turn)) for turn in turns])
+    """Extract the statements of turns by the rules, unless they are not to, and embed them together; nothing is
+    written."""
+    ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
+    return readings_of(parts.meaning, [(turn, extract(turn) if ruled and not turn.skipped else ()) for turn in turns])
+
+
+def _by_rules(settings: Settings) -> bool:
+    """False where nothing is to be understood, or a model alone is to do it."""
+    if settings.extract_provider == "off":
+        return False
+    return settings.analyzer_allow_offline or settings.extract_provider in NO_MODEL
 
 
 def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
 
@@ -14,12 +14,13 @@ from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
 from filrouge.app.mirror import write_all_briefs, write_hook_settings
+from filrouge.app.models import BuildPanel, Models, Panel
 from filrouge.app.parts import Parts
 from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.word_feed import LargeWords, WordFeed
-from filrouge.app.worker import Worker
+from filrouge.app.worker import Worker, new_crew
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
 from filrouge.config import Settings, resolve
@@ -31,8 +32,10 @@ from filrouge.home import DATABASE, SPOOL, WORDS, inside, make_private
 from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.word_files import WordFiles, is_possible
+from filrouge.llm.prompt_files import prompt
 from filrouge.ports import Analyser, Embedder, EmbeddingSpace, VectorIndex, Vectors
 from filrouge.recall.bridging import Bridging
+from filrouge.store.jobs import MODELS
 from filrouge.store.settings import StoredSettings
 from filrouge.store.sqlite import Database
 from filrouge.store.vectors import OwnerKind, StoredVectors
@@ -41,13 +44,16 @@ _LOG = logging.getLogger(__name__)
 
 Makers = Mapping[str, Callable[[], Embedder]]
 
+#: Conversations that models read side by side.
+_AT_MODELS = 2
+
 
 @dataclass(kw_only=True)
 class Running:
     """A running Filrouge."""
 
     parts: Parts
-    worker: Worker
+    workers: tuple[Worker, ...]
     spool: SpoolWatch
     words: WordFeed
     warming: Thread
@@ -57,35 +63,57 @@ class Running:
         self.warming.join()  # it reads the database, and starts what is stopped next
         self.spool.stop()
         self.words.stop()
-        self.worker.stop()
+        self.parts.models.close()
+        for worker in self.workers:
+            worker.stop()
         self.parts.readers.close()
         self.parts.writer.close()
         self.parts.embedders.close()
 
 
 def start(
-    home: str, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None, makers: Makers | None = None
+    home: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    makers: Makers | None = None,
+    panel: BuildPanel | None = None,
+    rest_seconds: float = 30.0,
 ) -> Running:
     """Open the store in `home` and begin to work.
 
     Args:
         makers: embedders by name, in the place of those that are registered.
+        panel: builds the models that the settings name, in the place of the real ones.
+        rest_seconds: so long nobody is asked after no model answered.
 
     Raises:
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
     seen = dict(os.environ if environ is None else environ)
-    parts = build(home, environ=seen, clock=clock or SystemClock(), makers=makers)
-    worker = Worker(parts, HANDLERS)
+    parts = build(
+        home, environ=seen, clock=clock or SystemClock(), makers=makers, panel=panel, rest_seconds=rest_seconds
+    )
+    crew = new_crew(parts)
+    slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
+    workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     write_hook_settings(parts)
     spool = SpoolWatch(parts)
     words = WordFeed(parts.words, parts.readers.here)
-    warming = Thread(target=_warm_up, args=(parts, worker, spool, words), name="filrouge-warm-up", daemon=True)
+    warming = Thread(target=_warm_up, args=(parts, workers, spool, words), name="filrouge-warm-up", daemon=True)
     warming.start()
-    return Running(parts=parts, worker=worker, spool=spool, words=words, warming=warming)
+    return Running(parts=parts, workers=workers, spool=spool, words=words, warming=warming)
 
 
-def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers | None = None) -> Parts:
+def build(
+    home: str,
+    *,
+    environ: Mapping[str, str],
+    clock: Clock,
+    makers: Makers | None = None,
+    panel: BuildPanel | None = None,
+    rest_seconds: float = 30.0,
+) -> Parts:
     """Open the store and put the parts together; nothing runs yet."""
     make_private(home)
     make_private(inside(home, SPOOL))
@@ -111,6 +139,7 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
     finally:
         database.close()
     reading = analyser()
+    writer = WriterLane(lambda: Database(path))
     word_files = WordFiles(inside(home, WORDS), reading.version) if is_possible() else None
     return Parts(
         home=home,
@@ -118,12 +147,21 @@ def build(home: str, *, environ: Mapping[str, str], clock: Clock, makers: Makers
         analyser=reading,
         bridging=Bridging(reading.terms),
         redact=redact_completely,
-        writer=WriterLane(lambda: Database(path)),
+        writer=writer,
         readers=readers,
         meaning=meaning,
         embedders=embedders,
         new_index=new_index,
         words=LargeWords(word_files, reading),
+        models=Models(
+            panel or _panel,
+            prompt,
+            writer=writer,
+            readers=readers,
+            clock=clock,
+            environ=environ,
+            rest_seconds=rest_seconds,
+        ),
         environ=environ,
     )
 
@@ -138,7 +176,7 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(parts: Parts, worker: Worker, spool: SpoolWatch, words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], spool: SpoolWatch, words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
     for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words, write_all_briefs):
@@ -147,8 +185,13 @@ def _warm_up(parts: Parts, worker: Worker, spool: SpoolWatch, words: WordFeed) -
         except Exception:  # a full disk, a damaged index: the rest must still be done
             _LOG.exception("%s failed at the start", step.__name__)
     parts.resumed.set()
-    worker.start()
+    for worker in workers:
+        worker.start()
     spool.start()
+
+
+def _panel(settings: Settings, environ: Mapping[str, str]) -> Panel:
+    raise BadConfig(f"There is no provider {settings.extract_provider!r}.")
 
 
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:

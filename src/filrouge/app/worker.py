@@ -1,4 +1,4 @@
-"""The worker: one thread that takes jobs from the outbox and does them.
+"""The worker: a thread that takes jobs of its lane from the outbox and does them.
 
 A handler prepares (reads, thinks, embeds) outside any transaction and returns what to write. A job's writes and its
 end are then one transaction, so being killed between any two instructions costs at most doing the preparation again.
@@ -6,6 +6,9 @@ If the lease was lost meanwhile, nothing is written.
 
 Short jobs of one kind are taken and prepared together, and their ends share one commit, each in a savepoint of its
 own. Where preparing them together fails, each is prepared by itself, so that only the one that is to blame fails.
+
+What waits for a model has workers of its own. Where no model answers that is no fault of a job: it is put back as if it
+was never taken, and the lane rests.
 """
 
 from __future__ import annotations
@@ -21,11 +24,11 @@ from threading import Thread
 from typing import Any
 
 from filrouge.app.parts import Parts
-from filrouge.clock import from_text, monotonic, new_id
-from filrouge.errors import Busy, CannotWrite, EmbedderUnavailable, FilrougeError
+from filrouge.clock import after, from_text, monotonic, new_id, next_day
+from filrouge.errors import Busy, CannotWrite, EmbedderUnavailable, FilrougeError, ModelUnavailable, OverBudget
 from filrouge.ports import Tx
 from filrouge.store.events import Events
-from filrouge.store.jobs import DEADLY, Job, Jobs
+from filrouge.store.jobs import DEADLY, ORDINARY, Job, Jobs, Lane
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_REST_SECONDS = 5.0
@@ -67,16 +70,28 @@ def alone(prepare: Callable[[Parts, Payload], Outcome]) -> Handler:
     return Handler(prepare=lambda parts, payloads: [prepare(parts, payloads[0])])
 
 
-class Worker:
-    """Runs until stopped. `handlers` is the table of job names."""
+def new_crew(parts: Parts) -> str:
+    """A name for the workers of one process.
 
-    def __init__(self, parts: Parts, handlers: Mapping[str, Handler]) -> None:
+    The pid alone would be the same again after a crash in a container, and the dead one's leases ours.
+    """
+    return f"worker-{os.getpid()}-{new_id(parts.clock.now())}"
+
+
+class Worker:
+    """Runs until stopped. `handlers` is the table of job names; workers of one process share a crew."""
+
+    def __init__(
+        self, parts: Parts, handlers: Mapping[str, Handler], *, lane: Lane = ORDINARY, crew: str = "", number: int = 0
+    ) -> None:
         self._parts = parts
         self._handlers = handlers
-        # The pid alone would be the same again after a crash in a container, and the dead one's leases ours.
-        self._name = f"worker-{os.getpid()}-{new_id(parts.clock.now())}"
+        self._lane = lane
+        self._crew = crew or new_crew(parts)
+        self._name = f"{self._crew}/{lane.places[0]}.{number}"
         self._stopping = Flag()
-        self._thread = Thread(target=self._work, name="filrouge-worker", daemon=True)
+        self._wake = parts.work_waiting.listener()
+        self._thread = Thread(target=self._work, name=f"filrouge-worker-{lane.places[0]}.{number}", daemon=True)
 
     def start(self) -> None:
         """Begin; what a dead worker held is taken over first."""
@@ -85,7 +100,7 @@ class Worker:
     def stop(self) -> None:
         """Finish the jobs at hand, then end."""
         self._stopping.set()
-        self._parts.work_waiting.set()
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -105,16 +120,16 @@ class Worker:
 
     def _put_in_order(self, tx: Tx) -> None:
         """Take over what a dead worker held, and give back what was in our own hands when we stumbled."""
-        for payload in Jobs(tx).reclaim(self._name, self._parts.clock.now()):
+        for payload in Jobs(tx).reclaim(self._crew, self._parts.clock.now()):
             _bury(tx, payload, DEADLY)
         Jobs(tx).release(self._name)
 
     def _some(self) -> bool:
         """Do the next jobs that are due; False if there are none."""
         parts, most = self._parts, {kind: handler.most for kind, handler in self._handlers.items()}
-        parts.resting.clear()
+        parts.resting.leave(self._name)
         self._let_pass()
-        jobs = parts.writer.run(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most))
+        jobs = parts.writer.run(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most, self._lane))
         if jobs:
             self._do(jobs)
         return bool(jobs)
@@ -133,6 +148,8 @@ class Worker:
             raise  # the disk's fault, not the job's: it keeps its attempts and is given back
         except EmbedderUnavailable as error:
             self._fail(jobs, error)  # of no use to the others either; each is tried alone next time
+        except ModelUnavailable as error:
+            self._put_off(jobs, error)
         except Exception as error:
             if len(jobs) == 1:
                 self._fail(jobs, error)
@@ -171,14 +188,25 @@ class Worker:
         now = self._parts.clock.now()
         self._parts.writer.run(lambda tx: [_set_back(tx, job, told, now) for job in jobs])
 
+    def _put_off(self, jobs: Sequence[Job], error: ModelUnavailable) -> None:
+        """Give jobs back that need a model, until one may answer, and rest as long: one question finds out for all."""
+        models, now = self._parts.models, self._parts.clock.now()
+        over = isinstance(error, OverBudget)
+        until = next_day(now) if over else after(now, models.rest_seconds)
+        self._parts.writer.run(lambda tx: [Jobs(tx).postpone(job, error.message, until) for job in jobs])
+        if not over:
+            models.changed.clear()
+            self._parts.resting.enter(self._name)
+            models.changed.wait(models.rest_seconds)
+
     def _rest(self) -> None:
-        self._parts.resting.set()
-        due = self._parts.readers.here(lambda tx: Jobs(tx).next_due())
+        self._parts.resting.enter(self._name)
+        due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
         seconds = _LONGEST_REST_SECONDS
         if due is not None:
             seconds = (from_text(due) - self._parts.clock.now()).total_seconds()
-        self._parts.work_waiting.wait(min(max(seconds, 0.01), _LONGEST_REST_SECONDS))
-        self._parts.work_waiting.clear()
+        self._wake.wait(min(max(seconds, 0.01), _LONGEST_REST_SECONDS))
+        self._wake.clear()
 
 
 def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:

@@ -139,6 +139,10 @@ class Jobs:
         """
         self._tx.run("jobs.hurry", {"dedupe_key": dedupe, "run_at": to_text(at)})
 
+    def sooner(self, dedupe: str, run_at: datetime) -> None:
+        """Let a job that waits for its first try be due by then."""
+        self._tx.run("jobs.sooner", {"dedupe_key": dedupe, "run_at": to_text(run_at)})
+
     def known_as(self, dedupe: str) -> dict[str, Any] | None:
         """State (queued, running, dead), attempts, last error and due time of the job with this key, or None."""
         return self._tx.one("jobs.known_as", {"dedupe_key": dedupe})
@@ -197,6 +201,10 @@ class Jobs:
         """The queue at a glance."""
         counts = {row["state"]: row["n"] for row in self._tx.all("jobs.count")}
         return QueueCount(waiting=counts.get("queued", 0), running=counts.get("running", 0), dead=counts.get("dead", 0))
+
+    def waiting(self, lane: Lane) -> list[dict[str, Any]]:
+        """How many wait in a lane, by the reason why (empty: for their time)."""
+        return self._tx.all("jobs.waiting", _within(lane))
 
     def next_due(self, lane: Lane = EVERY) -> str | None:
         """When the next waiting job is due, as stored text, or None."""

@@ -18,7 +18,7 @@ _INJECTED = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unread:
-    """Turns that no model has read, in the order they were said, and the place of the last of them in the store."""
+    """Turns that no model has read, in the order they came in, and the place of each in the store."""
 
     turns: tuple[Turn, ...]
     places: tuple[int, ...]
@@ -51,8 +51,6 @@ class Readings:
         turns: Sequence[Turn],
         *,
         operation: str,
-        provider: str,
-        model: str,
         prompt_version: str,
         reason: str,
         answer: str,
@@ -68,8 +66,6 @@ class Readings:
                 "host": first.host,
                 "session_id": first.scope.session,
                 "operation": operation,
-                "provider": provider,
-                "model": model,
                 "prompt_version": prompt_version,
                 "reason": reason,
                 "turns": json.dumps([turn.id for turn in turns]),

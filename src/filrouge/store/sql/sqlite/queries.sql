@@ -391,6 +391,10 @@ WHERE id = :id AND worker = :worker AND state = 'running'
 -- name: jobs.hurry
 UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, error = ''
 WHERE dedupe_key = :dedupe_key AND state <> 'running' AND deaths = 0
+-- name: jobs.sooner
+-- What waits because something was not there goes on waiting.
+UPDATE jobs SET run_at = min(run_at, :run_at)
+WHERE dedupe_key = :dedupe_key AND state = 'queued' AND error = '' AND deaths = 0
 -- name: jobs.known_as
 SELECT state, attempts, error, run_at FROM jobs WHERE dedupe_key = :dedupe_key
 -- name: jobs.fail
@@ -414,6 +418,9 @@ UPDATE jobs SET state = :state, error = ifnull(:error, error), run_at = max(run_
 WHERE id = :id
 -- name: jobs.count
 SELECT state, count(*) AS n FROM jobs GROUP BY state
+-- name: jobs.waiting
+SELECT error AS reason, count(*) AS n FROM jobs
+WHERE state = 'queued' AND place IN (SELECT value FROM json_each(:places)) GROUP BY error ORDER BY n DESC
 -- name: jobs.next_due
 SELECT min(run_at) AS run_at FROM jobs
 WHERE state = 'queued' AND place IN (SELECT value FROM json_each(:places)) HAVING min(run_at) IS NOT NULL
@@ -571,7 +578,7 @@ ON CONFLICT (tenant, host, session_id) DO UPDATE SET seq = max(seq, excluded.seq
 -- name: readings.turns
 -- The turns of a conversation that no model has read yet.
 SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND seq > :seq
-ORDER BY at, seq LIMIT :limit
+ORDER BY seq LIMIT :limit
 -- name: readings.injected
 -- Memories that were put in front of a conversation's last prompts.
 SELECT DISTINCT memories.text
@@ -581,8 +588,8 @@ JOIN json_each(recalls.items) AS one ON one.value ->> 'injected'
 JOIN memories ON memories.id = one.value ->> 'id'
 
 -- name: unread.add
-INSERT INTO unread_answers (id, at, host, session_id, operation, provider, model, prompt_version, reason, turns, answer)
-VALUES (:id, :at, :host, :session_id, :operation, :provider, :model, :prompt_version, :reason, :turns, :answer)
+INSERT INTO unread_answers (id, at, host, session_id, operation, prompt_version, reason, turns, answer)
+VALUES (:id, :at, :host, :session_id, :operation, :prompt_version, :reason, :turns, :answer)
 -- name: unread.all
 SELECT * FROM unread_answers ORDER BY at DESC LIMIT :limit
 -- name: unread.count

@@ -33,8 +33,6 @@ CREATE TABLE unread_answers (
   host            TEXT NOT NULL,
   session_id      TEXT NOT NULL,
   operation       TEXT NOT NULL,
-  provider        TEXT NOT NULL,
-  model           TEXT NOT NULL,
   prompt_version  TEXT NOT NULL,
   reason          TEXT NOT NULL,
   turns           TEXT NOT NULL,

@@ -1,0 +1,230 @@
+"""The models that are asked: built from the settings, run on one event loop, within the budget of the day.
+
+Whoever asks is a plain thread and waits; the calls of several run side by side. Nothing is built, and no library of a
+provider is loaded, before the first question. Another provider in the settings takes over with the next question.
+
+The cap of a day is hard: before a question goes out, the most that it can cost is set aside, for every model that may
+be tried; what it did cost is entered before that is released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
+from typing import Any, Final, TypeVar
+
+from filrouge.app.lanes import ReaderPool, WriterLane
+from filrouge.clock import Clock, monotonic
+from filrouge.config import Settings
+from filrouge.errors import BadConfig, ModelUnavailable, OverBudget
+from filrouge.model.asking import Ask, Completion, Operation, Usage
+from filrouge.ports import LanguageModel, Prompts
+from filrouge.store.usage import LlmUsage
+
+T = TypeVar("T")
+
+#: Providers that are no models: the rules understand, or nobody does.
+NO_MODEL: Final = frozenset({"", "heuristic", "off"})
+_CHARACTERS_PER_TOKEN: Final = 3  # on the safe side: French prose and code have less than four
+_CHECK_SECONDS: Final = 8.0
+_HEALTH_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Panel:
+    """The models that the settings name.
+
+    Attributes:
+        others: for single operations.
+        tries: how many models one question may be put to.
+        price: the most that so many input and output tokens cost in dollars, None where a price is not known.
+    """
+
+    model: LanguageModel
+    others: Mapping[Operation, LanguageModel] = field(default_factory=dict[Operation, LanguageModel])
+    tries: int = 1
+    price: Callable[[int, int], float | None] = lambda _in, _out: None
+
+    def of(self, operation: Operation) -> LanguageModel:
+        """Who is asked for this."""
+        return self.others.get(operation, self.model)
+
+
+BuildPanel = Callable[[Settings, Mapping[str, str]], Panel]
+
+
+class Models:
+    """Asks models, for any thread."""
+
+    def __init__(
+        self,
+        build: BuildPanel,
+        prompts: Prompts,
+        *,
+        writer: WriterLane,
+        readers: ReaderPool,
+        clock: Clock,
+        environ: Mapping[str, str],
+        rest_seconds: float = 30.0,
+    ) -> None:
+        self.prompts = prompts
+        self.rest_seconds = rest_seconds
+        self.changed = Event()
+        self._build = build
+        self._writer, self._readers, self._clock, self._environ = writer, readers, clock, environ
+        self._lock = Lock()
+        self._panel: Panel | None = None
+        self._built_for: tuple[object, ...] = ()
+        self._refused: BadConfig | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running = set[Future[Any]]()
+        self._reserved_tokens, self._reserved_dollars = 0, 0.0
+        self._health: tuple[float, str] = (0.0, "")
+        self._closed = False
+
+    def panel(self, settings: Settings) -> Panel | None:
+        """Who is asked under these settings; None where no model is.
+
+        Raises:
+            BadConfig: the settings name a provider that cannot be built; says what is wrong.
+        """
+        if settings.extract_provider in NO_MODEL:
+            return None
+        wanted = _key(settings)
+        with self._lock:
+            if wanted != self._built_for:
+                before, self._panel = self._panel, None
+                self._built_for, self._refused, self._health = wanted, None, (0.0, "")
+                if before is not None:
+                    self._start(_close(before))
+                try:
+                    self._panel = self._build(settings, self._environ)
+                except BadConfig as error:
+                    self._refused = error
+                self.changed.set()
+            if self._refused is not None:
+                raise self._refused
+            return self._panel
+
+    def ask(self, ask: Ask, settings: Settings) -> Completion:
+        """Put a question to the model of its operation, and enter what it cost.
+
+        Raises:
+            ModelUnavailable: nobody answers, or no model is set.
+            OverBudget: the day's budget does not allow it.
+            BadConfig: the settings name a provider that cannot be built.
+        """
+        panel = self.panel(settings)
+        if panel is None:
+            raise ModelUnavailable("No model is set.", remedy="Set extract_provider with `filrouge settings`.")
+        with self._set_aside(ask, panel, settings):
+            try:
+                done = self._start(panel.of(ask.operation).complete(ask)).result()
+            except ModelUnavailable as error:
+                self._enter(ask.operation, error.spent)
+                raise
+            except asyncio.CancelledError as error:
+                raise ModelUnavailable("Filrouge is stopping.") from error
+            self._enter(ask.operation, done.spent)
+            return done
+
+    def health(self, settings: Settings) -> str:
+        """`healthy`, `unhealthy: why`, or `error: what is wrong with the settings`; asked twice a minute at most."""
+        try:
+            panel = self.panel(settings)
+        except BadConfig as error:
+            return f"error: {error.message}"
+        if panel is None:
+            return "healthy"
+        at, known = self._health
+        if known and monotonic() - at < _HEALTH_SECONDS:
+            return known
+        try:
+            self._start(asyncio.wait_for(panel.model.check(), _CHECK_SECONDS)).result()
+            found = "healthy"
+        except ModelUnavailable as error:
+            found = f"unhealthy: {error.message}"
+        except TimeoutError:
+            found = f"unhealthy: {panel.model.provider} does not answer."
+        self._health = (monotonic(), found)
+        return found
+
+    def close(self) -> None:
+        """Give up what is being asked, and end every connection."""
+        self._closed = True
+        self.changed.set()
+        loop = self._loop
+        if loop is None:
+            return
+        for future in tuple(self._running):
+            future.cancel()
+        if self._panel is not None:
+            asyncio.run_coroutine_threadsafe(_close(self._panel), loop).result(_CHECK_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            Thread(target=self._loop.run_forever, name="filrouge-models", daemon=True).start()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        if self._closed:
+            future.cancel()
+        return future
+
+    @contextmanager
+    def _set_aside(self, ask: Ask, panel: Panel, settings: Settings) -> Generator[None]:
+        """Hold back the most that a question can cost until what it did cost is entered."""
+        said = len(ask.prompt.text) + len(ask.text) + len(json.dumps(ask.schema))
+        asked = math.ceil(said / _CHARACTERS_PER_TOKEN) * panel.tries
+        answered = ask.most_tokens * panel.tries
+        price = panel.price(asked, answered) if settings.llm_daily_dollars else 0.0
+        if price is None:
+            raise OverBudget(
+                f"What {panel.model.provider} {panel.model.model} costs is not known, so its cost cannot be capped.",
+                remedy="Set llm_daily_dollars to 0 and cap the tokens alone, or choose another model.",
+            )
+        with self._lock:
+            spent = self._readers.here(lambda tx: LlmUsage(tx).spent(self._clock.now()))
+            tokens = spent.tokens + self._reserved_tokens + asked + answered
+            dollars = spent.dollars + self._reserved_dollars + price
+            if tokens > settings.llm_daily_tokens:
+                raise OverBudget(f"{spent.tokens} of {settings.llm_daily_tokens} tokens of this day are spent.")
+            if settings.llm_daily_dollars and dollars > settings.llm_daily_dollars:
+                raise OverBudget(f"{spent.dollars:.4f} of {settings.llm_daily_dollars} dollars of this day are spent.")
+            self._reserved_tokens += asked + answered
+            self._reserved_dollars += price
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reserved_tokens -= asked + answered
+                self._reserved_dollars -= price
+
+    def _enter(self, operation: Operation, spent: Mapping[tuple[str, str], Usage]) -> None:
+        if spent:
+            self._writer.run(lambda tx: LlmUsage(tx).add(operation, spent, self._clock.now()))
+
+
+async def _close(panel: Panel) -> None:
+    for model in {id(one): one for one in (panel.model, *panel.others.values())}.values():
+        await model.close()
+
+
+def _key(settings: Settings) -> tuple[object, ...]:
+    """What of the settings makes another panel."""
+    return (
+        settings.extract_provider,
+        settings.mode,
+        settings.claude_cli_path,
+        settings.codex_cli_path,
+        settings.ollama_seconds,
+        *(value for name, value in settings if name.startswith("llm_") and "daily" not in name),
+    )
