@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from filrouge.model.event import INTERNAL
+
 TAG = "filrouge-memory"
-INTERNAL = "FILROUGE_INTERNAL"
 DISABLED = "FILROUGE_DISABLED"
 NONCE_DIGITS = 16
 

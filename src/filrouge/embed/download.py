@@ -19,7 +19,7 @@ from typing import Final
 
 import httpx
 
-from filrouge.embed.address import is_loopback
+from filrouge.address import is_loopback
 from filrouge.errors import EmbedderUnavailable
 
 #: Bytes that are here, of this file.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from filrouge.embed.address import checked_address
+from filrouge.address import checked_address
 from filrouge.embed.model_files import models_directory
 
 MIRROR: Final = "FILROUGE_MODEL_MIRROR"

@@ -26,6 +26,8 @@ EventKind = Literal[
 ]
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(EventKind)
 VERSION: Final = 1
+#: The variable in the environment of a process that Filrouge started: hooks inside it do nothing.
+INTERNAL: Final = "FILROUGE_INTERNAL"
 
 
 class Event(NamedTuple):

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from filrouge.breaker import CircuitBreaker
 from filrouge.clock import monotonic
 from filrouge.embed.checked import sendable, unit_vectors
 from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.remote.breaker import CircuitBreaker
 from filrouge.embed.remote.service import Service
 from filrouge.embed.remote.wire import Patience, Refused, Wire
 from filrouge.embed.windows import windows
@@ -31,6 +31,8 @@ _LONGEST_VECTOR: Final = 8192
 #: A number as JSON, with its comma and some air.
 _BYTES_A_NUMBER: Final = 32
 _ENVELOPE_BYTES: Final = 64 * 1024
+#: Three questions of two seconds: a prompt waits for a dead server six seconds in all.
+_FAILURES: Final = 3
 
 
 class RemoteEmbedder:
@@ -40,7 +42,7 @@ class RemoteEmbedder:
         self._service = service
         self._who = str(service.peer)
         self._wire = Wire(service.peer)
-        self._breaker = CircuitBreaker(options.rest_seconds, now)
+        self._breaker = CircuitBreaker(options.rest_seconds, now, failures=_FAILURES)
         self._question = Patience(each_seconds=options.query_seconds, all_seconds=options.query_seconds, tries=3)
         self._many = Patience(each_seconds=options.passages_seconds, all_seconds=3 * options.passages_seconds, tries=5)
         self._spent = options.spent
@@ -103,15 +105,21 @@ class RemoteEmbedder:
 
     def _known_dimension(self) -> int:
         if self._dimension is None:
-            self._breaker.enter()
+            self._enter()
             self.check()
         assert self._dimension is not None
         return self._dimension
 
+    def _enter(self) -> None:
+        if rest := self._breaker.enter():
+            raise EmbedderUnavailable(
+                str(rest), remedy="Nothing is lost: recall goes by words meanwhile, and texts wait for their vectors."
+            )
+
     def _embed(self, texts: Sequence[str], *, question: bool) -> Vectors:
         """Vectors of whole texts: of a long one the mean of its parts, weighted by their length."""
         dimension = self._known_dimension()
-        self._breaker.enter()
+        self._enter()
         prefixes = self._service.prefixes
         prefix = prefixes.query if question else prefixes.passage
         owners: list[int] = []

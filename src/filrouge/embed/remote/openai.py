@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from filrouge.embed.address import checked_address, is_loopback
+from filrouge.address import checked_address, is_loopback
 from filrouge.embed.options import EmbedderOptions
 from filrouge.embed.remote.answer import of_openai
 from filrouge.embed.remote.embedder import RemoteEmbedder

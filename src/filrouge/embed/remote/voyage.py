@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from filrouge.embed.address import checked_address, is_loopback
+from filrouge.address import checked_address, is_loopback
 from filrouge.embed.options import EmbedderOptions
 from filrouge.embed.remote.answer import of_openai
 from filrouge.embed.remote.embedder import RemoteEmbedder

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import httpx
 import tenacity
 
-from filrouge.embed.address import is_loopback
+from filrouge.address import is_loopback
 from filrouge.errors import EmbedderUnavailable
 
 T = TypeVar("T")

@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.remote.breaker import CircuitBreaker
 from filrouge.embed.remote.embedder import RemoteEmbedder
 from filrouge.errors import EmbedderUnavailable
 from tests.unit.embed.remote.test_services import asking, opened
@@ -212,23 +211,6 @@ def test_a_health_check_ends_the_rest() -> None:
         well.set()
         model.check()
         assert model.query(TEXT).shape == (4,)
-
-
-def test_one_caller_alone_tries_a_resting_service() -> None:
-    now = [0.0]
-    breaker = CircuitBreaker(30.0, lambda: now[0])
-    for _ in range(3):
-        breaker.enter()
-        breaker.failed("It is away.")
-    now[0] = 29.0
-    with pytest.raises(EmbedderUnavailable, match=r"It is away\. It is tried again in 1 s"):
-        breaker.enter()
-    now[0] = 31.0
-    breaker.enter()
-    with pytest.raises(EmbedderUnavailable):
-        breaker.enter()
-    breaker.succeeded()
-    breaker.enter()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -1,0 +1,46 @@
+"""Anthropic's models, through pydantic-ai. The key is ANTHROPIC_API_KEY."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anthropic import AsyncAnthropic
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+
+from filrouge.llm import wire
+from filrouge.llm.options import ModelOptions, BySize
+from filrouge.llm.outcome import Who
+from filrouge.llm.sdk import Listing, Rung, SdkModel
+
+_HOME: Final = "https://api.anthropic.com"
+_KEY: Final = "ANTHROPIC_API_KEY"
+_VERSION: Final = "2023-06-01"
+SIZES: Final = BySize(small="claude-haiku-5-5", medium="claude-sonnet-5-5", large="claude-opus-5-5")
+
+
+def model(options: ModelOptions) -> SdkModel:
+    """The model of these options.
+
+    Raises:
+        BadConfig: no key, or no usable address.
+    """
+    address = options.address(_HOME).removesuffix("/v1")
+    key = options.key(_KEY, who="Anthropic", address=address, needed=not options.url.strip())
+    who = Who(
+        provider=options.provider,
+        model=options.model_of(SIZES),
+        label="Anthropic" if address == _HOME else "The Anthropic-compatible server",
+        decides=options.decides is not False,
+    )
+    http = wire.client(address)
+    sdk = AsyncAnthropic(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
+    asked = AnthropicModel(who.model, provider=AnthropicProvider(anthropic_client=sdk))
+    modes = ("native", "prompted") if asked.profile.get("supports_json_schema_output") else ("prompted",)
+    return SdkModel(
+        who,
+        [Rung(model=asked, mode=mode) for mode in modes],
+        http,
+        Listing(address=f"{address}/v1/models?limit=1", headers={"x-api-key": key, "anthropic-version": _VERSION}),
+        {"thinking": False},
+    )

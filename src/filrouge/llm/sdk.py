@@ -1,0 +1,178 @@
+"""A model that is asked through pydantic-ai and the provider's own SDK; nothing else of the room loads them.
+
+They cost about 100 MB of memory and seconds to import, so a daemon without such a provider never does. The SDKs do not
+try again by themselves: the cascade decides. Servers that only resemble OpenAI's differ in how an answer may be asked
+to be JSON, so there is a ladder: by schema, as any JSON object, by words alone. Whoever refuses a rung with 400 is
+asked on the next, and the one that worked is remembered.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import httpx2
+from pydantic_ai import exceptions as foreign
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+
+from filrouge.errors import ModelUnavailable
+from filrouge.llm import wire
+from filrouge.llm.outcome import Who, usage_of
+from filrouge.model.asking import Ask, Completion
+
+for _chatty in ("anthropic", "openai", "pydantic_ai"):  # they log whole requests at the level of debugging
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
+
+_IN_WORDS: Final = "Answer with one JSON object that fits this JSON schema, and with nothing before or after it:"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rung:
+    """One way to ask for JSON: by `native` schema, or `prompted`, where the model's profile adds what it can."""
+
+    model: Model
+    mode: Literal["native", "prompted"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """Where a provider lists its models, which costs no token."""
+
+    address: str
+    headers: Mapping[str, str]
+
+
+class SdkModel:
+    """Implements `LanguageModel` over pydantic-ai's models, on one event loop."""
+
+    def __init__(
+        self, who: Who, ladder: Sequence[Rung], http: httpx2.AsyncClient, listing: Listing, settings: ModelSettings
+    ) -> None:
+        self._who = who
+        self._ladder = ladder
+        self._http = http
+        self._listing = listing
+        self._settings = settings
+        self._rung = 0
+
+    def __repr__(self) -> str:
+        return f"<{self._who}>"
+
+    @property
+    def provider(self) -> str:
+        """The provider's name in settings."""
+        return self._who.provider
+
+    @property
+    def model(self) -> str:
+        """The model's name there."""
+        return self._who.model
+
+    async def complete(self, ask: Ask) -> Completion:
+        """The answer.
+
+        Raises:
+            ModelUnavailable: with the cause.
+        """
+        for place in range(self._rung, len(self._ladder)):
+            found = await self._once(ask, self._ladder[place])
+            if isinstance(found, ModelResponse):
+                self._rung = max(self._rung, place)
+                return self._completion(ask, found)
+            if found.failures[0].kind != "refused" or place == len(self._ladder) - 1:
+                raise found
+        raise AssertionError("a ladder has rungs")
+
+    async def check(self) -> None:
+        """Ask for the list of models.
+
+        Raises:
+            ModelUnavailable: with the cause.
+        """
+        await wire.get(self._http, self._listing.address, self._who, self._listing.headers)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _once(self, ask: Ask, rung: Rung) -> ModelResponse | ModelUnavailable:
+        told = ask.prompt.text
+        if rung.mode == "prompted":  # one text, because not every chat template knows two system messages
+            told = f"{told}\n\n{_IN_WORDS}\n{json.dumps(ask.schema)}"
+        try:
+            return await model_request(
+                rung.model,
+                [ModelRequest(parts=[UserPromptPart(content=ask.text)], instructions=told)],
+                model_settings={**self._settings, "max_tokens": ask.most_tokens},
+                model_request_parameters=ModelRequestParameters(
+                    output_mode=rung.mode,
+                    output_object=OutputObjectDefinition(json_schema=dict(ask.schema), name=ask.operation),
+                    prompted_output_template=False,
+                    allow_text_output=True,
+                ),
+            )
+        except Exception as error:  # what libraries raise on a hostile reply has no common name: TypeError, recursion…
+            return self._translated(error)
+
+    def _completion(self, ask: Ask, response: ModelResponse) -> Completion:
+        text = response.text or ""
+        counted = not response.usage.unmeasured_requests
+        usage = usage_of(
+            ask,
+            text,
+            input_tokens=response.usage.input_tokens if counted else None,
+            output_tokens=response.usage.output_tokens if counted else None,
+            dollars=_dollars(response),
+        )
+        if response.finish_reason == "content_filter":
+            raise self._who.failure("refused", "refused to answer", usage=usage)
+        return self._who.completion(text, usage)
+
+    def _translated(self, error: Exception) -> ModelUnavailable:
+        """Which failure a foreign error is. Its words are left out: it repeats what was sent, and what came."""
+        failure = self._who.failure
+        match error:
+            case _ if _within(error, wire.TooMuch):
+                return failure("too_long", "sent more than any answer needs")
+            case foreign.ModelContextWindowExceededError():
+                return failure("too_long", "was given a longer text than it can read")
+            case foreign.ModelQuotaExceededError():
+                return failure("configuration", "says that the credit is used up")
+            case foreign.ModelNotFoundError():
+                return failure("configuration", "does not know the model or the address (404)")
+            case foreign.ModelHTTPError(status_code=status, retry_after=pause):
+                return wire.problem(self._who, status, "" if pause is None else str(pause))
+            case foreign.ModelTimeoutError():
+                return failure("timeout", "did not answer in time")
+            case foreign.ModelConnectionError():
+                return failure("connection", "cannot be reached, or broke off")
+            case foreign.UserError():
+                return failure("configuration", "cannot be asked for this kind of answer")
+            case _:
+                return failure("server", "answered with something that is none of its answers")
+
+
+def _within(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an error, or what led to it, is of this kind."""
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _dollars(response: ModelResponse) -> float | None:
+    """The price by genai-prices; None where it does not know the model, or the tokens were not counted."""
+    if not response.usage.input_tokens:
+        return None
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError, AssertionError):
+        return None

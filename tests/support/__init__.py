@@ -1,0 +1,1 @@
+"""What tests of several rooms share: a provider of language models that does what a test wrote."""
