@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from filrouge.app import report, wiring
+from filrouge.app.models import BuildPanel, Pace
 from filrouge.app.parts import Parts
 from filrouge.clock import Clock, SystemClock
 from filrouge.embed.hashing import StableHash
@@ -91,15 +92,21 @@ def running(
     embedding: str = "hashing",
     environ: Mapping[str, str] | None = None,
     makers: Mapping[str, Callable[[], Embedder]] | None = None,
+    panel: BuildPanel | None = None,
+    pace: Pace | None = None,
 ) -> Generator[Parts]:
     """A whole Filrouge in this process on `home`, with the embedder that needs no model; stopped at the end.
 
     Args:
         embedding: the name of the embedder; empty = what the home's own settings say.
         makers: embedders by name, in the place of the registered ones.
+        panel: builds the models of the settings, in the place of the real ones.
+        pace: when models are asked.
     """
     chosen = {"FILROUGE_EMBEDDING_MODEL": embedding} if embedding else {}
-    whole = wiring.start(home, environ={**chosen, **(environ or {})}, clock=SystemClock(), makers=makers)
+    whole = wiring.start(
+        home, environ={**chosen, **(environ or {})}, clock=SystemClock(), makers=makers, panel=panel, pace=pace
+    )
     try:
         yield whole.parts
     finally:

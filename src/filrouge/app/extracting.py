@@ -43,26 +43,23 @@ T = TypeVar("T")
 
 EXTRACT = "extract"
 _TURNS = 60
-#: Seconds after a reply: the host's transcript has come in, and a quick next turn is read with it.
-_AFTER_REPLY = 5.0
-#: Seconds after anything else, and after everything in light mode.
-_QUIET = 600.0
 
 
-def queue_reading(tx: Tx, turns: Sequence[Turn], settings: Settings, now: datetime) -> None:
+def queue_reading(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
     """Have the conversations of new turns read: soon after the agent's reply, or once they have been quiet."""
-    if settings.extract_provider in NO_MODEL:
+    spoken = [turn for turn in turns if turn.scope.session and turn.role != "tool"]
+    if not spoken or (settings := parts.settings(tx)).extract_provider in NO_MODEL:
         return
-    for turn in turns:
-        if turn.scope.session and turn.role != "tool":
-            at_once = turn.role == "assistant" and settings.mode != "light"
-            _queue(tx, turn.host, turn.scope.session, now, _AFTER_REPLY if at_once else _QUIET)
+    pace, now = parts.models.pace, parts.clock.now()
+    for turn in spoken:
+        at_once = turn.role == "assistant" and settings.mode != "light"
+        _queue(tx, turn.host, turn.scope.session, now, pace.after_reply if at_once else pace.quiet)
 
 
-def queue_last_reading(tx: Tx, event: Event, settings: Settings, now: datetime) -> None:
+def queue_last_reading(parts: Parts, tx: Tx, event: Event) -> None:
     """Have a conversation read that ends, or is about to be compacted."""
-    if settings.extract_provider not in NO_MODEL and event.kind in ("pre_compact", "session_end"):
-        _queue(tx, event.host, event.session, now, _AFTER_REPLY)
+    if event.kind in ("pre_compact", "session_end") and parts.settings(tx).extract_provider not in NO_MODEL:
+        _queue(tx, event.host, event.session, parts.clock.now(), parts.models.pace.after_reply)
 
 
 def _queue(tx: Tx, host: str, session: str, now: datetime, delay: float) -> None:

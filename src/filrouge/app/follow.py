@@ -22,8 +22,7 @@ def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
             jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
-    if turns:
-        queue_reading(tx, turns, parts.settings(tx), now)
+    queue_reading(parts, tx, turns)
 
 
 def to_be_analysed(turn: Turn) -> bool:

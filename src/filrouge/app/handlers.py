@@ -58,7 +58,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
     def write(tx: Tx) -> None:
         added = [turn for turn in turns if parts.turns(tx).add(turn)]
         follow(parts, tx, added)
-        queue_last_reading(tx, event, parts.settings(tx), parts.clock.now())
+        queue_last_reading(parts, tx, event)
         if not turns:
             Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
         elif not added:

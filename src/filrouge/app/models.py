@@ -56,6 +56,22 @@ class Panel:
         return self.others.get(operation, self.model)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """When models are asked, in seconds.
+
+    Attributes:
+        after_reply: from an agent's reply to the reading of it; by then the host's transcript has come in, and a quick
+            next turn is read with it.
+        quiet: from the last thing said, where no reply came, and in light mode always.
+        rest: how long nobody is asked after no model answered.
+    """
+
+    after_reply: float = 5.0
+    quiet: float = 600.0
+    rest: float = 30.0
+
+
 BuildPanel = Callable[[Settings, Mapping[str, str]], Panel]
 
 
@@ -71,10 +87,10 @@ class Models:
         readers: ReaderPool,
         clock: Clock,
         environ: Mapping[str, str],
-        rest_seconds: float = 30.0,
+        pace: Pace,
     ) -> None:
         self.prompts = prompts
-        self.rest_seconds = rest_seconds
+        self.pace = pace
         self.changed = Event()
         self._build = build
         self._writer, self._readers, self._clock, self._environ = writer, readers, clock, environ

@@ -14,7 +14,8 @@ from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
 from filrouge.app.mirror import write_all_briefs, write_hook_settings
-from filrouge.app.models import BuildPanel, Models, Panel
+from filrouge.app.models import BuildPanel, Models, Pace
+from filrouge.app.panel import panel as panel_of
 from filrouge.app.parts import Parts
 from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
@@ -78,22 +79,20 @@ def start(
     clock: Clock | None = None,
     makers: Makers | None = None,
     panel: BuildPanel | None = None,
-    rest_seconds: float = 30.0,
+    pace: Pace | None = None,
 ) -> Running:
     """Open the store in `home` and begin to work.
 
     Args:
         makers: embedders by name, in the place of those that are registered.
         panel: builds the models that the settings name, in the place of the real ones.
-        rest_seconds: so long nobody is asked after no model answered.
+        pace: when models are asked.
 
     Raises:
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
     seen = dict(os.environ if environ is None else environ)
-    parts = build(
-        home, environ=seen, clock=clock or SystemClock(), makers=makers, panel=panel, rest_seconds=rest_seconds
-    )
+    parts = build(home, environ=seen, clock=clock or SystemClock(), makers=makers, panel=panel, pace=pace)
     crew = new_crew(parts)
     slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
@@ -112,7 +111,7 @@ def build(
     clock: Clock,
     makers: Makers | None = None,
     panel: BuildPanel | None = None,
-    rest_seconds: float = 30.0,
+    pace: Pace | None = None,
 ) -> Parts:
     """Open the store and put the parts together; nothing runs yet."""
     make_private(home)
@@ -154,13 +153,13 @@ def build(
         new_index=new_index,
         words=LargeWords(word_files, reading),
         models=Models(
-            panel or _panel,
+            panel or panel_of,
             prompt,
             writer=writer,
             readers=readers,
             clock=clock,
             environ=environ,
-            rest_seconds=rest_seconds,
+            pace=pace or Pace(),
         ),
         environ=environ,
     )
@@ -188,10 +187,6 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], spool: SpoolWatch, words: 
     for worker in workers:
         worker.start()
     spool.start()
-
-
-def _panel(settings: Settings, environ: Mapping[str, str]) -> Panel:
-    raise BadConfig(f"There is no provider {settings.extract_provider!r}.")
 
 
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:

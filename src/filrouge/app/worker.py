@@ -192,12 +192,12 @@ class Worker:
         """Give jobs back that need a model, until one may answer, and rest as long: one question finds out for all."""
         models, now = self._parts.models, self._parts.clock.now()
         over = isinstance(error, OverBudget)
-        until = next_day(now) if over else after(now, models.rest_seconds)
+        until = next_day(now) if over else after(now, models.pace.rest)
         self._parts.writer.run(lambda tx: [Jobs(tx).postpone(job, error.message, until) for job in jobs])
         if not over:
             models.changed.clear()
             self._parts.resting.enter(self._name)
-            models.changed.wait(models.rest_seconds)
+            models.changed.wait(models.pace.rest)
 
     def _rest(self) -> None:
         self._parts.resting.enter(self._name)

@@ -9,7 +9,7 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from filrouge.llm import wire
-from filrouge.llm.options import ModelOptions, BySize
+from filrouge.llm.options import BySize, ModelOptions
 from filrouge.llm.outcome import Who
 from filrouge.llm.sdk import Listing, Rung, SdkModel
 

@@ -60,6 +60,11 @@ class Cascade:
         """The first model's name."""
         return self._steps[0][0].model.model
 
+    @property
+    def models(self) -> tuple[LanguageModel, ...]:
+        """Everybody who may be asked, in order."""
+        return tuple(step.model for step, _ in self._steps)
+
     async def complete(self, ask: Ask) -> Completion:
         """The first answer.
 

@@ -16,7 +16,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from filrouge.llm import wire
-from filrouge.llm.options import ModelOptions, BySize
+from filrouge.llm.options import BySize, ModelOptions
 from filrouge.llm.outcome import Who
 from filrouge.llm.sdk import Listing, Rung, SdkModel
 
