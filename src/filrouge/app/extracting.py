@@ -9,7 +9,7 @@ An answer that nobody can read is set aside with the turns that it was about, an
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -83,14 +83,18 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     count = stretch(unread.turns)
     turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
     place = unread.places[count - 1]
-    more = len(unread.turns) > count or len(unread.turns) == _TURNS
+    left: list[Turn] = []
 
     def end(tx: Tx) -> None:
         Readings(tx).read_up_to(host, session, place, parts.clock.now())
+        left[:] = Readings(tx).unread(host, session, 1).turns  # others may have come while the model was thinking
 
-    again = (lambda: payload) if more else (lambda: None)
+    def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> Outcome:
+        delay = 0.0 if len(unread.turns) > count else parts.models.pace.after_reply
+        return Outcome(write=write, afterwards=afterwards, again=lambda: payload if left else None, delay=delay)
+
     if not any(turn.role != "tool" and not turn.skipped for turn in turns):
-        return Outcome(write=end, again=again)
+        return outcome(end)
     language = vote(asked_in, settings.language if settings.language != "auto" else "en")
     meaning = parts.meaning
     thought = understanding_of(
@@ -110,7 +114,7 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
             _set_aside(parts, tx, turns, unreadable)
             end(tx)
 
-        return Outcome(write=give_up, again=again)
+        return outcome(give_up)
     readings = _readings(meaning, found)
     done: list[tuple[Action, Vectors | None]] = []
 
@@ -122,7 +126,7 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
             brief = {"project": turns[0].scope.project, "everywhere": True}
             Jobs(tx).enqueue("brief", brief, dedupe="brief:everywhere", at=parts.clock.now())
 
-    return Outcome(write=write, afterwards=lambda: understanding.reflect(parts, meaning, done), again=again)
+    return outcome(write, lambda: understanding.reflect(parts, meaning, done))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable, Coroutine, Generator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -65,14 +65,16 @@ class Pace:
             next turn is read with it.
         quiet: from the last thing said, where no reply came, and in light mode always.
         rest: how long nobody is asked after no model answered.
+        breaker: how long one model is left alone that failed again and again.
     """
 
     after_reply: float = 5.0
     quiet: float = 600.0
     rest: float = 30.0
+    breaker: float = 60.0
 
 
-BuildPanel = Callable[[Settings, Mapping[str, str]], Panel]
+BuildPanel = Callable[[Settings, Mapping[str, str], Pace], Panel]
 
 
 class Models:
@@ -98,7 +100,9 @@ class Models:
         self._panel: Panel | None = None
         self._built_for: tuple[object, ...] = ()
         self._refused: BadConfig | None = None
+        self._starting = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
         self._running = set[Future[Any]]()
         self._reserved_tokens, self._reserved_dollars = 0, 0.0
         self._health: tuple[float, str] = (0.0, "")
@@ -120,7 +124,7 @@ class Models:
                 if before is not None:
                     self._start(_close(before))
                 try:
-                    self._panel = self._build(settings, self._environ)
+                    self._panel = self._build(settings, self._environ, self.pace)
                 except BadConfig as error:
                     self._refused = error
                 self.changed.set()
@@ -145,7 +149,7 @@ class Models:
             except ModelUnavailable as error:
                 self._enter(ask.operation, error.spent)
                 raise
-            except asyncio.CancelledError as error:
+            except CancelledError as error:
                 raise ModelUnavailable("Filrouge is stopping.") from error
             self._enter(ask.operation, done.spent)
             return done
@@ -183,11 +187,16 @@ class Models:
         if self._panel is not None:
             asyncio.run_coroutine_threadsafe(_close(self._panel), loop).result(_CHECK_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
+        if self._thread is not None:
+            self._thread.join()
+        loop.close()
 
     def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            Thread(target=self._loop.run_forever, name="filrouge-models", daemon=True).start()
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(target=self._loop.run_forever, name="filrouge-models", daemon=True)
+                self._thread.start()
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         self._running.add(future)
         future.add_done_callback(self._running.discard)

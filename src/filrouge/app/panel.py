@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from filrouge.app.models import Panel
+from filrouge.app.models import Pace, Panel
 from filrouge.config import Settings
 from filrouge.errors import BadConfig
 from filrouge.llm.options import ModelOptions
@@ -20,7 +20,7 @@ from filrouge.ports import LanguageModel
 _RULES: Final = "heuristic"
 
 
-def panel(settings: Settings, environ: Mapping[str, str]) -> Panel:
+def panel(settings: Settings, environ: Mapping[str, str], pace: Pace) -> Panel:
     """Build the models that the settings name.
 
     Raises:
@@ -33,11 +33,11 @@ def panel(settings: Settings, environ: Mapping[str, str]) -> Panel:
         operation, _, name = one.partition("=")
         chosen = _operation(operation.strip())
         others[chosen] = [_named(settings, environ, name, "llm_operations"), first, *behind]
-    usual = cascade([first, *behind])
+    usual = cascade([first, *behind], pace.breaker)
     single: dict[Operation, LanguageModel] = {}
     chains = [usual.models]
     for operation, options in others.items():
-        own = cascade(options)
+        own = cascade(options, pace.breaker)
         single[operation] = own
         chains.append(own.models)
     return Panel(

@@ -42,11 +42,13 @@ class Outcome:
 
     Attributes:
         again: asked after `write`: what is left of the work, which goes on behind what came up meanwhile; None = done.
+        delay: seconds until it goes on.
     """
 
     write: Callable[[Tx], None]
     afterwards: Callable[[], None] = lambda: None
     again: Callable[[], Mapping[str, object] | None] = lambda: None
+    delay: float = 0.0
 
 
 Payload = Mapping[str, Any]
@@ -212,7 +214,7 @@ class Worker:
 def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
     outcome.write(tx)
     rest = outcome.again()
-    if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, now)):
+    if not (Jobs(tx).finish(job) if rest is None else Jobs(tx).again(job, rest, after(now, outcome.delay))):
         raise Busy(f"The lease of job {job.id} ran out; its work is undone and left to whoever has it.")
 
 

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from filrouge.errors import BadConfig
-from filrouge.llm.cascade import Cascade, Step
+from filrouge.llm.cascade import REST_SECONDS, Cascade, Step
 from filrouge.llm.options import ModelOptions
 from filrouge.ports import LanguageModel
 
@@ -32,14 +32,14 @@ def model(options: ModelOptions) -> Cascade:
     return cascade([options])
 
 
-def cascade(options: Sequence[ModelOptions]) -> Cascade:
-    """Several models, to be asked in this order.
+def cascade(options: Sequence[ModelOptions], rest_seconds: float = REST_SECONDS) -> Cascade:
+    """Several models, to be asked in this order; one that fails again and again is left alone for so long.
 
     Raises:
         BadConfig: one of them cannot be made, with the reason.
     """
     known = [replace(one, provider=one.provider.strip().lower()) for one in options]
-    return Cascade([Step(model=_built(one), seconds=one.limit) for one in known])
+    return Cascade([Step(model=_built(one), seconds=one.limit) for one in known], rest_seconds=rest_seconds)
 
 
 def providers() -> list[str]:
