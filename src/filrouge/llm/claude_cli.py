@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from filrouge.errors import ModelUnavailable
 from filrouge.llm import child
-from filrouge.llm.options import ModelOptions, BySize
+from filrouge.llm.options import BySize, ModelOptions
 from filrouge.llm.outcome import Who, usage_of
 from filrouge.llm.wire import problem
 from filrouge.model.asking import Ask, Completion, Usage

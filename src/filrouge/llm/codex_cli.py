@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from filrouge.llm import child
-from filrouge.llm.options import ModelOptions, BySize
+from filrouge.llm.options import BySize, ModelOptions
 from filrouge.llm.outcome import MOST_REPLY, Who, usage_of
 from filrouge.llm.strict import strict
 from filrouge.model.asking import Ask, Completion

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from filrouge.errors import ModelUnavailable
 from filrouge.llm import wire
-from filrouge.llm.options import ModelOptions, BySize
+from filrouge.llm.options import BySize, ModelOptions
 from filrouge.llm.outcome import Who, usage_of
 from filrouge.model.asking import Ask, Completion
 
