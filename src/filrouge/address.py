@@ -29,7 +29,7 @@ def checked_address(address: str, *, setting: str) -> str:
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         parts, fits = None, False
-    if not fits or parts is None or "@" in parts.netloc or parts.query or parts.fragment:
+    if not fits or parts is None or any(sign in parts.netloc for sign in "@ \t") or parts.query or parts.fragment:
         raise BadConfig(
             f"{setting} is no address that can be used.",
             remedy="Give http:// or https://, a host, and a path if there is one; keys belong in the environment.",

@@ -1,7 +1,8 @@
 """Public fakes: what a test of Filrouge, or of something built on it, puts in the place of the real parts.
 
 They are small and honest: the clock stands still until told, the database is the real SQLite in memory, the
-embedder is the real one that needs no model. A whole Filrouge on a throw-away home is `running`.
+embedder is the real one that needs no model, the language model says what the test wrote. A whole Filrouge on a
+throw-away home is `running`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ from filrouge.app.models import BuildPanel, Pace
 from filrouge.app.parts import Parts
 from filrouge.clock import Clock, SystemClock
 from filrouge.embed.hashing import StableHash
-from filrouge.errors import EmbedderUnavailable
+from filrouge.errors import EmbedderUnavailable, ModelUnavailable
 from filrouge.index.analyser import TextAnalyser
+from filrouge.model.asking import Ask, Completion, Failure, Usage
 from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
 from filrouge.store.sqlite import Database
 
-__all__ = ["AnotherHash", "ManualClock", "StableHash", "TextAnalyser", "idle", "memory_database", "running"]
+__all__ = [
+    "AnotherHash",
+    "ManualClock",
+    "ScriptedModel",
+    "StableHash",
+    "TextAnalyser",
+    "idle",
+    "memory_database",
+    "running",
+]
 
 _WAIT_SECONDS = 30.0
 
@@ -83,6 +94,55 @@ class AnotherHash:
     def passages(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts, in their order."""
         return np.stack([self.query(text) for text in texts]) if texts else self._hash.passages([])
+
+
+class ScriptedModel:
+    """A language model that says what a test wrote, and costs a token for every four characters.
+
+    Attributes:
+        asked: every question, in the order in which they came.
+        healthy: False makes `check` fail.
+        closed: whether it was closed.
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[str | ModelUnavailable] | Callable[[Ask], str | ModelUnavailable],
+        *,
+        provider: str = "scripted",
+        model: str = "scripted",
+        decides: bool = True,
+    ) -> None:
+        """Take the answers, the last of which stands for all that follow, or a function that writes them."""
+        self.asked: list[Ask] = []
+        self.healthy = True
+        self.closed = False
+        self.provider = provider
+        self.model = model
+        self._answers = answers
+        self._decides = decides
+
+    async def complete(self, ask: Ask) -> Completion:
+        """The next answer, raised if it is an error."""
+        self.asked.append(ask)
+        answers = self._answers
+        said = answers(ask) if callable(answers) else answers[min(len(self.asked), len(answers)) - 1]
+        if isinstance(said, ModelUnavailable):
+            raise said
+        read, wrote = -(-len(ask.prompt.text + ask.text) // 4), -(-len(said) // 4)
+        spent = {(self.provider, self.model): Usage(calls=1, input_tokens=read, output_tokens=wrote)}
+        return Completion(text=said, provider=self.provider, model=self.model, spent=spent, decides=self._decides)
+
+    async def check(self) -> None:
+        """Answer for its health."""
+        if not self.healthy:
+            told = f"{self.model} fails because a test asked for it."
+            failed = Failure(provider=self.provider, model=self.model, kind="connection", detail=told)
+            raise ModelUnavailable(told, failures=(failed,))
+
+    async def close(self) -> None:
+        """Note that it was closed."""
+        self.closed = True
 
 
 @contextmanager

@@ -38,6 +38,14 @@ class Shell:
     command: str
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A step in which the model calls any tool; of the Messages API alone."""
+
+    tool: str
+    arguments: Json
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """One question an agent put to the model."""
@@ -68,7 +76,7 @@ class Request:
         return "\n".join(self.blocks)
 
 
-Step = str | Shell | Callable[[Request], str]
+Step = str | Shell | Call | Callable[[Request], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,7 @@ class ScriptedModel:
         """An id no other request has, as the real services give."""
         return f"{prefix}_{self._family}{next(self._ids):06d}"
 
-    def answer(self, request: Request) -> str | Shell:
+    def answer(self, request: Request) -> str | Shell | Call:
         """Keep the request and choose the step that answers it."""
         self.requests.append(request)
         wanted = (rule for rule in self.rules if re.search(rule.when, request.user, re.DOTALL | re.IGNORECASE))
@@ -191,18 +199,21 @@ def _tools(body: Json) -> Iterator[tuple[str, str]]:
 # ---------------------------------------------------------------------------------------- writing an answer
 
 
-def _messages_answer(model: ScriptedModel, body: Json, request: Request, step: str | Shell) -> tuple[Json, Frames]:
+def _messages_answer(
+    model: ScriptedModel, body: Json, request: Request, step: str | Shell | Call
+) -> tuple[Json, Frames]:
     """The Messages API: the whole message, and the same message as stream events."""
     if isinstance(step, Shell):
-        arguments: Json = {"command": step.command, "description": "Run a command"}
-        block: Json = {"type": "tool_use", "id": model.next_id("toolu"), "name": "Bash", "input": arguments}
+        step = Call("Bash", {"command": step.command, "description": "Run a command"})
+    if isinstance(step, Call):
+        block: Json = {"type": "tool_use", "id": model.next_id("toolu"), "name": step.tool, "input": step.arguments}
         opening: Json = {**block, "input": {}}
-        delta: Json = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
+        delta: Json = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
     else:
         block = {"type": "text", "text": step}
         opening = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": step}
-    stop = "tool_use" if isinstance(step, Shell) else "end_turn"
+    stop = "tool_use" if isinstance(step, Call) else "end_turn"
     usage: Json = {"input_tokens": _tokens(request.text), "output_tokens": 1}
     usage |= {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
     message: Json = {"id": model.next_id("msg"), "type": "message", "role": "assistant", "usage": usage}
@@ -222,8 +233,11 @@ def _messages_answer(model: ScriptedModel, body: Json, request: Request, step: s
     return {**message, "content": [block], "stop_reason": stop}, _named(frames)
 
 
-def _responses_answer(model: ScriptedModel, body: Json, request: Request, step: str | Shell) -> tuple[Json, Frames]:
+def _responses_answer(
+    model: ScriptedModel, body: Json, request: Request, step: str | Shell | Call
+) -> tuple[Json, Frames]:
     """The Responses API: the whole response, and the same response as stream events."""
+    assert not isinstance(step, Call), "Codex is told to run commands alone"
     item = _codex_tool(model, request, step) if isinstance(step, Shell) else _codex_text(model, step)
     read = _tokens(request.text)
     usage: Json = {"input_tokens": read, "output_tokens": 12, "total_tokens": read + 12}

@@ -59,6 +59,12 @@ class Asked:
         return wires.schema(self.api, self.body)
 
     @property
+    def form(self) -> str | None:
+        """How Chat Completions is asked for JSON: json_schema, json_object, or not."""
+        wanted: Json = self.body.get("response_format") or {}
+        return wanted.get("type")
+
+    @property
     def most_tokens(self) -> int | None:
         return wires.most_tokens(self.api, self.body)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from anthropic import AsyncAnthropic
+from anthropic import AsyncAnthropic, Omit
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -15,7 +16,6 @@ from filrouge.llm.sdk import Listing, Rung, SdkModel
 
 _HOME: Final = "https://api.anthropic.com"
 _KEY: Final = "ANTHROPIC_API_KEY"
-_VERSION: Final = "2023-06-01"
 SIZES: Final = BySize(small="claude-haiku-5-5", medium="claude-sonnet-5-5", large="claude-opus-5-5")
 
 
@@ -33,7 +33,7 @@ def model(options: ModelOptions) -> SdkModel:
         label="Anthropic" if address == _HOME else "The Anthropic-compatible server",
         decides=options.decides is not False,
     )
-    http = wire.client(address)
+    http = wire.client(address, without=[] if key else ["Authorization", "X-Api-Key"])
     sdk = AsyncAnthropic(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
     asked = AnthropicModel(who.model, provider=AnthropicProvider(anthropic_client=sdk))
     modes = ("native", "prompted") if asked.profile.get("supports_json_schema_output") else ("prompted",)
@@ -41,6 +41,11 @@ def model(options: ModelOptions) -> SdkModel:
         who,
         [Rung(model=asked, mode=mode) for mode in modes],
         http,
-        Listing(address=f"{address}/v1/models?limit=1", headers={"x-api-key": key, "anthropic-version": _VERSION}),
+        Listing(address=f"{address}/v1/models?limit=1", headers=_spoken(sdk.default_headers)),
         {"thinking": False},
     )
+
+
+def _spoken(headers: Mapping[str, str | Omit]) -> dict[str, str]:
+    """The headers that the SDK sends: the key in the form of its day, and the version of the API."""
+    return {name: value for name, value in headers.items() if isinstance(value, str)}

@@ -26,6 +26,7 @@ _KEYS: Final = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY"
 #: Nothing of these helps an answer: news of versions, statistics.
 _QUIET: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 _CHUNK: Final = 65_536
+_LOOK_SECONDS: Final = 0.02
 #: For what is left in a pipe after the group has been killed; only who left the group can hold it open.
 _DRAIN_SECONDS: Final = 1.0
 
@@ -97,7 +98,9 @@ async def _followed(process: asyncio.subprocess.Process, text: str) -> Done:
     reading = asyncio.create_task(_read(process.stdout, lambda: _kill(process)))
     writing = asyncio.create_task(_write(process.stdin, text.encode("utf-8", "replace")))
     try:
-        await process.wait()
+        # `wait` would also wait for whoever inherited the pipes, on some versions of Python.
+        while process.returncode is None:
+            await asyncio.sleep(_LOOK_SECONDS)
     finally:
         _kill(process)
         await asyncio.wait([reading, writing], timeout=_DRAIN_SECONDS)

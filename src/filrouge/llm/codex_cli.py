@@ -29,7 +29,8 @@ _NO_HOOKS: Final = (
 _NO_TOOLS: Final = (
     "-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", "features.apps=false",
     "-c", "features.plugins=false", "-c", "features.multi_agent=false", "-c", "features.view_image=false",
-    "-c", "features.image_generation=false", "-c", 'web_search="disabled"',
+    "-c", "features.image_generation=false", "-c", "features.goals=false",
+    "-c", 'web_search="disabled"',
 )  # fmt: skip
 _THINK_LITTLE: Final = ("-c", 'model_reasoning_effort="low"')
 

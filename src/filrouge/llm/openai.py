@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
-from openai import AsyncOpenAI, Omit
+from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -22,6 +22,8 @@ from filrouge.llm.sdk import Listing, Rung, SdkModel
 
 _HOME: Final = "https://api.openai.com/v1"
 _KEY: Final = "OPENAI_API_KEY"
+#: What the SDK finds in the environment beside the key concerns OpenAI alone.
+_OF_OPENAI: Final = ("OpenAI-Organization", "OpenAI-Project")
 SIZES: Final = BySize(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
 
 
@@ -40,18 +42,8 @@ def model(options: ModelOptions) -> SdkModel:
         label="OpenAI" if at_home else f"The OpenAI-compatible server {urlsplit(address).netloc}",
         decides=options.decides is not False,
     )
-    http = wire.client(address)
-    # What the SDK finds in the environment beside the key concerns OpenAI alone.
-    mine = {} if at_home else {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
-    mine |= {} if key else {"Authorization": Omit()}
-    sdk = AsyncOpenAI(
-        api_key=key or "none",
-        base_url=address,
-        http_client=http,
-        max_retries=0,
-        timeout=None,
-        default_headers=mine,  # pyright: ignore[reportArgumentType] (the SDK drops a header that is Omit)
-    )
+    http = wire.client(address, without=[] if at_home else [*_OF_OPENAI, *([] if key else ["Authorization"])])
+    sdk = AsyncOpenAI(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
     provider = OpenAIProvider(openai_client=sdk)
     plain, by_words = (
         OpenAIModelProfile(
@@ -61,8 +53,10 @@ def model(options: ModelOptions) -> SdkModel:
         )
         for objects in (True, False)
     )
-    settings: ModelSettings = {"thinking": False} if at_home else {"temperature": 0.0}
     asked, without = (OpenAIChatModel(who.model, provider=provider, profile=profile) for profile in (plain, by_words))
+    # A model that reasons takes no temperature; what another server calls its own most likely does not reason.
+    reasons = at_home or asked.profile.get("openai_supports_reasoning", False)
+    settings: ModelSettings = {"thinking": False} if reasons else {"temperature": 0.0}
     return SdkModel(
         who,
         [Rung(model=asked, mode="native"), Rung(model=asked, mode="prompted"), Rung(model=without, mode="prompted")],

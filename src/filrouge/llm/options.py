@@ -77,7 +77,7 @@ class ModelOptions:
             BadConfig: it is no address.
         """
         if self.url.strip():
-            return checked_address(self.url, setting="The model's address")
+            return checked_address(self.url, setting="llm_url")
         given = self.environ.get(variable, "").strip() if variable else ""
         return checked_address(given, setting=variable) if given else default
 

@@ -38,7 +38,7 @@ def cascade(options: Sequence[ModelOptions], rest_seconds: float = REST_SECONDS)
     Raises:
         BadConfig: one of them cannot be made, with the reason.
     """
-    known = [replace(one, provider=one.provider.strip().lower()) for one in options]
+    known = [replace(one, provider=one.provider.strip().lower().replace("-", "_")) for one in options]
     return Cascade([Step(model=_built(one), seconds=one.limit) for one in known], rest_seconds=rest_seconds)
 
 

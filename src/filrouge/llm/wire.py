@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
 import httpx2
@@ -50,12 +50,22 @@ async def _bound(response: httpx2.Response) -> None:
     response.stream = _Bounded(response.stream)
 
 
-def client(address: str) -> httpx2.AsyncClient:
-    """A client for the server at `address`, to be used on one event loop."""
+def client(address: str, without: Collection[str] = ()) -> httpx2.AsyncClient:
+    """A client for the server at `address`, to be used on one event loop.
+
+    Args:
+        address: scheme, host and port; a path does not matter.
+        without: headers that are never sent, whoever adds them: an SDK finds more in the environment than it is given.
+    """
     outside = not is_loopback(address)
+
+    async def bare(request: httpx2.Request) -> None:
+        for name in without:
+            request.headers.pop(name, None)
+
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity"},
-        event_hooks={"response": [_bound]},
+        event_hooks={"request": [bare], "response": [_bound]},
         follow_redirects=False,
         timeout=None,
         trust_env=outside,
