@@ -107,14 +107,16 @@ class Worker:
             self._thread.join()
 
     def _work(self) -> None:
-        in_order = False
+        in_order, rung = False, False
         while not self._stopping.is_set():
             try:
                 if not in_order:
                     self._parts.writer.run(self._put_in_order)
                     in_order = True
-                if not self._some():
-                    self._rest()
+                if (rung and not self._is_due()) or not self._some():
+                    rung = self._rest()
+                else:
+                    rung = False
             except Exception:  # the loop outlives anything a job can throw
                 _LOG.exception("the worker stumbled")
                 in_order = False
@@ -125,6 +127,11 @@ class Worker:
         for payload in Jobs(tx).reclaim(self._crew, self._parts.clock.now()):
             _bury(tx, payload, DEADLY)
         Jobs(tx).release(self._name)
+
+    def _is_due(self) -> bool:
+        """True if there may be something to do; a look costs no write, and the bell rings for every lane."""
+        due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
+        return due is not None and from_text(due) <= self._parts.clock.now()
 
     def _some(self) -> bool:
         """Do the next jobs that are due; False if there are none."""
@@ -181,6 +188,7 @@ class Worker:
                 _follow_up(job, outcome)
         if trouble:
             raise trouble
+        self._parts.work_waiting.set()  # what follows from these may be another lane's work
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         # The stored error names the kind of failure only: a message may quote what the user will forget.
@@ -201,14 +209,16 @@ class Worker:
             self._parts.resting.enter(self._name)
             models.changed.wait(models.pace.rest)
 
-    def _rest(self) -> None:
+    def _rest(self) -> bool:
+        """Wait for work; True if somebody rang."""
         self._parts.resting.enter(self._name)
         due = self._parts.readers.here(lambda tx: Jobs(tx).next_due(self._lane))
         seconds = _LONGEST_REST_SECONDS
         if due is not None:
             seconds = (from_text(due) - self._parts.clock.now()).total_seconds()
-        self._wake.wait(min(max(seconds, 0.01), _LONGEST_REST_SECONDS))
+        rung = self._wake.wait(min(max(seconds, 0.01), _LONGEST_REST_SECONDS))
         self._wake.clear()
+        return rung
 
 
 def _finish(tx: Tx, *, job: Job, outcome: Outcome, now: datetime) -> None:
