@@ -113,10 +113,8 @@ class Worker:
                 if not in_order:
                     self._parts.writer.run(self._put_in_order)
                     in_order = True
-                if (rung and not self._is_due()) or not self._some():
-                    rung = self._rest()
-                else:
-                    rung = False
+                worked = (self._is_due() or not rung) and self._some()
+                rung = False if worked else self._rest()
             except Exception:  # the loop outlives anything a job can throw
                 _LOG.exception("the worker stumbled")
                 in_order = False
