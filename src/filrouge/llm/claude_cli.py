@@ -78,10 +78,10 @@ class ClaudeCli:
         result = _result(done.printed)
         if result is None:
             raise self._who.failure("other", f"ended with {done.code} and no answer")
-        usage = _usage(ask, result)
         if result.get("is_error") or done.code:
-            raise self._failed(result, done.code, usage)
-        return self._who.completion(_text(result), usage)
+            raise self._failed(result, done.code, _usage(ask, result, ""))
+        text = _text(result)
+        return self._who.completion(text, _usage(ask, result, text))
 
     async def check(self) -> None:
         """Ask for its version.
@@ -134,14 +134,14 @@ def _text(result: Mapping[str, Any]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _usage(ask: Ask, result: Mapping[str, Any]) -> Usage:
+def _usage(ask: Ask, result: Mapping[str, Any], text: str) -> Usage:
     found: Any = result.get("usage")
     counts = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     read = [counts.get(name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
     dollars: Any = result.get("total_cost_usd")
     return usage_of(
         ask,
-        _text(result),
+        text,
         input_tokens=sum(count for count in read if isinstance(count, int)),
         output_tokens=counts.get("output_tokens"),
         dollars=float(dollars) if isinstance(dollars, int | float) and 0 <= dollars < 1e6 else None,

@@ -18,6 +18,7 @@ MOST_TEXT: Final = 1_000_000
 #: Bytes of a reply: the longest answer in JSON, with room for its escapes.
 MOST_REPLY: Final = 2_000_000
 _CHARACTERS_A_TOKEN: Final = 4
+_MOST_TOKENS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,20 +63,19 @@ class Who:
 def usage_of(
     ask: Ask, answer: str, *, input_tokens: int | None, output_tokens: int | None, dollars: float | None
 ) -> Usage:
-    """What one call cost: as counted, or estimated where a count is missing or none at all."""
-    counted = _count(input_tokens), _count(output_tokens)
-    estimated = [
-        (len(text) + _CHARACTERS_A_TOKEN - 1) // _CHARACTERS_A_TOKEN for text in (ask.prompt.text + ask.text, answer)
-    ]
-    return Usage(
-        calls=1,
-        input_tokens=counted[0] or estimated[0],
-        output_tokens=counted[1] or estimated[1],
-        estimated=not all(counted),
-        dollars=dollars,
-    )
+    """What one call cost: as counted; estimated where a count is missing though there is an answer."""
+    read, wrote = _count(input_tokens), _count(output_tokens)
+    estimated = bool(answer) and not (read and wrote)
+    if estimated:
+        read = read or _tokens(ask.prompt.text + ask.text)
+        wrote = wrote or _tokens(answer)
+    return Usage(calls=1, input_tokens=read, output_tokens=wrote, estimated=estimated, dollars=dollars)
 
 
-def _count(given: object) -> int | None:
-    """A number of tokens; nothing where the provider says 0, which some do for everything."""
-    return given if isinstance(given, int) and 0 < given < 1_000_000_000 else None
+def _tokens(text: str) -> int:
+    return -(-len(text) // _CHARACTERS_A_TOKEN)
+
+
+def _count(given: object) -> int:
+    """A number of tokens; some providers say 0 for everything, or nothing, or nonsense."""
+    return given if isinstance(given, int) and 0 < given < _MOST_TOKENS else 0

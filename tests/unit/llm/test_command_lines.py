@@ -168,6 +168,15 @@ def test_every_end_that_is_no_answer_has_its_kind(provider: str, script: str, ki
     assert error.__context__ is None
 
 
+@pytest.mark.parametrize("provider", CLIS)
+def test_a_command_line_that_is_not_logged_in_costs_nothing(provider: str, playing: Playing) -> None:
+    usage = "usage={'input_tokens': 0, 'output_tokens': 0}, total_cost_usd=0"
+    ends = {"claude_cli": f"say('Please log in', is_error=True, {usage}); sys.exit(1)", "codex_cli": "sys.exit(1)"}
+    found, error = failure(playing(provider, ends[provider]))
+    assert "logged in" in error.message
+    assert error.spent[provider, found.model].input_tokens == 0
+
+
 def test_a_program_that_does_not_read_its_text_still_answers(playing: Playing) -> None:
     script = f"say({FACTS!r})"
     options = playing("claude_cli", script)
