@@ -7,8 +7,9 @@ it back.
 
 So every memory is put back to the life it had, newest decision first, which each must still find as it left it; then
 the whole must leave one live version of everything, or it is refused. Each decision that is taken back leaves an entry
-`undo`, which is itself a decision: to undo it is to do the decision again. A decision that never was counts as such
-for every time: `as_of` sees what it made at no time, and what it ended as if it had gone on.
+`undo`, which is itself a decision: to undo it is to do the decision again, with all that was taken back together with
+it. A decision that never was counts as such for every time: `as_of` sees what it made at no time, and what it ended
+as if it had gone on.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class Undoing:
         """
         asked = self._journal.entry(seq)
         _refuse_empty(asked)
+        if asked.undoes is not None and asked.payload:
+            asked = self._journal.entry(asked.payload["together"])
         entries = standing_on(asked, self._later(asked))
         kin = self._lives.kin({id_ for entry in entries for id_ in entry.touches})
         before: dict[str, Life] = {}
@@ -97,6 +100,7 @@ class Undoing:
     def carry_out(self, undo: Undo, origin: Origin) -> None:
         """Take it all back, in the caller's transaction."""
         self._lives.write(undo.after, origin.at)
+        first = (self._tx.one("journal.newest") or {"n": 0})["n"] + 1
         for entry, changed in undo.entries:
             payload = entry.payload or {}
             mentions, cited = -int(payload.get("mentions", 0)), payload.get("cited")
@@ -109,6 +113,7 @@ class Undoing:
                 subject_id=entry.subject_id,
                 payload={
                     "undoes": entry.seq,
+                    "together": first,
                     "reason": f"takes back {entry.action} {entry.seq}",
                     "turn": payload.get("turn", ""),
                     **({"mentions": mentions, "cited": cited} if mentions else {}),
@@ -160,7 +165,8 @@ def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
     found, (lives, pins) = [asked], _reach(asked)
     for one in later:
         own_lives, own_pins = _reach(one)
-        if one.seq not in gone and (one.touches & lives or own_pins & pins):
+        is_together = asked.undoes is not None and _together(one) == asked.seq
+        if one.seq not in gone and (is_together or one.touches & lives or own_pins & pins):
             found.append(one)
             lives, pins = lives | own_lives, pins | own_pins
     return found
@@ -173,6 +179,11 @@ def undone(entries: Sequence[Entry]) -> set[int]:
         if entry.seq not in gone and entry.undoes in known:
             gone |= {entry.seq, int(entry.undoes or 0)}
     return gone
+
+
+def _together(entry: Entry) -> int | None:
+    """The first entry of the undo that an entry is part of."""
+    return entry.payload.get("together") if entry.payload else None
 
 
 def _reach(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:

@@ -1,7 +1,7 @@
 """A memory under fire: lists of decisions as models may write them, between the verbs of a user who changes their mind.
 
-Everything is drawn from whole numbers, so that thousands of lists are made in no time and a failing one shrinks. `World`
-does what it is told and keeps what it was told; `World.hold` says what must be true after every list.
+Everything is drawn from whole numbers, so that thousands of lists are made in no time and a failing one shrinks.
+`World` does what it is told and keeps what it was told; `World.hold` says what must be true after every list.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ class World:
         self.database = memory_database()
         self.told: dict[str, str] = {}
         self.live: list[str] = []
-        self.refused = 0
         self.done: Counter[str] = Counter()
         self._seconds = 0.0
         self._erased: set[str] = set()
@@ -91,16 +90,15 @@ class World:
         """One verb of the user's hand; what is refused changes nothing."""
         self._seconds += 1
         drawn = Number(number)
-        verb = drawn.of(_VERBS)
+        verb, refusal = drawn.of(_VERBS), None
         try:
             with self.database.transaction() as tx:
                 verb(self, tx, drawn)
                 self._note(tx)
-            self.done[verb.__name__] += 1
         except (BadInput, NotFound) as error:
-            assert error.message
-            assert error.remedy
-            self.refused += 1
+            refusal = error
+        assert refusal is None or (refusal.message and refusal.remedy)
+        self.done["refused" if refusal else verb.__name__] += 1
 
     def _turn(self, tx: Tx, drawn: Number) -> tuple[str, Origin]:
         """What was said, where, and when: now, or long ago and heard only now."""
@@ -160,8 +158,14 @@ class World:
 
     def _apply(self, tx: Tx, decision: Decision, place: Origin) -> None:
         """What is decided is kept: as a memory, as one more mention, or in the queue; a retraction ends something."""
+        before = Memories(tx, _ANALYSER).some(self.live)
         action = Memories(tx, _ANALYSER).apply(decision, place)
         self.done[action.name] += 1
+        after, scope = Memories(tx, _ANALYSER).some(self.live), decision.statement.scope
+        changed = [one for id_, one in before.items() if after[id_].state != one.state]
+        assert [one.id for one in changed if one.pinned] == []
+        where = place.scope.project if scope == "project" else None
+        assert {(one.scope_name, one.scope.project) for one in changed} <= {(scope, where)}
         kept = Memories(tx, _ANALYSER).some([action.memory_id, action.review])
         text = decision.statement.text
         match action.name:
