@@ -210,6 +210,9 @@ class Memories:
         return Action(name="noop", memory_id=newer.id, reason=why)
 
     def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
+        if not old:
+            payload = {"reason": f"{reason}; nothing held it", "turn": origin.turn_id}
+            self._writer.record(origin, "delete", origin.turn_id, payload)
         for one in old:
             life = life_of(one)
             before, after = {one.id: life}, {one.id: _ended(life, "binned", origin)}

@@ -154,6 +154,13 @@ def test_what_was_said_earlier_takes_nothing_back_that_was_said_since() -> None:
     assert (done.closed, live(memories)) == ((), ["We use Typst"])
 
 
+def test_a_retraction_of_what_nothing_holds_is_noted() -> None:
+    memories, tx = fresh()
+    memories.apply(Delete(statement=statement("no Typst"), old_ids=("01nothing",), reason="gone"), origin(turn_id="t1"))
+    [entry] = Journal(tx).of("t1")
+    assert (entry.action, entry.payload) == ("delete", {"reason": "gone; nothing held it", "turn": "t1"})
+
+
 def test_a_decision_that_could_not_be_used_is_noted_without_a_memory() -> None:
     memories, tx = fresh()
     assert memories.refuse(origin(turn_id="t1"), "no such action") == Action(

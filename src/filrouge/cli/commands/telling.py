@@ -49,7 +49,7 @@ def remember(
         return
     for action in found["actions"]:
         output.say(f"{_DONE[action['action']]}: {action['id']}")
-        if action["review"]:
+        if action.get("review"):
             output.say(f"It waits for you: filrouge review {action['review']}")
 
 
