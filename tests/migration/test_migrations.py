@@ -8,13 +8,18 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.clock import from_epoch
+from filrouge.clock import from_epoch, to_text
+from filrouge.errors import BadInput
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
+from filrouge.store.journal import Journal
+from filrouge.store.memories import Memories, Origin
+from filrouge.store.reviews import Reviews
 from filrouge.store.sql import migrations
 from filrouge.store.sqlite import Database
 from filrouge.store.turns import Turns
+from filrouge.store.undoing import Undoing
 from filrouge.store.vectors import Spaces, StoredVectors
 from filrouge.store.words import Words
 from filrouge.testing import ManualClock, memory_database
@@ -22,6 +27,7 @@ from filrouge.testing import ManualClock, memory_database
 from .stores import STORED_TOKENS, insert
 
 AT = from_epoch(1_750_000_000)
+_BEFORE_REVIEWS = 6
 TURN = Turn(
     id="t1", key="k1", scope=Scope(channel="codex", session="s"), host="codex", role="user", source="prompt",
     text="We decided on Drizzle.", at=AT, trust=2,
@@ -78,6 +84,38 @@ def test_a_home_with_vectors_of_before_comes_up_with_its_fuller_space_current(tm
         "no/1": ("retired", "e5", None),
     }
     assert StoredVectors(new.tx).count() == 3
+
+
+def test_what_was_quarantined_before_there_was_a_queue_waits_in_it(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "a.db"))
+    database.migrate(ManualClock(), upto=_BEFORE_REVIEWS)
+    with database.transaction():
+        insert(database, "memories", id="m1", text="It rains", at=AT, state="quarantined")
+        insert(database, "memories", id="m2", text="It snows", at=AT)
+    database.migrate(ManualClock())
+    reviews = Reviews(database.tx, TextAnalyser())
+    assert [(one.id, one.kind, one.outcome, one.at) for one in reviews.all()] == [("m1", "quarantine", "open", AT)]
+    reviews.settle("m1", "accept", Origin(scope=Scope(), trust=3, at=AT))
+    assert Memories(database.tx, TextAnalyser()).get("m1").state == "live"
+
+
+def test_an_earlier_journal_is_found_by_every_memory_that_it_closed(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "a.db"))
+    database.migrate(ManualClock(), upto=_BEFORE_REVIEWS)
+    connection: Any = database.tx._connection  # pyright: ignore[reportPrivateUsage] (an earlier schema has no queries)
+    for seq, subject, payload in ((1, "m1", '{"text": "a"}'), (2, "m3", '{"closed": ["m1", "m2"]}'), (3, "m3", None)):
+        connection.execute(
+            "insert into journal (seq, at, actor, action, subject_id, payload, payload_hash, hash)"
+            " values (?, ?, 'understand', 'update', ?, ?, x'', x'')",
+            (seq, to_text(AT), subject, payload),
+        )
+    database.migrate(ManualClock())
+    journal = Journal(database.tx)
+    assert {id_: [entry.seq for entry in journal.of(id_)] for id_ in ("m1", "m2", "m3")} == {
+        "m1": [1, 2], "m2": [2], "m3": [2, 3],
+    }  # fmt: skip
+    with pytest.raises(BadInput, match="changed nothing that can be put back"):
+        Undoing(database.tx, TextAnalyser()).of(1)
 
 
 @pytest.mark.parametrize("begun", [1, 2])

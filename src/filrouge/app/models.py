@@ -34,6 +34,7 @@ NO_MODEL: Final = frozenset({"", "heuristic", "off"})
 _CHARACTERS_PER_TOKEN: Final = 3  # on the safe side: French prose and code have less than four
 _CHECK_SECONDS: Final = 8.0
 _HEALTH_SECONDS: Final = 30.0
+_STOPPING: Final = "Filrouge is stopping."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,7 +151,7 @@ class Models:
                 self._enter(ask.operation, error.spent)
                 raise
             except CancelledError as error:
-                raise ModelUnavailable("Filrouge is stopping.") from error
+                raise ModelUnavailable(_STOPPING) from error
             self._enter(ask.operation, done.spent)
             return done
 
@@ -177,9 +178,10 @@ class Models:
 
     def close(self) -> None:
         """Give up what is being asked, and end every connection."""
-        self._closed = True
+        with self._starting:
+            self._closed = True
+            loop = self._loop
         self.changed.set()
-        loop = self._loop
         if loop is None:
             return
         for future in tuple(self._running):
@@ -193,15 +195,16 @@ class Models:
 
     def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         with self._starting:
+            if self._closed:
+                work.close()
+                raise ModelUnavailable(_STOPPING)
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = Thread(target=self._loop.run_forever, name="filrouge-models", daemon=True)
                 self._thread.start()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
-        if self._closed:
-            future.cancel()
         return future
 
     @contextmanager

@@ -26,7 +26,9 @@ from filrouge.ports import Tx
 from filrouge.store.events import Events, Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.journal import Journal
+from filrouge.store.lives import Lives
 from filrouge.store.shares import Place, Share
+from filrouge.store.undoing import undone
 from filrouge.store.vectors import StoredVectors
 
 
@@ -103,7 +105,7 @@ def listing(
         history: also what was superseded or binned; not together with `filters`.
         filters: what they must be; with `as_of`, what was believed then.
     """
-    known, project = _names(tx), project_id(tx, names)
+    known, project = names_of(tx), project_id(tx, names)
     store = parts.memories(tx)
     if filters and filters.narrow:
         place = Place(project=project, user=LOCAL_USER, everywhere=not names)
@@ -116,8 +118,57 @@ def listing(
 def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
     """One memory, the words it rests on, and every decision that touched it."""
     memory = parts.memories(tx).get(memory_id)
+    entries = entries_about(tx, memory_id)
+    return memory_json(memory, names_of(tx)) | {"quotes": quotes(parts, tx, memory), "journal": entries}
+
+
+def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
+    """Every version of one memory, oldest first, and every decision about it, with what `undo` calls it."""
+    memory, names = parts.memories(tx).get(memory_id), names_of(tx)
+    chain = sorted((one.memory for one in Lives(tx).kin([memory_id]).values()), key=lambda one: one.created_at)
+    return {
+        "id": memory.id,
+        "text": memory.text,
+        "state": memory.state,
+        "versions": [memory_json(one, names) for one in chain],
+        "journal": entries_about(tx, memory_id),
+    }
+
+
+def entries_about(tx: Tx, memory_id: str) -> list[dict[str, Any]]:
+    """Every entry of the journal that speaks of a memory, oldest first; one that was taken back says so."""
+    entries = Journal(tx).of(memory_id)
+    gone = undone(entries)
+    return [
+        {
+            "entry": one.seq,
+            "at": to_text(one.at),
+            "actor": one.actor,
+            "action": one.action,
+            "memory_id": one.subject_id,
+            "payload": one.payload,
+            "undone": one.seq in gone,
+        }
+        for one in entries
+    ]
+
+
+def audit(tx: Tx) -> dict[str, Any]:
+    """Whether the journal is as it was written."""
+    verdict = Journal(tx).verify()
+    return {
+        "sound": verdict.sound,
+        "entries": verdict.entries,
+        "redacted": verdict.redacted,
+        "broken_at": verdict.broken_at,
+        "reason": verdict.reason,
+    }
+
+
+def quotes(parts: Parts, tx: Tx, memory: Memory) -> list[dict[str, Any]]:
+    """The words that a memory rests on."""
     turns = {turn.id: turn for turn in parts.turns(tx).get([cited.turn_id for cited in memory.evidence])}
-    quotes = [
+    return [
         {
             "turn_id": cited.turn_id,
             "text": turns[cited.turn_id].text[cited.span.start : cited.span.end],
@@ -127,7 +178,6 @@ def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
         for cited in memory.evidence
         if cited.turn_id in turns
     ]
-    return memory_json(memory, _names(tx)) | {"quotes": quotes, "journal": Journal(tx).of(memory_id)}
 
 
 def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
@@ -148,7 +198,7 @@ def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
 
 def hits(tx: Tx, rankings: Sequence[Ranking], limit: int) -> list[dict[str, Any]]:
     """The results of several rankings one after the other, at most `limit`."""
-    names = _names(tx)
+    names = names_of(tx)
     return [hit_json(hit, names) for ranking in rankings for hit in ranking.hits][:limit]
 
 
@@ -172,6 +222,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "memories": memories,
         "rules": rule_count,
         "superseded": superseded,
+        "to_review": number_of(tx, "reviews.count"),
         "vectors": StoredVectors(tx).count(),
         "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
         "spooled": spooled,
@@ -195,7 +246,8 @@ def stats(tx: Tx) -> dict[str, Any]:
     }
 
 
-def _names(tx: Tx) -> dict[str, str]:
+def names_of(tx: Tx) -> dict[str, str]:
+    """The short name of every project."""
     return {row["id"]: row["name"] for row in Projects(tx).all()}
 
 

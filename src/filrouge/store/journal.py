@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from filrouge.clock import to_text
+from filrouge.clock import from_text, to_text
+from filrouge.errors import NotFound
 from filrouge.ports import Tx
 from filrouge.store import seals
 
@@ -37,18 +38,54 @@ class Verdict:
         return self.broken_at is None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One entry.
+
+    Attributes:
+        touches: every memory that it speaks of, its subject included.
+        payload: None where it was forgotten.
+    """
+
+    seq: int
+    at: datetime
+    actor: str
+    action: str
+    subject_id: str
+    touches: frozenset[str]
+    payload: Mapping[str, Any] | None
+
+    @property
+    def undoes(self) -> int | None:
+        """The entry that this one took back."""
+        return self.payload.get("undoes") if self.payload else None
+
+
 class Journal:
     """Append, read, verify."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def append(self, *, at: datetime, actor: str, action: str, subject_id: str, payload: Mapping[str, object]) -> None:
-        """Record that `actor` did `action` to `subject_id`, in the caller's transaction."""
+    def append(
+        self,
+        *,
+        at: datetime,
+        actor: str,
+        action: str,
+        subject_id: str,
+        payload: Mapping[str, object],
+        touches: Iterable[str] = (),
+    ) -> int:
+        """Record that `actor` did `action` to `subject_id`, in the caller's transaction; the entry's number.
+
+        Args:
+            touches: other memories that this changed or rested on.
+        """
         last = self._tx.one("journal.last")
         sealed = seals.seal(payload)
         head = {"at": to_text(at), "actor": actor, "action": action, "subject_id": subject_id}
-        self._tx.run(
+        row = self._tx.one(
             "journal.append",
             head
             | {
@@ -58,11 +95,25 @@ class Journal:
                 "hash": _link(last["hash"] if last else _GENESIS, head | {"tenant": _TENANT}, sealed.hash),
             },
         )
+        seq = int(row["seq"]) if row else 0
+        self._tx.many("journal.touch", [{"seq": seq, "memory_id": id_} for id_ in {subject_id, *touches}])
+        return seq
 
-    def of(self, subject_id: str) -> list[dict[str, Any]]:
-        """Every entry about one memory, oldest first, with its payload or None where forgotten."""
-        rows = self._tx.all("journal.of", {"subject_id": subject_id})
-        return [row | {"payload": json.loads(row["payload"]) if row["payload"] else None} for row in rows]
+    def of(self, *ids: str, after: int = 0) -> list[Entry]:
+        """Every entry behind one that speaks of these memories, oldest first."""
+        return [_entry(row) for row in self._tx.all("journal.of", {"ids": json.dumps(ids), "after": after})]
+
+    def entry(self, seq: int) -> Entry:
+        """One entry.
+
+        Raises:
+            NotFound: naming the number.
+        """
+        row = self._tx.one("journal.entry", {"seq": seq})
+        if row is None:
+            remedy = "See those of a memory in `filrouge history ID`."
+            raise NotFound(f"The journal has no entry {seq}.", remedy=remedy)
+        return _entry(row)
 
     def verify(self) -> Verdict:
         """Walk the whole chain."""
@@ -78,6 +129,18 @@ class Journal:
                 return Verdict(entries=entries, redacted=redacted, broken_at=row["seq"], reason="payload changed")
             before = row["hash"]
         return Verdict(entries=entries, redacted=redacted, broken_at=None, reason="")
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    return Entry(
+        seq=row["seq"],
+        at=from_text(row["at"]),
+        actor=row["actor"],
+        action=row["action"],
+        subject_id=row["subject_id"],
+        touches=frozenset(json.loads(row["touches"])) | {row["subject_id"]},
+        payload=json.loads(row["payload"]) if row["payload"] else None,
+    )
 
 
 def _intact(row: Mapping[str, Any]) -> bool:

@@ -10,43 +10,35 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Literal
 
-from filrouge.clock import new_id, to_text
+from filrouge.clock import to_text
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Noop, Update
-from filrouge.model.memory import Evidence, Memory, Span, Statement
-from filrouge.model.scope import Scope
+from filrouge.model.memory import Evidence, Memory, Span, State, Statement
 from filrouge.ports import Analyser, Tx
-from filrouge.store.journal import Journal
-from filrouge.store.memory_rows import memory_from_row, row_of
-from filrouge.store.words import Words
+from filrouge.store.lives import Life, life_of, place_of
+from filrouge.store.memory_rows import memory_from_row
+from filrouge.store.memory_writing import MemoryWriter
+from filrouge.store.memory_writing import Origin as Origin
+from filrouge.store.reviews import Reviews
 
-ActionName = Literal["add", "update", "delete", "noop", "conflict", "error"]
+ActionName = Literal["add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "restore"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """What a decision came to: the memory it made or touched, and those it closed."""
+    """What a decision came to: the memory it made or touched, and those it closed.
+
+    Attributes:
+        review: the id under which its statement waits for a person.
+    """
 
     name: ActionName
     memory_id: str
     closed: tuple[str, ...] = ()
     reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Origin:
-    """Where a statement comes from, for the memory's provenance."""
-
-    scope: Scope
-    trust: int
-    at: datetime
-    turn_id: str = ""
-    made_by: str = "heuristic"
-    prompt_version: str = ""
-    actor: str = "understand"
+    review: str = ""
 
 
 class Memories:
@@ -55,8 +47,8 @@ class Memories:
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._analyser = analyser
-        self._words = Words(tx, analyser, "memory")
-        self._journal = Journal(tx)
+        self._writer = MemoryWriter(tx, analyser)
+        self._reviews = Reviews(tx, analyser)
 
     def get(self, memory_id: str) -> Memory:
         """One memory with its evidence.
@@ -113,37 +105,67 @@ class Memories:
         return self._add(statement, origin, reason)
 
     def put_core_fact(self, statement: Statement, origin: Origin) -> Action:
-        """Store a core fact; the live one with the same scope and key is superseded."""
-        row = self._tx.one("memories.core_fact", _place(statement, origin))
-        old = self._closable([row["id"]]) if row else []
-        return (
-            self._update(statement, old, origin, "set by hand") if old else self._add(statement, origin, "set by hand")
-        )
+        """Store a core fact; the live one with its scope and key is superseded, pinned or not: the user says so."""
+        row = self._tx.one("memories.core_fact", _place(statement, origin) | {"key": statement.key})
+        old = list(self.some([row["id"]]).values()) if row else []
+        if not old:
+            return self._add(statement, origin, "set by hand")
+        return self._update(statement, old, _not_before(old[0], origin), "set by hand")
+
+    def supersede(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> Action:
+        """Replace one live memory by the user's hand, pinned or not; the new one is pinned as the old was.
+
+        Raises:
+            NotFound: naming the id.
+            BadInput: it is not live; the remedy names who is.
+        """
+        memory = self.get(memory_id)
+        if memory.state != "live":
+            kin = self._writer.lives.kin([memory_id])
+            head = next((id_ for id_, one in kin.items() if one.life.state == "live"), None)
+            remedy = f"Supersede {head}, its version of today." if head else f"Try `filrouge restore {memory_id}`."
+            raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy=remedy)
+        if statement.text == memory.text:
+            raise BadInput(f"Memory {memory_id} says that already.")
+        return self._update(statement, [memory], _not_before(memory, origin), reason)
 
     def apply(self, decision: Decision, origin: Origin) -> Action:
-        """Carry a decision out, in the caller's transaction."""
+        """Carry a decision out, in the caller's transaction.
+
+        Ids of what is not there, not live, or of another place are passed over. What would change a pinned memory waits
+        for the user (`store.reviews`).
+        """
+        statement, reason = decision.statement, decision.reason
         match decision:
-            case Add(statement=statement, reason=reason):
+            case Add():
                 return self._add(statement, origin, reason)
-            case Update(statement=statement, old_ids=old_ids, reason=reason):
-                return self._update(statement, self._closable(old_ids), origin, reason)
-            case Delete(old_ids=old_ids, reason=reason):
-                return self._close(self._closable(old_ids), origin, reason)
-            case Noop(statement=statement, existing_id=existing_id, reason=reason) if self._is_live(existing_id):
-                return self._mention(existing_id, statement, origin, reason)
-            case Conflict(statement=statement, existing_id=existing_id, reason=reason) if self._is_live(existing_id):
-                payload: dict[str, object] = {"text": statement.text, "reason": reason, "turn": origin.turn_id}
-                self._record(origin, "conflict", existing_id, payload)
-                return Action(name="conflict", memory_id=existing_id, reason=reason)
-            case Noop(statement=statement, reason=reason) | Conflict(statement=statement, reason=reason):
+            case Update(old_ids=old_ids):
+                old = self._reached(old_ids, statement, origin)
+                if pinned := _pinned(old):
+                    return self._dispute(statement, pinned, origin, f"{reason}, but the memory is pinned")
+                return self._update(statement, old, origin, reason)
+            case Delete(old_ids=old_ids):
+                old = [one for one in self._reached(old_ids, statement, origin) if one.valid_from <= origin.at]
+                if pinned := _pinned(old):
+                    return self._dispute(statement, pinned, origin, f"{reason}, but the memory is pinned")
+                return self._close(old, origin, reason)
+            case Noop(existing_id=existing_id) if self._reached([existing_id], statement, origin):
+                self._writer.mention(existing_id, statement, origin, reason)
+                return Action(name="noop", memory_id=existing_id, reason=reason)
+            case Conflict(existing_id=existing_id) if found := self._reached([existing_id], statement, origin):
+                return self._dispute(statement, found[0], origin, reason)
+            case Noop() | Conflict():
                 return self._add(statement, origin, f"{reason}; what it speaks of is not there")
 
     def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
         """Keep a statement that its evidence does not support out of memory, visibly."""
-        memory = self._insert(statement, origin, state="quarantined")
-        payload: dict[str, object] = {"text": statement.text, "reason": reason, "turn": origin.turn_id}
-        self._record(origin, "quarantine", memory.id, payload)
-        return Action(name="error", memory_id=memory.id, reason=reason)
+        id_ = self._reviews.hold("quarantine", statement, origin, reason)
+        return Action(name="error", memory_id=id_, reason=reason, review=id_)
+
+    def refuse(self, origin: Origin, reason: str) -> Action:
+        """Note a decision that could not be used and was dropped; `reason` repeats no words of the conversation."""
+        self._writer.record(origin, "error", origin.turn_id, {"reason": reason, "turn": origin.turn_id})
+        return Action(name="error", memory_id="", reason=reason)
 
     def bin(self, memory_id: str, origin: Origin, reason: str) -> Action:
         """Close one memory by the user's hand; it stays restorable."""
@@ -153,8 +175,8 @@ class Memories:
         return self._close([memory], origin, reason)
 
     def _add(self, statement: Statement, origin: Origin, reason: str) -> Action:
-        memory = self._insert(statement, origin)
-        self._record(origin, "add", memory.id, {"text": memory.text, "reason": reason, "turn": origin.turn_id})
+        memory = self._writer.insert(statement, origin)
+        self._writer.record_new(origin, "add", memory, self._writer.said(memory.text, reason, origin))
         return Action(name="add", memory_id=memory.id, reason=reason)
 
     def _update(self, statement: Statement, old: list[Memory], origin: Origin, reason: str) -> Action:
@@ -163,84 +185,53 @@ class Memories:
         newest = max(old, key=lambda one: one.valid_from)
         if newest.valid_from > origin.at:
             return self._late(statement, newest, origin, reason)
-        self._end(old, "superseded", origin)
-        memory = self._insert(statement, origin, supersedes=old[0])
-        for one in old:
-            self._tx.run("memories.link", {"id": one.id, "superseded_by": memory.id})
-        payload: dict[str, object] = {
-            "text": memory.text,
-            "previous_text": old[0].text,
-            "closed": [one.id for one in old],
-            "reason": reason,
-            "turn": origin.turn_id,
-        }
-        self._record(origin, "update", memory.id, payload)
-        return Action(name="update", memory_id=memory.id, closed=tuple(one.id for one in old), reason=reason)
+        before = {one.id: life_of(one) for one in old}
+        ended = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
+        self._writer.lives.write(ended, origin.at)
+        memory = self._writer.insert(statement, origin, supersedes=old[0], pinned=any(one.pinned for one in old))
+        after = {id_: replace(life, superseded_by=memory.id) for id_, life in ended.items()}
+        self._writer.lives.write(after, origin.at)
+        closed = [one.id for one in old]
+        payload = self._writer.said(memory.text, reason, origin) | {"previous_text": old[0].text, "closed": closed}
+        life = life_of(memory)
+        before, after = before | {memory.id: life.unborn}, after | {memory.id: life}
+        self._writer.record(origin, "update", memory.id, payload, before=before, after=after)
+        return Action(name="update", memory_id=memory.id, closed=tuple(closed), reason=reason)
 
     def _late(self, statement: Statement, newer: Memory, origin: Origin, reason: str) -> Action:
         """Keep as history what was said before, and heard after, what replaced it."""
-        memory = self._insert(statement, origin)
-        ended = {"id": memory.id, "state": "superseded", "valid_to": to_text(newer.valid_from)}
-        self._tx.run("memories.end", ended)
-        self._tx.run("memories.link", {"id": memory.id, "superseded_by": newer.id})
+        memory = self._writer.insert(statement, origin, state="superseded")
+        life = replace(life_of(memory), valid_to=to_text(newer.valid_from), superseded_by=newer.id)
+        self._writer.lives.write({memory.id: life}, origin.at)
         why = f"{reason}, but it was said earlier"
-        self._record(origin, "late", memory.id, {"text": memory.text, "reason": why, "turn": origin.turn_id})
+        payload = self._writer.said(memory.text, why, origin)
+        before, after = {memory.id: life.unborn}, {memory.id: life}
+        self._writer.record(origin, "late", memory.id, payload, before=before, after=after, touches=[newer.id])
         return Action(name="noop", memory_id=newer.id, reason=why)
 
     def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
-        self._end(old, "binned", origin)
+        if not old:
+            payload = {"reason": f"{reason}; nothing held it", "turn": origin.turn_id}
+            self._writer.record(origin, "delete", origin.turn_id, payload)
         for one in old:
-            self._record(origin, "delete", one.id, {"text": one.text, "reason": reason, "turn": origin.turn_id})
+            life = life_of(one)
+            before, after = {one.id: life}, {one.id: _ended(life, "binned", origin)}
+            self._writer.lives.write(after, origin.at)
+            payload = self._writer.said(one.text, reason, origin)
+            self._writer.record(origin, "delete", one.id, payload, before=before, after=after)
         closed = tuple(one.id for one in old)
         return Action(name="delete", memory_id=closed[0] if closed else "", closed=closed, reason=reason)
 
-    def _mention(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> Action:
-        self._tx.run("memories.mention", {"id": memory_id, "at": to_text(origin.at)})
-        self._cite(memory_id, statement, origin)
-        self._record(origin, "noop", memory_id, {"text": statement.text, "reason": reason, "turn": origin.turn_id})
-        return Action(name="noop", memory_id=memory_id, reason=reason)
+    def _dispute(self, statement: Statement, against: Memory, origin: Origin, reason: str) -> Action:
+        """Nothing changes until a person has settled it."""
+        id_ = self._reviews.hold("conflict", statement, origin, reason, against=against)
+        return Action(name="conflict", memory_id=against.id, reason=reason, review=id_)
 
-    def _is_live(self, memory_id: str) -> bool:
-        found = self.some([memory_id]).get(memory_id)
-        return found is not None and found.state == "live"
-
-    def _closable(self, ids: Sequence[str]) -> list[Memory]:
-        found = self.some(ids)
-        return [found[i] for i in dict.fromkeys(ids) if i in found and _may_close(found[i])]
-
-    def _end(self, old: Sequence[Memory], state: str, origin: Origin) -> None:
-        for one in old:
-            self._tx.run("memories.end", {"id": one.id, "state": state, "valid_to": to_text(origin.at)})
-
-    def _insert(
-        self, statement: Statement, origin: Origin, *, state: str = "live", supersedes: Memory | None = None
-    ) -> Memory:
-        memory = _memory(self._with_free_key(statement, origin), origin)
-        made = {"state": state, "analyser": self._analyser.version}
-        replaced = {
-            "supersedes": supersedes.id if supersedes else None,
-            "previous_text": supersedes.text if supersedes else None,
-        }
-        self._tx.run("memories.add", row_of(memory) | made | replaced)
-        self._words.put(memory.id, f"{memory.text} {memory.subject}")
-        self._cite(memory.id, statement, origin)
-        return memory
-
-    def _with_free_key(self, statement: Statement, origin: Origin) -> Statement:
-        """A core fact's key is unique: where a live memory still holds it, the new one goes without."""
-        if statement.key is None:
-            return statement
-        taken = self._tx.one("memories.core_fact", _place(statement, origin))
-        return replace(statement, key=None) if taken else statement
-
-    def _cite(self, memory_id: str, statement: Statement, origin: Origin) -> None:
-        if origin.turn_id:
-            span = statement.span
-            row = {"memory_id": memory_id, "turn_id": origin.turn_id, "start": span.start, "stop": span.end}
-            self._tx.run("evidence.add", row)
-
-    def _record(self, origin: Origin, action: str, memory_id: str, payload: dict[str, object]) -> None:
-        self._journal.append(at=origin.at, actor=origin.actor, action=action, subject_id=memory_id, payload=payload)
+    def _reached(self, ids: Sequence[str], statement: Statement, origin: Origin) -> list[Memory]:
+        """Those among these ids that a statement from there may touch."""
+        found, place = self.some(ids), _place(statement, origin)
+        near = (found[id_] for id_ in dict.fromkeys(ids) if id_ in found)
+        return [one for one in near if one.state == "live" and place.items() <= place_of(one).items()]
 
     def _cited(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:
         """The memories of these rows, each with its evidence."""
@@ -251,36 +242,20 @@ class Memories:
         return [replace(memory_from_row(row), evidence=tuple(evidence[row["id"]])) for row in rows]
 
 
-def _memory(statement: Statement, origin: Origin) -> Memory:
-    return Memory(
-        id=new_id(origin.at),
-        scope=origin.scope if statement.scope == "project" else replace(origin.scope, project=None),
-        scope_name=statement.scope,
-        kind=statement.kind,
-        text=statement.text,
-        trust=origin.trust,
-        created_at=origin.at,
-        valid_from=origin.at,
-        subject=statement.subject,
-        key=statement.key,
-        value=statement.value,
-        confidence=statement.confidence,
-        sentiment=statement.sentiment,
-        timeframe=statement.timeframe,
-        made_by=origin.made_by,
-        prompt_version=origin.prompt_version,
-    )
-
-
 def _place(statement: Statement, origin: Origin) -> dict[str, object]:
-    """What makes a core fact unique."""
-    return {
-        "scope": statement.scope,
-        "project_id": origin.scope.project if statement.scope == "project" else None,
-        "user_id": origin.scope.user,
-        "key": statement.key,
-    }
+    """Where a statement from there holds."""
+    project = origin.scope.project if statement.scope == "project" else None
+    return {"scope": statement.scope, "project_id": project, "user_id": origin.scope.user}
 
 
-def _may_close(memory: Memory) -> bool:
-    return memory.state == "live" and not memory.pinned
+def _not_before(memory: Memory, origin: Origin) -> Origin:
+    """What the user says by hand is never late, whatever clock the memory had."""
+    return replace(origin, at=max(origin.at, memory.valid_from))
+
+
+def _pinned(memories: Sequence[Memory]) -> Memory | None:
+    return next((one for one in memories if one.pinned), None)
+
+
+def _ended(life: Life, state: State, origin: Origin) -> Life:
+    return replace(life, state=state, valid_to=max(life.valid_from, to_text(origin.at)))

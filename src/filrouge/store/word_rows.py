@@ -7,7 +7,7 @@ turns never change; what becomes of a memory stands in the journal, by which an 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -59,11 +59,8 @@ class WordRows:
         """The rows whose labels may be others since these entries of the journal."""
         if self._owner == "turn" or until <= after:
             return frozenset()
-        ids = set[str]()
-        for entry in self._tx.all("journal.behind", {"after": after, "until": until}):
-            closed: Sequence[str] = json.loads(entry["payload"]).get("closed", ()) if entry["payload"] else ()
-            ids |= {entry["subject_id"], *closed}
-        return frozenset(row["seq"] for row in self._tx.all("memories.numbers", {"ids": json.dumps(sorted(ids))}))
+        ids = [row["memory_id"] for row in self._tx.all("journal.behind", {"after": after, "until": until})]
+        return frozenset(row["seq"] for row in self._tx.all("memories.numbers", {"ids": json.dumps(ids)}))
 
     def matching_behind(self, match: str, number: int) -> list[int]:
         """The rows behind one that match an FTS5 expression."""

@@ -1,9 +1,10 @@
 """What may be believed of decisions that a model wrote: each is held against what it was shown, and falls alone.
 
-Models invent ids, repeat themselves, decide on facts that nobody stated, and write words that nobody said. `admit` takes
-whatever JSON came back and gives decisions that can be carried out, what was dropped and why (EXT-4), and the facts that
-nobody decided, which the deterministic rule then decides. Reasons of what was dropped repeat no words of the
-conversation. A pinned memory changes by the user's hand only: what a model would change of it is a Conflict.
+Models invent ids, repeat themselves, decide on facts that nobody stated, and write words that nobody said. `admit`
+takes whatever JSON came back and gives decisions that can be carried out, in the order of the facts; what was dropped
+and why (EXT-4); and the facts that nobody decided, which the deterministic rule then decides. Why something was dropped
+repeats no words of the conversation. A pinned memory changes by the user's hand only: what a model would change of it
+is a Conflict.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callabl
     listed = cast("list[object]", raw) if isinstance(raw, list) else None
     rejected: list[Rejected] = [] if listed is not None else [Rejected(place=0, fact=None, reason="it is no list")]
     decisions: dict[int, Decision] = {}
-    ended: set[str] = set()
+    met = _Met(ended=set(), last={})
     for number, one in enumerate(listed or ()):
         fact: int | None = None
         try:
@@ -95,31 +96,60 @@ def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callabl
             fact = _fact(given, len(stated))
             if fact in decisions:
                 raise _Malformed("the fact is decided already")
-            decision = _decision(given, stated[fact], place, supports, ended)
+            decision = _decision(given, stated[fact], place, supports)
+            met.meet(decision, fact)
         except _Malformed as error:
             rejected.append(Rejected(place=number, fact=fact, reason=str(error)))
         else:
             decisions[fact] = decision
-            if isinstance(decision, Update | Delete):
-                ended.update(decision.old_ids)
     undecided = tuple(number for number in range(len(stated)) if number not in decisions)
     ordered = {number: decisions[number] for number in sorted(decisions)}
     return Admitted(decisions=ordered, rejected=tuple(rejected), undecided=undecided)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Met:
+    """What the decisions of a list have in common.
+
+    Attributes:
+        ended: the memories that one of them ends.
+        last: the last fact that speaks of a memory.
+    """
+
+    ended: set[str]
+    last: dict[str, int]
+
+    def meet(self, decision: Decision, fact: int) -> None:
+        """Refuse a decision that speaks of what another has ended by then, or ends what another speaks of later."""
+        ends = isinstance(decision, Update | Delete)
+        for id_ in _named(decision):
+            if id_ in self.ended:
+                raise _Malformed("another decision of this list ends that memory")
+            if ends and self.last.get(id_, -1) > fact:
+                raise _Malformed("another decision of this list speaks of that memory")
+        for id_ in _named(decision):
+            self.last[id_] = max(fact, self.last.get(id_, -1))
+            if ends:
+                self.ended.add(id_)
+
+
+def _named(decision: Decision) -> tuple[str, ...]:
+    match decision:
+        case Update(old_ids=ids) | Delete(old_ids=ids):
+            return ids
+        case Noop(existing_id=id_) | Conflict(existing_id=id_):
+            return (id_,)
+        case Add():
+            return ()
+
+
 def _decision(
-    given: Mapping[object, object],
-    one: Stated,
-    place: Place,
-    supports: Callable[[Statement], bool],
-    ended: set[str],
+    given: Mapping[object, object], one: Stated, place: Place, supports: Callable[[Statement], bool]
 ) -> Decision:
     action, reason = _action(given), _reason(given)
     if action == "add":
         return Add(statement=_reworded(given, one.statement, supports), reason=reason)
     memory = _target(given, one, place)
-    if memory.id in ended:
-        raise _Malformed("another decision of this list ends that memory")
     if action == "noop":
         return Noop(statement=one.statement, existing_id=memory.id, reason=reason)
     if action == "conflict":
@@ -165,7 +195,7 @@ def _action(given: Mapping[object, object]) -> str:
 def _reason(given: Mapping[object, object]) -> str:
     reason = given.get("reason")
     plain = " ".join(reason.split()) if isinstance(reason, str) else ""
-    return plain[:_LONGEST_REASON] or "the model gives no reason"
+    return plain[:_LONGEST_REASON].encode("utf-8", "replace").decode() or "the model gives no reason"
 
 
 def _target(given: Mapping[object, object], one: Stated, place: Place) -> Memory:
@@ -206,12 +236,19 @@ def _reworded(given: Mapping[object, object], statement: Statement, supports: Ca
     if len(text) > _LONGEST_TEXT:
         raise _Malformed("its text is too long for one statement")
     plain = text.strip()
+    if not _is_written(plain):
+        raise _Malformed("its text cannot be written down")
     if plain == statement.text:
         return statement
     reworded = replace(statement, text=plain)
     if not supports(reworded):
         raise _Malformed("its text says what the evidence does not")
     return reworded
+
+
+def _is_written(text: str) -> bool:
+    """JSON can spell halves of characters, which no encoding holds."""
+    return text.encode("utf-8", "ignore").decode() == text
 
 
 def _same(one: str, other: str) -> bool:

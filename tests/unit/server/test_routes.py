@@ -81,7 +81,7 @@ def test_rules_stand_apart_from_facts(api: Api) -> None:
 def test_remembering_answers_what_each_statement_came_to(api: Api) -> None:
     [first] = api.remember(PORT, SHOP)
     [again] = api.remember(PORT, SHOP)
-    assert first == {"action": "add", "id": first["id"], "superseded": [], "reason": first["reason"]}
+    assert first == {"action": "add", "id": first["id"], "superseded": [], "reason": first["reason"], "review": ""}
     assert (again["action"], again["id"]) == ("noop", first["id"])
     [change] = api.remember("Correction: production listens on port 9443, not 8443.", SHOP)
     assert (change["action"], change["superseded"]) == ("update", [first["id"]])

@@ -79,8 +79,8 @@ def test_a_forgotten_payload_reads_redacted_and_breaks_nothing() -> None:
     connection.execute("update journal set payload = null, payload_key = null where seq = 2")
     verdict = journal.verify()
     assert (verdict.sound, verdict.entries, verdict.redacted) == (True, 4, 1)
-    assert journal.of("m1")[0]["payload"] is None
-    assert journal.of("m2")[0]["payload"] == {"text": "é 2"}
+    assert journal.of("m1")[0].payload is None
+    assert journal.of("m2")[0].payload == {"text": "é 2"}
 
 
 def test_a_forgotten_payload_cannot_be_given_another() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from filrouge.errors import BadInput, NotFound
@@ -10,9 +12,10 @@ from filrouge.index.lexical import any_of
 from filrouge.model.decision import Add, Conflict, Delete, Noop, Update
 from filrouge.model.memory import Evidence, Span
 from filrouge.ports import Tx
+from filrouge.store.by_hand import ByHand
 from filrouge.store.events import Projects
 from filrouge.store.journal import Journal
-from filrouge.store.memories import Memories
+from filrouge.store.memories import Action, Memories
 from filrouge.store.memory_rows import intact
 from filrouge.store.turns import Turns
 from filrouge.store.words import Words
@@ -31,20 +34,26 @@ def live(memories: Memories) -> list[str]:
 
 
 def actions(tx: Tx, memory_id: str) -> list[str]:
-    return [entry["action"] for entry in Journal(tx).of(memory_id)]
+    return [entry.action for entry in Journal(tx).of(memory_id)]
+
+
+def said(tx: Tx, memory_id: str) -> dict[str, Any]:
+    """What the last entry about a memory quotes."""
+    payload = Journal(tx).of(memory_id)[-1].payload or {}
+    return {name: payload[name] for name in ("text", "reason", "turn")}
 
 
 def test_add_stores_the_statement_with_its_words() -> None:
     memories, tx = fresh()
-    said = turn("Our port is 8443, by the way.")
-    Turns(tx, TextAnalyser()).add(said)
-    added = memories.apply(Add(statement=statement("Our port is 8443"), reason="new"), origin(turn_id=said.id))
+    words = turn("Our port is 8443, by the way.")
+    Turns(tx, TextAnalyser()).add(words)
+    added = memories.apply(Add(statement=statement("Our port is 8443"), reason="new"), origin(turn_id=words.id))
     memory = memories.get(added.memory_id)
     assert (added.name, memory.text, memory.state, memory.valid_from, memory.valid_to) == (
         "add", "Our port is 8443", "live", NOON, None,
     )  # fmt: skip
-    assert memory.evidence == (Evidence(turn_id=said.id, span=Span(start=0, end=16)),)
-    assert Journal(tx).of(memory.id)[0]["payload"] == {"text": memory.text, "reason": "new", "turn": said.id}
+    assert memory.evidence == (Evidence(turn_id=words.id, span=Span(start=0, end=16)),)
+    assert said(tx, memory.id) == {"text": memory.text, "reason": "new", "turn": words.id}
 
 
 def test_update_links_both_sides_and_keeps_what_was() -> None:
@@ -64,7 +73,7 @@ def test_update_links_both_sides_and_keeps_what_was() -> None:
     )
     assert (other.superseded_by, other.state) == (new.id, "superseded")
     assert live(memories) == ["The port is 9443"]
-    assert (actions(tx, old), actions(tx, new.id)) == (["add"], ["update"])
+    assert (actions(tx, old), actions(tx, new.id)) == (["add", "update"], ["update"])
 
 
 def test_delete_closes_and_keeps() -> None:
@@ -78,12 +87,12 @@ def test_delete_closes_and_keeps() -> None:
 def test_noop_is_one_more_mention_with_its_evidence() -> None:
     memories, tx = fresh()
     known = memories.add(statement("We use Drizzle"), origin(), "new").memory_id
-    said = turn("We use Drizzle", seconds=60)
-    Turns(tx, TextAnalyser()).add(said)
+    words = turn("We use Drizzle", seconds=60)
+    Turns(tx, TextAnalyser()).add(words)
     again = Noop(statement=statement("We use Drizzle"), existing_id=known, reason="known")
-    done = memories.apply(again, origin(seconds=60, turn_id=said.id))
+    done = memories.apply(again, origin(seconds=60, turn_id=words.id))
     memory = memories.get(known)
-    assert (done.name, memory.mention_count, memory.last_mention, len(memory.evidence)) == ("noop", 2, said.at, 1)
+    assert (done.name, memory.mention_count, memory.last_mention, len(memory.evidence)) == ("noop", 2, words.at, 1)
     assert live(memories) == ["We use Drizzle"]
 
 
@@ -94,25 +103,71 @@ def test_an_older_mention_does_not_make_a_memory_older() -> None:
     assert memories.get(known).last_mention == NOON
 
 
-def test_a_conflict_changes_nothing_and_is_recorded() -> None:
+def test_a_conflict_changes_nothing_and_waits_for_review() -> None:
     memories, tx = fresh()
     known = memories.add(statement("We use uv"), origin(), "new").memory_id
     before = memories.get(known)
     done = memories.apply(Conflict(statement=statement("We use pip"), existing_id=known, reason="unsaid"), origin())
-    assert (done.name, memories.get(known), live(memories)) == ("conflict", before, ["We use uv"])
-    assert Journal(tx).of(known)[-1]["payload"] == {"text": "We use pip", "reason": "unsaid", "turn": ""}
+    waiting = memories.get(done.review)
+    assert (done.name, done.memory_id, memories.get(known), live(memories)) == (
+        "conflict", known, before, ["We use uv"],
+    )  # fmt: skip
+    assert (waiting.text, waiting.state) == ("We use pip", "quarantined")
+    assert said(tx, known) == {"text": "We use pip", "reason": "unsaid", "turn": ""}
+    assert actions(tx, known) == ["add", "conflict"]
 
 
-def test_a_pinned_memory_is_never_closed() -> None:
-    tx = memory_database().tx
-    connection = tx._connection  # pyright: ignore[reportPrivateUsage] (no query pins yet)
-    memories = Memories(tx, TextAnalyser())
+def test_what_would_change_a_pinned_memory_waits_for_the_user() -> None:
+    memories, tx = fresh()
     pinned = memories.add(statement("Never deploy on Friday"), origin(), "new").memory_id
-    connection.execute("update memories set pinned = 1")
+    ByHand(tx, TextAnalyser()).pin(pinned, origin())
     new = statement("Deploy on Friday")
-    assert memories.apply(Update(statement=new, old_ids=(pinned,), reason="newer"), origin()).name == "add"
-    assert memories.apply(Delete(statement=new, old_ids=(pinned,), reason="gone"), origin()).closed == ()
-    assert memories.get(pinned).state == "live"
+    replacing = memories.apply(Update(statement=new, old_ids=(pinned,), reason="newer"), origin())
+    ending = memories.apply(Delete(statement=statement("Friday is over"), old_ids=(pinned,), reason="gone"), origin())
+    assert [(one.name, one.memory_id, one.closed) for one in (replacing, ending)] == [("conflict", pinned, ())] * 2
+    assert {memories.get(one.review).text for one in (replacing, ending)} == {"Deploy on Friday", "Friday is over"}
+    assert (memories.get(pinned).state, live(memories)) == ("live", ["Never deploy on Friday"])
+
+
+def test_a_statement_reaches_no_memory_of_another_place() -> None:
+    memories, tx = fresh()
+    for project in ("name:shop", "name:blog"):
+        Projects(tx).resolve((project,), at=NOON)
+    shop = memories.add(statement("The port is 1", scope="project"), origin(project="name:shop"), "new").memory_id
+    mine = memories.add(statement("The port is 2"), origin(), "new").memory_id
+    blog, other = origin(project="name:blog"), statement("The port is 3", scope="project")
+    for decision in (
+        Update(statement=other, old_ids=(shop, mine), reason="newer"),
+        Delete(statement=other, old_ids=(shop, mine), reason="gone"),
+        Noop(statement=other, existing_id=shop, reason="known"),
+        Conflict(statement=other, existing_id=mine, reason="unsaid"),
+    ):
+        assert memories.apply(decision, blog).closed == ()
+    assert live(memories) == ["The port is 3"] * 3 + ["The port is 2", "The port is 1"]
+    assert [actions(tx, one) for one in (shop, mine)] == [["add"], ["add"]]
+
+
+def test_what_was_said_earlier_takes_nothing_back_that_was_said_since() -> None:
+    memories, _ = fresh()
+    newer = memories.add(statement("We use Typst"), origin(seconds=60), "new").memory_id
+    done = memories.apply(Delete(statement=statement("no Typst"), old_ids=(newer,), reason="gone"), origin())
+    assert (done.closed, live(memories)) == ((), ["We use Typst"])
+
+
+def test_a_retraction_of_what_nothing_holds_is_noted() -> None:
+    memories, tx = fresh()
+    memories.apply(Delete(statement=statement("no Typst"), old_ids=("01nothing",), reason="gone"), origin(turn_id="t1"))
+    [entry] = Journal(tx).of("t1")
+    assert (entry.action, entry.payload) == ("delete", {"reason": "gone; nothing held it", "turn": "t1"})
+
+
+def test_a_decision_that_could_not_be_used_is_noted_without_a_memory() -> None:
+    memories, tx = fresh()
+    assert memories.refuse(origin(turn_id="t1"), "no such action") == Action(
+        name="error", memory_id="", reason="no such action"
+    )
+    [entry] = Journal(tx).of("t1")
+    assert (entry.action, entry.payload, live(memories)) == ("error", {"reason": "no such action", "turn": "t1"}, [])
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -122,9 +177,9 @@ def test_invented_ids_and_those_no_longer_live_are_dropped(gone: bool) -> None:
     if gone:
         target = memories.add(statement("old"), origin(), "new").memory_id
         memories.bin(target, origin(), "by hand")
-    said = turn("anything")
-    Turns(tx, TextAnalyser()).add(said)
-    place, new = origin(turn_id=said.id), statement("anything")
+    words = turn("anything")
+    Turns(tx, TextAnalyser()).add(words)
+    place, new = origin(turn_id=words.id), statement("anything")
     done = [
         memories.apply(Update(statement=new, old_ids=(target,), reason=""), place).name,
         memories.apply(Noop(statement=new, existing_id=target, reason=""), place).name,

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from filrouge.cli.commands import asking, daemon, demo, doctor, model, models, reindex, telling, topics
+from filrouge.cli.commands import asking, audit, changing, daemon, demo, doctor, model, models, reindex, telling, topics
 from filrouge.cli.output import show_error
 from filrouge.errors import FilrougeError
 
@@ -21,10 +21,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (asking, topics, telling, models, reindex, doctor, demo):
+for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing):
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")
+app.add_typer(audit.app, name="audit")
 
 
 def run() -> int:

@@ -60,6 +60,8 @@ def status(json: Json = False) -> None:
         "Embedding": found["embedding_space"].partition("/")[0],
         "Home": found["home"],
     }
+    if found.get("to_review"):
+        rows["Review"] = f"{found['to_review']} waiting (filrouge review)"
     if found.get("embedding_notice"):
         rows["Embedding"] += f" ({found['embedding_notice']})"
     output.box("Filrouge", rows)

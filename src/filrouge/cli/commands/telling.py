@@ -15,7 +15,7 @@ _DONE = {
     "update": "Remembered, replacing what was known",
     "noop": "Known already",
     "delete": "No longer held as true",
-    "conflict": "In conflict with a pinned memory",
+    "conflict": "In conflict with what is known",
     "error": "Set aside",
 }
 
@@ -49,6 +49,8 @@ def remember(
         return
     for action in found["actions"]:
         output.say(f"{_DONE[action['action']]}: {action['id']}")
+        if action.get("review"):
+            output.say(f"It waits for you: filrouge review {action['review']}")
 
 
 def hook(host: Annotated[str, typer.Option(help="claude-code or codex; recognised by shape if absent.")] = "") -> None:

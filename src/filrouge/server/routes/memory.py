@@ -114,7 +114,7 @@ async def add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
     actions = await elsewhere(
         lambda: remember(parts, body.text, names=body.project, scope=body.scope, host=body.channel)
     )
-    return {"actions": [_action(action) for action in actions]}
+    return {"actions": [action_json(action) for action in actions]}
 
 
 @router.get("/api/memory/search")
@@ -242,10 +242,12 @@ async def _listed(
     )
 
 
-def _action(action: Action) -> dict[str, Any]:
+def action_json(action: Action) -> dict[str, Any]:
+    """What a decision came to; `review` is the id under which a statement waits for the user."""
     return {
         "action": action.name,
         "id": action.memory_id,
         "superseded": list(action.closed),
         "reason": action.reason,
+        "review": action.review,
     }

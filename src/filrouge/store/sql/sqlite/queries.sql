@@ -183,10 +183,10 @@ ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
 -- name: memories.add
 INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, analyser, subject,
                       key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
-                      previous_text, first_mention, last_mention, made_by, prompt_version, row_key, row_hash)
+                      previous_text, pinned, first_mention, last_mention, made_by, prompt_version, row_key, row_hash)
 VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :analyser, :subject,
         :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
-        :previous_text, :at, :at, :made_by, :prompt_version, :row_key, :row_hash)
+        :previous_text, :pinned, :at, :at, :made_by, :prompt_version, :row_key, :row_hash)
 -- name: memories.get
 SELECT * FROM memories WHERE id = :id
 -- name: memories.some
@@ -301,12 +301,24 @@ SELECT id AS seq, sz FROM memories_fts_docsize WHERE id IN (SELECT value FROM js
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
   AND key = :key
--- name: memories.end
-UPDATE memories SET state = :state, valid_to = :valid_to WHERE id = :id AND state = 'live'
--- name: memories.link
-UPDATE memories SET superseded_by = :superseded_by WHERE id = :id
+-- name: memories.live
+-- What decisions change of a memory; what it replaced is quoted with it.
+UPDATE memories SET state = :state, valid_from = :valid_from, valid_to = :valid_to, supersedes = :supersedes,
+                    superseded_by = :superseded_by, pinned = :pinned,
+                    previous_text = (SELECT text FROM memories AS old WHERE old.id = :supersedes)
+WHERE id = :id
+-- name: memories.kin
+-- These memories and all that they are linked with, as they replaced one another.
+WITH RECURSIVE kin (id) AS (
+  SELECT value FROM json_each(:ids)
+  UNION SELECT one.id FROM kin JOIN memories AS one ON one.supersedes = kin.id
+  UNION SELECT one.id FROM kin JOIN memories AS one ON one.superseded_by = kin.id
+  UNION SELECT one.supersedes FROM kin JOIN memories AS one ON one.id = kin.id WHERE one.supersedes IS NOT NULL
+  UNION SELECT one.superseded_by FROM kin JOIN memories AS one ON one.id = kin.id WHERE one.superseded_by IS NOT NULL
+)
+SELECT memories.*, outcome FROM kin CROSS JOIN memories ON memories.id = kin.id LEFT JOIN reviews ON memory_id = memories.id
 -- name: memories.mention
-UPDATE memories SET mention_count = mention_count + 1, last_mention = max(last_mention, :at) WHERE id = :id
+UPDATE memories SET mention_count = mention_count + :by, last_mention = max(last_mention, :at) WHERE id = :id
 -- name: memories.unlink
 -- What replaced them no longer says what.
 UPDATE memories SET supersedes = NULL, previous_text = NULL WHERE supersedes IN (SELECT value FROM json_each(:ids))
@@ -332,27 +344,65 @@ WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_
 -- All the evidence of every memory that cites one of these turns.
 SELECT memory_id, turn_id FROM evidence
 WHERE memory_id IN (SELECT memory_id FROM evidence WHERE turn_id IN (SELECT value FROM json_each(:turns)))
+-- name: evidence.withdraw
+DELETE FROM evidence WHERE memory_id = :memory_id AND turn_id = :turn_id AND start = :start AND stop = :stop
 -- name: evidence.erase
 DELETE FROM evidence WHERE memory_id IN (SELECT value FROM json_each(:memories))
   OR turn_id IN (SELECT value FROM json_each(:turns))
+
+-- name: reviews.add
+INSERT INTO reviews (memory_id, kind, against, reason, outcome, at)
+VALUES (:memory_id, :kind, :against, :reason, 'open', :at)
+-- name: reviews.settle
+UPDATE reviews SET outcome = :outcome, settled_at = iif(:outcome = 'open', NULL, :at)
+WHERE memory_id = :memory_id AND outcome <> :outcome
+-- name: reviews.get
+SELECT * FROM reviews WHERE memory_id = :memory_id
+-- name: reviews.all
+SELECT * FROM reviews WHERE :all OR outcome = 'open' ORDER BY at DESC, memory_id DESC LIMIT :limit
+-- name: reviews.waiting
+-- What waits beside one memory, or for a want of proof.
+SELECT memories.id, text FROM reviews JOIN memories ON id = memory_id
+WHERE outcome = 'open' AND against IS :against AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
+-- name: reviews.count
+SELECT count(*) AS n FROM reviews WHERE outcome = 'open'
+-- name: reviews.erase
+DELETE FROM reviews WHERE memory_id IN (SELECT value FROM json_each(:ids))
+-- name: reviews.unlink
+-- A reason may repeat the words of what a statement speaks against.
+UPDATE reviews SET against = NULL, reason = '' WHERE against IN (SELECT value FROM json_each(:ids))
 
 -- name: journal.last
 SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
 -- name: journal.newest
 SELECT ifnull(max(seq), 0) AS n FROM journal
 -- name: journal.behind
-SELECT subject_id, payload FROM journal WHERE seq > :after AND seq <= :until
+-- The memories that entries behind one speak of.
+SELECT DISTINCT memory_id FROM journal_touches WHERE seq > :after AND seq <= :until
+-- name: journal.touch
+INSERT INTO journal_touches (seq, memory_id) VALUES (:seq, :memory_id)
 -- name: journal.append
 INSERT INTO journal (at, actor, action, subject_id, payload, payload_key, payload_hash, hash)
 VALUES (:at, :actor, :action, :subject_id, :payload, :payload_key, :payload_hash, :hash)
+RETURNING seq
 -- name: journal.of
-SELECT at, actor, action, payload FROM journal WHERE subject_id = :subject_id ORDER BY seq
+-- Every entry that speaks of one of these memories, behind one, with all that it speaks of.
+SELECT seq, at, actor, action, subject_id, payload,
+       (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
+FROM journal WHERE seq > :after AND seq IN
+  (SELECT seq FROM journal_touches WHERE memory_id IN (SELECT value FROM json_each(:ids)))
+ORDER BY seq
+-- name: journal.entry
+SELECT seq, at, actor, action, subject_id, payload,
+       (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
+FROM journal WHERE seq = :seq
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
 -- name: journal.quoting
--- Entries about these memories, made of these turns, or that repeat these texts: what was replaced, what was disputed.
+-- Entries that speak of these memories, were made of these turns, or repeat these texts: what was replaced, what was disputed.
 SELECT seq FROM journal
-WHERE payload IS NOT NULL AND (subject_id IN (SELECT value FROM json_each(:memories))
+WHERE payload IS NOT NULL AND (seq IN
+    (SELECT seq FROM journal_touches WHERE memory_id IN (SELECT value FROM json_each(:memories)))
   OR (json_valid(payload) AND (
     json_extract(payload, '$.turn') IN (SELECT value FROM json_each(:turns))
     OR json_extract(payload, '$.previous_text') IN (SELECT value FROM json_each(:texts))

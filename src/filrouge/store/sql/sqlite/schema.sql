@@ -70,6 +70,12 @@ CREATE TABLE llm_usage (
   dollars        REAL
 ) STRICT;
 
+CREATE TABLE journal_touches (
+  seq        INTEGER NOT NULL,
+  memory_id  TEXT NOT NULL,
+  PRIMARY KEY (seq, memory_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE memories (
   seq            INTEGER PRIMARY KEY,
   id             TEXT NOT NULL UNIQUE,
@@ -150,6 +156,16 @@ CREATE TABLE readings (
   seq         INTEGER NOT NULL,
   at          TEXT NOT NULL,
   PRIMARY KEY (tenant, host, session_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE reviews (
+  memory_id   TEXT PRIMARY KEY REFERENCES memories (id),
+  kind        TEXT NOT NULL CHECK (kind IN ('conflict', 'quarantine')),
+  against     TEXT REFERENCES memories (id),
+  reason      TEXT NOT NULL,
+  outcome     TEXT NOT NULL CHECK (outcome IN ('open', 'old', 'new', 'both', 'accept', 'dismiss', 'undone')),
+  at          TEXT NOT NULL,
+  settled_at  TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE spaces (
@@ -238,7 +254,7 @@ CREATE INDEX evidence_by_turn ON evidence (turn_id);
 
 CREATE INDEX jobs_due ON jobs (state, place, run_at);
 
-CREATE INDEX journal_by_subject ON journal (subject_id, seq);
+CREATE INDEX journal_touches_by_memory ON journal_touches (memory_id, seq);
 
 CREATE INDEX llm_usage_by_day ON llm_usage (day);
 
@@ -246,7 +262,13 @@ CREATE INDEX memories_by_analyser ON memories (analyser);
 
 CREATE INDEX memories_by_scope ON memories (tenant, state, scope, project_id);
 
+CREATE INDEX memories_by_predecessor ON memories (supersedes) WHERE supersedes IS NOT NULL;
+
+CREATE INDEX memories_by_successor ON memories (superseded_by) WHERE superseded_by IS NOT NULL;
+
 CREATE INDEX project_aliases_by_project ON project_aliases (project_id);
+
+CREATE INDEX reviews_by_outcome ON reviews (outcome, at);
 
 CREATE INDEX turns_by_analyser ON turns (analyser);
 
