@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from filrouge.app import report
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.spending import dead_letters, extract_status
@@ -151,6 +152,33 @@ def test_a_provider_in_trouble_loses_nothing_and_what_waits_is_read_once_it_answ
         mind.extract, mind.decide = facts(READ), deciding("add")
         idle(parts, 10)
         assert texts(parts) == [READ["text"]]
+
+
+def test_a_hundred_conversations_with_a_broken_provider_cost_nothing_and_are_all_read_once_it_heals(
+    tmp_path: Path,
+) -> None:
+    mind = Mind(extract=Status(500))
+    with thinking(tmp_path, mind, llm_daily_tokens="100000000") as (parts, server):
+        for number in range(100):
+            asked = event(text=f"Where does service {number} answer these days?", session=f"s{number}")
+            told = f"As far as I see service {number} answers on {9000 + number}."
+            observe(parts, [asked, event("reply", text=told, session=f"s{number}")]).result(10)
+        eventually(lambda: extract_status(parts)["behind"] == 100 and len(server.asked) > 0)
+        status = extract_status(parts)
+        assert status["today"]["tokens"] == 0
+        assert sum(one["n"] for one in status["waiting"]) >= 98  # two may be in hand
+
+        def read(asked: Asked) -> dict[str, Any]:
+            number = asked.text.partition("service ")[2].partition(" ")[0]
+            quote = f"service {number} answers on {9000 + int(number)}"
+            return facts(fact(quote, f"Service {number} answers on {9000 + int(number)}.", turn=2))
+
+        mind.extract, mind.decide = read, deciding("add")
+        eventually(lambda: extract_status(parts)["behind"] == 0, 60)
+        idle(parts)
+        events = parts.readers.here(lambda tx: report.status(parts, tx))
+        assert (events["events"], events["ledger"]["done"], events["queue"]["dead"]) == (200, 200, 0)
+        assert len(texts(parts)) == 100
 
 
 def test_a_model_that_hangs_keeps_nobody_from_being_understood_by_the_rules(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
 from filrouge.errors import BadConfig
 from filrouge.ports import Tx
@@ -53,6 +54,7 @@ def _told(parts: Parts, tx: Tx) -> dict[str, Any]:
             "unpriced_entries": spent.unpriced,
         },
         "usage": LlmUsage(tx).by_model(now - timedelta(days=_DAYS)),
+        "behind": Readings(tx).behind() if settings.extract_provider not in NO_MODEL else 0,
         "waiting": Jobs(tx).waiting(MODELS),
         "unreadable_answers": Readings(tx).unreadable_count(),
     }

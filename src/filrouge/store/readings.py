@@ -41,6 +41,11 @@ class Readings:
         """Everything of a conversation up to this place is read."""
         self._tx.run("readings.put", {"host": host, "session_id": session, "seq": place, "at": to_text(at)})
 
+    def behind(self) -> int:
+        """How many conversations no model has read to their end."""
+        row = self._tx.one("readings.behind")
+        return int(row["n"]) if row else 0
+
     def injected(self, host: str, session: str) -> tuple[str, ...]:
         """The memories that were put in front of a conversation's last prompts."""
         rows = self._tx.all("readings.injected", {"host": host, "session_id": session, "limit": _INJECTED})

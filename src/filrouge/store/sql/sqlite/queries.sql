@@ -629,6 +629,12 @@ ON CONFLICT (tenant, host, session_id) DO UPDATE SET seq = max(seq, excluded.seq
 -- The turns of a conversation that no model has read yet.
 SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND seq > :seq
 ORDER BY seq LIMIT :limit
+-- name: readings.behind
+-- Conversations that no model has read to their end.
+SELECT count(*) AS n FROM (SELECT host, session_id, max(seq) AS last FROM turns WHERE role <> 'tool' AND session_id <> ''
+                           GROUP BY host, session_id) AS told
+WHERE last > ifnull((SELECT seq FROM readings WHERE readings.tenant = 'local' AND readings.host = told.host
+                     AND readings.session_id = told.session_id), 0)
 -- name: readings.injected
 -- Memories that were put in front of a conversation's last prompts.
 SELECT DISTINCT memories.text
