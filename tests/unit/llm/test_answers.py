@@ -99,6 +99,13 @@ def test_an_answer_that_was_cut_off_is_still_an_answer(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", SERVERS)
+def test_a_text_that_no_wire_carries_is_sent_as_far_as_it_can_be(provider: str) -> None:
+    with Provider(Reply(FACTS)) as server:
+        answer(at(provider, server), ask(text="half \ud83d and \0 and é 🧵"))
+        assert server.asked[0].text == "half ? and   and é 🧵"
+
+
+@pytest.mark.parametrize("provider", SERVERS)
 def test_several_questions_at_once_have_their_own_answers(provider: str) -> None:
     texts = [f"statement {number}" for number in range(12)]
 
