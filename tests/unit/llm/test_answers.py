@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -218,14 +220,25 @@ def test_the_context_grows_in_powers_of_two() -> None:
     assert sizes == {4096, 8192, 16_384, 32_768, 65_536}
 
 
-# ------------------------------------------------------------------------------------------------- schemas for Codex
+# ---------------------------------------------------------------------------------------------------- strict schemas
+
+
+def test_openai_is_held_to_the_schema() -> None:
+    with Provider(Reply(FACTS)) as server:
+        schema: dict[str, Any] = {
+            **SCHEMA,
+            "properties": {"facts": {"type": "array", "items": {"type": "string"}, "default": []}},
+        }
+        answer(at("openai", server), replace(ask(), schema=schema))
+        wanted = server.asked[0].body["response_format"]["json_schema"]
+    assert (wanted["strict"], wanted["schema"]) == (True, SCHEMA)
 
 
 def test_a_strict_schema_requires_every_property_and_lets_the_optional_be_null() -> None:
     schema = {
         "type": "object",
         "properties": {
-            "properties": {"type": "string"},
+            "properties": {"type": "string", "default": ""},
             "inner": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
         },
         "required": ["properties"],
