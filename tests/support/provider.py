@@ -148,6 +148,7 @@ class Raw:
     body: bytes
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +329,8 @@ class _Handler(BaseHTTPRequestHandler):
             case Truncated(text):
                 whole = self._whole(asked, text)
                 self._send(whole[: len(whole) * 2 // 3], "application/json")
-            case Raw(body, content_type, headers):
-                self._send(body, content_type, headers=headers)
+            case Raw(body, content_type, headers, status):
+                self._send(body, content_type, status, headers)
             case Big(megabytes):
                 self._flood(asked, megabytes)
             case Reset(after):

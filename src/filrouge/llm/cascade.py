@@ -71,6 +71,7 @@ class Cascade:
         Raises:
             ModelUnavailable: none came; with why each did not, and what all cost.
         """
+        ask = replace(ask, text=_sendable(ask.text))
         failures: list[Failure] = []
         spent: Spending = {}
         for step, breaker in self._steps:
@@ -138,6 +139,11 @@ async def _checked(model: LanguageModel) -> Sequence[Failure]:
     except Exception as error:  # as above
         return (_failure(model, "other", f"{_name(model)} failed with {type(error).__name__}."),)
     return ()
+
+
+def _sendable(text: str) -> str:
+    """Without what no wire carries: halves of characters, and NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def _count(breaker: CircuitBreaker, failure: Failure) -> None:

@@ -25,6 +25,7 @@ from pydantic_ai.settings import ModelSettings
 from filrouge.errors import ModelUnavailable
 from filrouge.llm import wire
 from filrouge.llm.outcome import Who, usage_of
+from filrouge.llm.strict import strict
 from filrouge.model.asking import Ask, Completion
 
 for _chatty in ("anthropic", "openai", "pydantic_ai"):  # they log whole requests at the level of debugging
@@ -113,7 +114,9 @@ class SdkModel:
                 model_settings={**self._settings, "max_tokens": ask.most_tokens},
                 model_request_parameters=ModelRequestParameters(
                     output_mode=rung.mode,
-                    output_object=OutputObjectDefinition(json_schema=dict(ask.schema), name=ask.operation),
+                    output_object=OutputObjectDefinition(
+                        json_schema=strict(ask.schema), name=ask.operation, strict=True
+                    ),
                     prompted_output_template=False,
                     allow_text_output=True,
                 ),

@@ -1,6 +1,6 @@
-"""A JSON schema as OpenAI's strict mode wants it: every property required, none beside them.
+"""A JSON schema as OpenAI's strict mode wants it: every property required, none beside them, no defaults.
 
-What was optional may be null instead.
+What was optional may be null instead. Without it the schema is a wish; with it, no other answer can be generated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, cast
 
 def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The strict form; a schema that is strict already stays as it is."""
-    found = {key: value if key == "properties" else _inner(value) for key, value in schema.items()}
+    kept = {key: value for key, value in schema.items() if key != "default"}
+    found = {key: value if key == "properties" else _inner(value) for key, value in kept.items()}
     if isinstance(found.get("properties"), dict):
         named = cast("dict[str, Any]", found["properties"])
         needed = set(cast("list[str]", schema.get("required", [])))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -96,6 +98,13 @@ def test_what_is_wrong_inside_an_answer_is_the_askers_affair(provider: str, said
 def test_an_answer_that_was_cut_off_is_still_an_answer(provider: str) -> None:
     with Provider(Reply('{"facts": ["the data', stop="max_tokens")) as server:
         assert answer(at(provider, server)).text == '{"facts": ["the data'
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+def test_a_text_that_no_wire_carries_is_sent_as_far_as_it_can_be(provider: str) -> None:
+    with Provider(Reply(FACTS)) as server:
+        answer(at(provider, server), ask(text="half \ud83d and \0 and é 🧵"))
+        assert server.asked[0].text == "half ? and   and é 🧵"
 
 
 @pytest.mark.parametrize("provider", SERVERS)
@@ -211,14 +220,25 @@ def test_the_context_grows_in_powers_of_two() -> None:
     assert sizes == {4096, 8192, 16_384, 32_768, 65_536}
 
 
-# ------------------------------------------------------------------------------------------------- schemas for Codex
+# ---------------------------------------------------------------------------------------------------- strict schemas
+
+
+def test_openai_is_held_to_the_schema() -> None:
+    with Provider(Reply(FACTS)) as server:
+        schema: dict[str, Any] = {
+            **SCHEMA,
+            "properties": {"facts": {"type": "array", "items": {"type": "string"}, "default": []}},
+        }
+        answer(at("openai", server), replace(ask(), schema=schema))
+        wanted = server.asked[0].body["response_format"]["json_schema"]
+    assert (wanted["strict"], wanted["schema"]) == (True, SCHEMA)
 
 
 def test_a_strict_schema_requires_every_property_and_lets_the_optional_be_null() -> None:
     schema = {
         "type": "object",
         "properties": {
-            "properties": {"type": "string"},
+            "properties": {"type": "string", "default": ""},
             "inner": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
         },
         "required": ["properties"],
