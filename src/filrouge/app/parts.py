@@ -12,6 +12,7 @@ from typing import Any
 
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
+from filrouge.app.meters import Meters
 from filrouge.app.word_feed import LargeWords
 from filrouge.clock import Clock
 from filrouge.config import Effective, Settings, resolve
@@ -49,6 +50,7 @@ class Parts:
     new_index: NewIndex
     words: LargeWords
     environ: Mapping[str, str]
+    meters: Meters = field(default_factory=Meters)
     captured: float = 0.0
     work_waiting: Flag = field(default_factory=Flag)
     resumed: Flag = field(default_factory=Flag)

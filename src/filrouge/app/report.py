@@ -195,6 +195,13 @@ def stats(tx: Tx) -> dict[str, Any]:
     }
 
 
+def metrics(parts: Parts, tx: Tx) -> bytes:
+    """What Prometheus is told, in its text format."""
+    count = Jobs(tx).count()
+    jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
+    return parts.meters.text(jobs=jobs, events=Events(tx).ledger(), cached=0)
+
+
 def _names(tx: Tx) -> dict[str, str]:
     return {row["id"]: row["name"] for row in Projects(tx).all()}
 
