@@ -3,6 +3,7 @@
 read_turns   an event → its turns, and the jobs that follow from them
 reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
+digest       a session that ended, was compacted or fell silent → its summary and concepts
 brief        what changed in a project → what its sessions are told where no daemon runs
 index_turn   a turn → vectors
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from filrouge.app import understanding
 from filrouge.app.calibrating import CALIBRATE, calibrate
+from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
 from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
@@ -33,6 +35,7 @@ from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
 from filrouge.model.event import Event
 from filrouge.ports import Tx
+from filrouge.store.analyses import Session
 from filrouge.store.events import Events
 from filrouge.store.jobs import Jobs
 from filrouge.store.vectors import Owner
@@ -56,6 +59,10 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
     def write(tx: Tx) -> None:
         added = [turn for turn in turns if parts.turns(tx).add(turn)]
         follow(parts, tx, added)
+        if event.kind in ("pre_compact", "session_end"):
+            # The transcript is read a moment later, and may hold the last words.
+            delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
+            queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
         if not turns:
             Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
         elif not added:
@@ -143,6 +150,7 @@ HANDLERS: Mapping[str, Handler] = {
     "reconcile": alone(reconcile),
     "analyse": Handler(prepare=analyse, most=_TOGETHER),
     "brief": alone(brief),
+    "digest": alone(digest),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     "retokenise": alone(retokenise),

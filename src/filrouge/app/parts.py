@@ -22,6 +22,7 @@ from filrouge.recall.bridging import Bridging
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns
+from filrouge.understand.analysing import Analyst, analyse
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ class Parts:
         meaning: what vectors are made and found with; take it once, and use only that.
         captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
+        analyst: who reads sessions; the one without a model unless there is another.
+        extracting: False where the user switched extraction off.
         resting: set while no job is due, and what the last ones did is in the indexes in memory.
     """
 
@@ -51,6 +54,8 @@ class Parts:
     words: LargeWords
     environ: Mapping[str, str]
     meters: Meters = field(default_factory=Meters)
+    analyst: Analyst = analyse
+    extracting: Callable[[], bool] = lambda: True
     captured: float = 0.0
     work_waiting: Flag = field(default_factory=Flag)
     resumed: Flag = field(default_factory=Flag)

@@ -199,7 +199,7 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
     """What Prometheus is told, in its text format."""
     count = Jobs(tx).count()
     jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
-    return parts.meters.text(jobs=jobs, events=Events(tx).ledger(), cached=0)
+    return parts.meters.text(jobs=jobs, events=Events(tx).ledger(), cached=number_of(tx, "analyses.cached_count"))
 
 
 def _names(tx: Tx) -> dict[str, str]:

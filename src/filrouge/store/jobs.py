@@ -28,6 +28,8 @@ MOST_ATTEMPTS = 8
 MOST_DEATHS = 8
 #: What understands a conversation goes before what makes vectors: a prompt does not wait for a whole history.
 _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
+#: What sums up goes last: nobody waits for it.
+_LAST = frozenset({"digest"})
 #: What is said of a job that processes die of.
 DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
 #: So far ahead others of the first job's kind are looked for.
@@ -70,7 +72,7 @@ class Jobs:
                 {
                     "id": new_id(at),
                     "kind": kind,
-                    "place": int(kind not in _FIRST),
+                    "place": 0 if kind in _FIRST else 2 if kind in _LAST else 1,
                     "dedupe_key": dedupe,
                     "payload": json.dumps(dict(payload)),
                     "created_at": to_text(at),

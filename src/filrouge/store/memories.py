@@ -221,7 +221,8 @@ class Memories:
             "previous_text": supersedes.text if supersedes else None,
         }
         self._tx.run("memories.add", row_of(memory) | made | replaced)
-        self._words.put(memory.id, f"{memory.text} {memory.subject}")
+        if memory.kind != "concept":  # a word or two would outdo every sentence in the full text
+            self._words.put(memory.id, f"{memory.text} {memory.subject}")
         self._cite(memory.id, statement, origin)
         return memory
 
