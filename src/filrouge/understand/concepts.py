@@ -33,6 +33,7 @@ _SPEAKS: Final = {"user": 2.0, "agent": 1.0, "told": 1.0}
 _TOOL, _PLAIN = 1.3, 0.15
 #: What was said once is less sure to be a phrase than what was said again; three words together once are none.
 _DAMPING_ONCE, _DAMPING_AGAIN = 0.6, 0.25
+_AFTER_ALL: Final = 0.7
 #: Words of talk that the table of orders lacks: they say what is done, not to what.
 _NO_SUBJECT_WORDS: Final = """
 maintains owns manages leads prefers wants needs thinks says uses breaks blocks fails works runs listens takes makes
@@ -40,8 +41,8 @@ shows gets goes comes looks seems happens stays becomes decided chose picked mov
 found looked added created updated removed fixed changed replaced renamed migrated deployed enqueue depends agreed
 settled maintient gere utilise casse bloque prefere prend ecoute tourne reste devient semble arrive choisi decide
 retenu passe deplace bascule corrige ajoute cree supprime embarquee aider corriger ajouter creer verifie verifier
-behind ahead lags disagree huge someone somebody appelle plutot rather instead prefiero usa funciona rompe decidido
-elegido attaque attaquer
+slow fast faster slower behind ahead lags disagree huge someone somebody appelle plutot rather instead prefiero usa
+funciona rompe decidido elegido attaque attaquer
 """
 _NO_SUBJECT: Final = frozenset(_NO_SUBJECT_WORDS.split())
 _PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
@@ -54,6 +55,7 @@ class _Phrase:
     """A candidate while it is counted."""
 
     words: tuple[str, ...]
+    ends_weakly: bool = False
     weight: float = 0.0
     forms: Counter[str] = field(default_factory=Counter[str])
 
@@ -82,8 +84,11 @@ def concepts(
         known.weight += 4.0 - place * 0.5
         for word in own:
             words[word] = words.get(word, 0.0) + 1.5
-    best = sorted(phrases.values(), key=lambda phrase: (-_score(phrase, words), phrase.words))
-    return tuple(_distinct(best, frozenset(word for name in nobodies for word in fold(name).split())))
+    scores = {phrase.words: _score(phrase, words) for phrase in phrases.values()}
+    best = sorted(filter(scores.get, scores), key=lambda own: (-scores[own], own))
+    return tuple(
+        _distinct([phrases[own] for own in best], frozenset(word for name in nobodies for word in fold(name).split()))
+    )
 
 
 def asked_words(turns: Sequence[Turn]) -> frozenset[str]:
@@ -128,7 +133,7 @@ def _phrases(sentences: Sequence[Said]) -> dict[tuple[str, ...], _Phrase]:
                     if own in seen or not _may_stand(surface):
                         continue
                     seen.add(own)
-                    phrase = found.setdefault(own, _Phrase(own))
+                    phrase = found.setdefault(own, _Phrase(own, _is_weak(fold(surface[-1]))))
                     phrase.weight += _SPEAKS[one.speaker]
                     phrase.forms[" ".join(surface).lower()] += 1
     return found
@@ -180,23 +185,33 @@ def _is_no_subject(plain: str) -> bool:
 
 
 def _may_stand(surface: Sequence[str]) -> bool:
-    """True for a phrase that begins and ends with a word of its own, and holds no sentence's verb."""
+    """True for a phrase that begins with a word of its own and holds no sentence's verb but at its end."""
     plain = [fold(word) for word in surface]
-    if any(_is_no_subject(word) and word not in CATEGORY for word in plain):
+    if any(_is_weak(word) for word in (plain if len(plain) == 1 else plain[:-1])):
         return False
-    edges = (plain[0], plain[-1]) if len(plain) > 1 else (plain[0],)
-    if any(word in PLAIN_WORDS for word in edges) or all(word in GENERIC or word in AMBIGUOUS for word in plain):
+    if plain[-1] in _NO_SUBJECT or all(word in GENERIC or word in AMBIGUOUS for word in plain):
+        return False
+    if len(plain) == 1 and plain[0].endswith("ed") and len(plain[0]) > 4:
         return False
     return bool(clean_topic(" ".join(surface)))
 
 
+@lru_cache(maxsize=8192)
+def _is_weak(plain: str) -> bool:
+    """True for everyday words, and for those of orders, which are nouns too: an export, a cache."""
+    return plain in PLAIN_WORDS or (_is_no_subject(plain) and plain not in CATEGORY)
+
+
 def _score(phrase: _Phrase, words: Mapping[str, float]) -> float:
-    """What its words weigh together, damped by how many they are, and how often they stand together."""
+    """What its words weigh together, damped by how many they are, and how often they stand together; 0 = no phrase."""
     said_again = phrase.forms.total() > 1
-    if len(phrase.words) == _LONGEST and not said_again:
+    if not said_again and len(phrase.words) > 1 and (len(phrase.words) == _LONGEST or phrase.ends_weakly):
         return 0.0
     damping = _DAMPING_AGAIN if said_again else _DAMPING_ONCE
-    together = sum(words.get(word, 0.0) for word in phrase.words) / len(phrase.words) ** damping
+    weights = [words.get(word, 0.0) for word in phrase.words]
+    if phrase.ends_weakly and len(weights) > 1:  # "the invoice export": a noun after all
+        weights[-1] = max(weights[-1], _AFTER_ALL * weights[-2])
+    together = sum(weights) / len(weights) ** damping
     return together * (1.0 + math.log1p(phrase.weight))
 
 
