@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from filrouge.cli.commands import asking, daemon, demo, doctor, model, reindex, telling, topics
+from filrouge.cli.commands import asking, concepts, daemon, demo, doctor, model, reindex, telling, topics
 from filrouge.cli.output import show_error
 from filrouge.errors import FilrougeError
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (asking, topics, telling, reindex, doctor, demo):
+for _commands in (asking, topics, concepts, telling, reindex, doctor, demo):
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")
