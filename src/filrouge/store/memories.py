@@ -16,7 +16,7 @@ from typing import Any, Literal
 from filrouge.clock import new_id, to_text
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Noop, Update
-from filrouge.model.memory import Evidence, Memory, Span, Statement
+from filrouge.model.memory import SUMS, Evidence, Memory, Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.ports import Analyser, Tx
 from filrouge.store.journal import Journal
@@ -221,7 +221,7 @@ class Memories:
             "previous_text": supersedes.text if supersedes else None,
         }
         self._tx.run("memories.add", row_of(memory) | made | replaced)
-        if memory.kind != "concept":  # a word or two would outdo every sentence in the full text
+        if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
             self._words.put(memory.id, f"{memory.text} {memory.subject}")
         self._cite(memory.id, statement, origin)
         return memory

@@ -281,7 +281,7 @@ SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS a
 FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: memories.stale
 SELECT id, text || ' ' || subject AS text FROM memories
-WHERE (analyser < :version OR analyser > :version) AND kind <> 'concept'
+WHERE (analyser < :version OR analyser > :version) AND kind NOT IN ('concept', 'episode')
 ORDER BY seq DESC LIMIT :limit
 -- name: memories.analysed
 UPDATE memories SET analyser = :version WHERE id = :id
@@ -342,7 +342,7 @@ SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories WHERE kind N
 SELECT * FROM memories
 -- name: memories.size
 -- How many memories have words in the full text, of whatever scope and state.
-SELECT count(*) AS n FROM memories WHERE kind <> 'concept'
+SELECT count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode')
 
 -- name: memories.concept
 -- The memory that stands for a concept, live or in the bin.
