@@ -16,6 +16,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.report import number_of
 from filrouge.index.lexical import Terms, any_of
 from filrouge.model.filters import Filters
+from filrouge.model.memory import SUMS
 from filrouge.ports import Tx, Vector
 from filrouge.store.shares import Place
 from filrouge.store.words import Owner, Words
@@ -54,7 +55,7 @@ class Arm(Protocol):
 def arm(parts: Parts, tx: Tx, owner: Owner, place: Place, filters: Filters, terms: Terms) -> Arm:
     """The arm for a question of these words."""
     view = parts.words.view(tx, owner)
-    if view:
+    if view and not set(SUMS) & set(filters.kinds):  # a word index is told of none of those
         return Indexed(tx, owner, place, filters, terms, view, parts.analyser)
     if filters.narrow:
         return Narrowed(tx, owner, place, filters, terms, any_of(terms), parts.analyser)

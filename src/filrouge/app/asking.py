@@ -64,6 +64,12 @@ class Question:
 
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the live memories for a question."""
+    with parts.meters.search() as found:
+        found.append(_recalled(parts, tx, question))
+    return found[0]
+
+
+def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
     meaning = parts.meaning
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
@@ -93,6 +99,8 @@ def context(parts: Parts, event: Event, project: str) -> str:
     prompt = str(cleaned(event, parts.redact).data.get("text") or "")
     block, notices = parts.readers.here(lambda tx: _block(parts, tx, event, project, prompt, settings))
     elapsed = (monotonic() - started) * 1000
+    if event.kind == "prompt":
+        parts.meters.recalled(block.items, elapsed / 1000)
     if event.kind == "prompt" or block.text:
         now = parts.clock.now()
         row = Recall(

@@ -32,6 +32,12 @@ _COLUMN = {name: place for place, name in enumerate(NAMES)}
 
 def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
     """Rank the verbatim turns for a question; by words or by meaning alone where its mode says so."""
+    with parts.meters.search() as found:
+        found.append(_searched(parts, tx, question))
+    return found[0]
+
+
+def _searched(parts: Parts, tx: Tx, question: Question) -> Ranking:
     meaning, mode, how = parts.meaning, question.mode, _recipe(question)
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     # Turns are many and in one language mostly: other words for the same thing find more that is beside the point.

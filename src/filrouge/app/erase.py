@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from filrouge.app.digests import queue_digest
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.ports import Tx
+from filrouge.store.analyses import Analyses
 from filrouge.store.erasing import Doomed, Erasing
 
 
@@ -42,7 +44,11 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
     def write(tx: Tx) -> tuple[Doomed, int]:
         erasing = Erasing(tx, parts.analyser)
         doomed = erasing.reach(ids)
-        return doomed, erasing.carry_out(doomed, at=parts.clock.now(), actor=actor)
+        sessions = Analyses(tx, parts.analyser).about((), doomed.turns)
+        redacted = erasing.carry_out(doomed, at=parts.clock.now(), actor=actor)
+        for session in sessions:  # what is left of them is summed up anew
+            queue_digest(parts, tx, session)
+        return doomed, redacted
 
     doomed, redacted = parts.writer.run(write)
     _leave_indexes(parts, doomed)

@@ -3,6 +3,7 @@
 read_turns   an event → its turns, and the jobs that follow from them
 reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
+digest       a session that ended, was compacted or fell silent → its summary and concepts
 brief        what changed in a project → what its sessions are told where no daemon runs
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 from filrouge.app import understanding
 from filrouge.app.calibrating import CALIBRATE, calibrate
+from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
 from filrouge.app.extracting import EXTRACT, extract, queue_last_reading
 from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.meaning import Meaning
@@ -35,6 +37,7 @@ from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
 from filrouge.model.event import Event
 from filrouge.ports import Tx
+from filrouge.store.analyses import Session
 from filrouge.store.events import Events
 from filrouge.store.jobs import Jobs
 from filrouge.store.vectors import Owner
@@ -59,6 +62,10 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
         added = [turn for turn in turns if parts.turns(tx).add(turn)]
         follow(parts, tx, added)
         queue_last_reading(parts, tx, event)
+        if event.kind in ("pre_compact", "session_end"):
+            # The transcript is read a moment later, and may hold the last words.
+            delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
+            queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
         if not turns:
             Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
         elif not added:
@@ -147,6 +154,7 @@ HANDLERS: Mapping[str, Handler] = {
     "analyse": Handler(prepare=analyse, most=_TOGETHER),
     "brief": alone(brief),
     EXTRACT: alone(extract),
+    "digest": alone(digest),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     "retokenise": alone(retokenise),

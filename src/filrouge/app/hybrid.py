@@ -112,6 +112,12 @@ def hybrid_query(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
         NotFound: the filter names a project that is not there.
         EmbedderUnavailable: meaning alone is asked for, and cannot be had.
     """
+    with parts.meters.search() as found:
+        found.append(_queried(parts, tx, query))
+    return found[0]
+
+
+def _queried(parts: Parts, tx: Tx, query: HybridQuery) -> Ranking:
     filters, named = read(query.where)
     place = Place(project=project_id(tx, [named] if named else []), user=LOCAL_USER, everywhere=named is None)
     meaning, text = parts.meaning, query.text[:LONGEST_QUERY]
@@ -180,7 +186,11 @@ class _Search:
         cosines = self._cosines()
         alpha = query.alpha if self._vector is not None else 0.0
         found = self._judged(fused(lexical, cosines, alpha=alpha, fusion=query.fusion), cosines)
-        return [hit for hit in found if hit.score >= query.score_threshold and hit.relevance >= query.min_relevance]
+        scored = [hit for hit in found if hit.score >= query.score_threshold]
+        kept = [hit for hit in scored if hit.relevance >= query.min_relevance]
+        self._parts.meters.left_out("below_threshold", len(found) - len(scored))
+        self._parts.meters.left_out("below_relevance", len(scored) - len(kept))
+        return kept
 
     def middles(self) -> dict[str, Vector]:
         """One unit vector for each candidate that has any: the mean of its windows."""

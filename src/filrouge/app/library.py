@@ -6,23 +6,27 @@ hooks spool, embeds in the background), and holds the same lock; while it runs, 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import logging
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from filrouge.app import wiring
+from filrouge.app import analysis, wiring
+from filrouge.app.history import History
 from filrouge.app.hybrid import HybridQuery, Rerank, hybrid_query, okapi_of
 from filrouge.app.parts import Parts
 from filrouge.app.remember import remember
 from filrouge.daemon.process import only_one
-from filrouge.errors import Busy
+from filrouge.errors import Busy, FilrougeError
 from filrouge.home import home as default_home
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Ranking
 from filrouge.recall import hybrid
 from filrouge.recall.hybrid import Fused, Fusion
 
-_HOST = "library"
+_LOG = logging.getLogger(__name__)
+_HOST = analysis.HOST
 
 
 class Opened:
@@ -31,6 +35,7 @@ class Opened:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._closed = False
+        self._later = ThreadPoolExecutor(2, thread_name_prefix="filrouge-analysis")
 
     def remember(self, text: str, *, project: str | None = None) -> list[Memory]:
         """Remember a statement, as `filrouge remember` does; what it came to, which may be a memory of before.
@@ -93,9 +98,63 @@ class Opened:
         parts = self._open()
         return parts.readers.here(lambda tx: hybrid_query(parts, tx, query))
 
+    def analyze_session_for_concepts(
+        self, session_id: str, history: History | None = None, force: bool = False, user_id: str | None = None
+    ) -> dict[str, Any]:
+        """Analyse a session and keep what it came to: its summary, its concepts, and what the user prefers.
+
+        Args:
+            history: its messages (`role`, `content`), in the place of what was captured.
+            force: read everything again; otherwise only what is new, and nothing within an hour.
+            user_id: whose session it is; None = whoever the captured turns say. Of a history that is nobody's no
+                preference is kept, which is counted as an error.
+
+        Returns:
+            `summary`, `concepts` and `entities`, or `{"error": "extraction_disabled"}`.
+
+        Raises:
+            BadInput: a message of the history has no role or no text.
+        """
+        return analysis.analyze_session_for_concepts(self._open(), session_id, history, force, user_id)
+
+    def analyze_history(self, session_id: str, history: History) -> dict[str, Any]:
+        """Analyse messages as `analyze_session_for_concepts` does, and keep nothing.
+
+        Raises:
+            BadInput: a message of the history has no role or no text.
+        """
+        return analysis.analyze_history(self._open(), session_id, history)
+
+    def analyze_session_async(
+        self, session_id: str, force: bool = False, callback: Callable[[dict[str, Any]], object] | None = None
+    ) -> Future[dict[str, Any]]:
+        """Queue the analysis of a captured session; two are done at a time, and all before the home closes.
+
+        Args:
+            callback: called with the result, or with `{"error": …}`, on the thread that made it.
+        """
+        self._open()
+        return self._later.submit(self._analysed, session_id, force, callback)
+
     def close(self) -> None:
-        """Refuse every further verb; `opened` calls it."""
+        """Finish what is queued, then refuse every further verb; `opened` calls it."""
+        self._later.shutdown(wait=True)
         self._closed = True
+
+    def _analysed(
+        self, session_id: str, force: bool, callback: Callable[[dict[str, Any]], object] | None
+    ) -> dict[str, Any]:
+        try:
+            result = analysis.analyze_session_for_concepts(self._parts, session_id, None, force)
+        except Exception as error:
+            _LOG.warning("session %s could not be analysed", session_id, exc_info=error)
+            result = {"error": error.message if isinstance(error, FilrougeError) else type(error).__name__}
+        if callback:
+            try:
+                callback(result)
+            except Exception:  # the caller's own trouble; the result stands
+                _LOG.exception("the callback for session %s failed", session_id)
+        return result
 
     def _open(self) -> Parts:
         if self._closed:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from filrouge.app.meaning import Meaning
 from filrouge.model.filters import Filters
+from filrouge.model.memory import SUMS
 from filrouge.ports import Analyser, Tx, Vector
 from filrouge.recall.bm25 import BUILT_IN, Collection, bm25_of_counts
 from filrouge.store.shares import Place, Share
@@ -30,9 +33,14 @@ class Narrowed:
         self._tx = tx
         self._owner: Owner = owner
         self._share = Share(tx, owner, place, filters)
-        self._matching = self._share.matching(match) if match else []
         forms = [form for forms in terms for form in forms]
-        self._terms, self._counts = terms, self._share.counts(forms, self._matching, analyser)
+        self._terms = terms
+        if set(SUMS) & set(filters.kinds):
+            self._read(forms, analyser)
+        else:
+            self._lengths = self._share.lengths
+            self._matching = self._share.matching(match) if match else []
+            self._counts = self._share.counts(forms, self._matching, analyser)
         having = {form: sum(form in row for row in self._counts.values()) for form in forms}
         self.frequencies: Mapping[str, int] = {form: count for form, count in having.items() if count}
 
@@ -47,7 +55,7 @@ class Narrowed:
     @property
     def tokens(self) -> int:
         """How many tokens what passes is indexed under."""
-        return sum(self._share.lengths.values())
+        return sum(self._lengths.values())
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """True if this row of the table passes."""
@@ -55,7 +63,7 @@ class Narrowed:
 
     def by_words(self, limit: int) -> dict[str, float]:
         """The best by full text, with BM25 counted over the share alone."""
-        lengths = self._share.lengths
+        lengths = self._lengths
         mean = sum(lengths.values()) / len(lengths) if lengths else 0.0
         collection = Collection(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
         counted = bm25_of_counts(self._terms, self._counts, lengths, collection, BUILT_IN)
@@ -69,6 +77,15 @@ class Narrowed:
         stored = StoredVectors(self._tx).some(self._owner, self._share.ended, meaning.space.id)
         found |= {id_: float((windows @ vector).max()) for id_, windows in stored.items()}
         return _best(found, limit)
+
+    def _read(self, forms: Sequence[str], analyser: Analyser) -> None:
+        """Know the words of the share from its texts: what sums sessions up is in no full text."""
+        rows = self._tx.all("memories.searched", {"ids": json.dumps(sorted(self._share.ids))})
+        tokens = {row["id"]: Counter(analyser.tokens(row["text"]).split()) for row in rows}
+        self._lengths = {id_: own.total() for id_, own in tokens.items()}
+        found = {id_: {form: own[form] for form in forms if form in own} for id_, own in tokens.items()}
+        self._counts = {id_: occurring for id_, occurring in found.items() if occurring}
+        self._matching = list(self._counts)
 
 
 def _best(found: Mapping[str, float], limit: int) -> dict[str, float]:

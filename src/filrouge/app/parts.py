@@ -13,6 +13,7 @@ from typing import Any
 from filrouge.app.bell import Bell, Rest
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
+from filrouge.app.meters import Meters
 from filrouge.app.models import Models
 from filrouge.app.word_feed import LargeWords
 from filrouge.clock import Clock
@@ -23,6 +24,7 @@ from filrouge.recall.bridging import Bridging
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns
+from filrouge.understand.analysing import Analyst, analyse
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ class Parts:
         meaning: what vectors are made and found with; take it once, and use only that.
         captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
+        analyst: who reads sessions; the one without a model unless there is another.
         resting: set while no job is due, and what the last ones did is in the indexes in memory.
     """
 
@@ -53,6 +56,8 @@ class Parts:
     words: LargeWords
     models: Models
     environ: Mapping[str, str]
+    meters: Meters = field(default_factory=Meters)
+    analyst: Analyst = analyse
     captured: float = 0.0
     work_waiting: Bell = field(default_factory=Bell)
     resumed: Flag = field(default_factory=Flag)
@@ -84,6 +89,10 @@ class Parts:
         except BadConfig as error:
             _LOG.warning("%s", error.message)
             return self.effective(tx).settings
+
+    def extracting(self) -> bool:
+        """False where the user switched extraction off: what is said is kept, and nothing is made of it."""
+        return self.readers.here(lambda tx: self.settings(tx)).extract_provider != "off"
 
     def to_json(self) -> dict[str, Any]:
         """What `status` says of the parts."""

@@ -23,6 +23,7 @@ from filrouge.model.recall import Hit, Ranking
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
+from filrouge.store.analyses import Analyses
 from filrouge.store.events import Events, Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.journal import Journal
@@ -244,6 +245,32 @@ def stats(tx: Tx) -> dict[str, Any]:
         "vectorsCount": StoredVectors(tx).count(),
         "lastIndexedAt": last["at"] if last else None,
     }
+
+
+def concepts(parts: Parts, tx: Tx, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """The concepts of a project, or of all where none is named, those of most sessions first."""
+    known, project = names_of(tx), project_id(tx, names)
+    rows = Analyses(tx, parts.analyser).concepts(project=project, everywhere=not names, limit=limit)
+    return [
+        {
+            "id": row["id"],
+            "concept": row["text"],
+            "project": row["project_id"],
+            "project_name": known.get(row["project_id"] or "", ""),
+            "mention_count": row["mention_count"],
+            "first_mention": row["first_mention"],
+            "last_mention": row["last_mention"],
+            "sessions": row["sessions"],
+        }
+        for row in rows
+    ]
+
+
+def metrics(parts: Parts, tx: Tx) -> bytes:
+    """What Prometheus is told, in its text format."""
+    count = Jobs(tx).count()
+    jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
+    return parts.meters.text(jobs=jobs, events=Events(tx).ledger(), cached=number_of(tx, "analyses.cached_count"))
 
 
 def names_of(tx: Tx) -> dict[str, str]:

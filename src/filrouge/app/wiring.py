@@ -10,6 +10,7 @@ from threading import Thread
 
 from filrouge.app.backlog import SpoolWatch, drain_spool
 from filrouge.app.calibrating import queue_calibration
+from filrouge.app.digests import IdleWatch
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
@@ -56,6 +57,7 @@ class Running:
     parts: Parts
     workers: tuple[Worker, ...]
     spool: SpoolWatch
+    idle: IdleWatch
     words: WordFeed
     warming: Thread
 
@@ -63,6 +65,7 @@ class Running:
         """Finish what is being written, release what is leased, close the database."""
         self.warming.join()  # it reads the database, and starts what is stopped next
         self.spool.stop()
+        self.idle.stop()
         self.words.stop()
         self.parts.models.close()
         for worker in self.workers:
@@ -97,11 +100,11 @@ def start(
     slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     write_hook_settings(parts)
-    spool = SpoolWatch(parts)
+    spool, idle = SpoolWatch(parts), IdleWatch(parts)
     words = WordFeed(parts.words, parts.readers.here)
-    warming = Thread(target=_warm_up, args=(parts, workers, spool, words), name="filrouge-warm-up", daemon=True)
+    warming = Thread(target=_warm_up, args=(parts, workers, spool, idle, words), name="filrouge-warm-up", daemon=True)
     warming.start()
-    return Running(parts=parts, workers=workers, spool=spool, words=words, warming=warming)
+    return Running(parts=parts, workers=workers, spool=spool, idle=idle, words=words, warming=warming)
 
 
 def build(
@@ -175,7 +178,7 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(parts: Parts, workers: Sequence[Worker], spool: SpoolWatch, words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], spool: SpoolWatch, idle: IdleWatch, words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
     for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words, write_all_briefs):
@@ -187,6 +190,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], spool: SpoolWatch, words: 
     for worker in workers:
         worker.start()
     spool.start()
+    idle.start()
 
 
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:

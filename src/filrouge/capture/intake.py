@@ -27,6 +27,7 @@ from filrouge.model.turn import (
     source_of_tool,
 )
 from filrouge.ports import Redactor
+from filrouge.understand.informative import answer_of, told
 
 
 def cleaned(event: Event, redact: Redactor) -> Event:
@@ -67,13 +68,14 @@ def _one(event: Event, project: str, *, role: Role, source: SourceType, trust: i
 
 def _tool_turn(event: Event, project: str, call: Mapping[str, Any]) -> list[Turn]:
     name = str(call.get("name") or "tool")
-    shown = " ".join(filter(None, [_flat(call.get("input")), _flat(call.get("output"))]))
+    source = source_of_tool(name)
+    shown = " ".join(filter(None, [_flat(call.get("input")), _output(call.get("output"), source)]))
     if not shown.strip():
         return []
     call_id = str(call.get("id") or "")
     key = f"tool:{call_id}" if call_id else f"{event.key or event.id}:{name}"
     text = f"{name}: {shown}"
-    return [_turn(event, project, key=key, text=text, role="tool", source=source_of_tool(name), trust=TRUST_TOOL)]
+    return [_turn(event, project, key=key, text=text, role="tool", source=source, trust=TRUST_TOOL)]
 
 
 def _turn(event: Event, project: str, *, key: str, text: str, role: Role, source: SourceType, trust: int) -> Turn:
@@ -98,6 +100,12 @@ def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
     if not isinstance(calls, list):
         return []
     return [cast("Mapping[str, Any]", call) for call in cast("list[Any]", calls) if isinstance(call, dict)]
+
+
+def _output(value: object, source: SourceType) -> str:
+    """What a person would read of a tool's output; of a helper agent's the answer that its JSON wraps."""
+    answer = "" if source != "task" else told(value) if isinstance(value, str) else answer_of(value)
+    return answer or _flat(value)
 
 
 def _flat(value: object) -> str:

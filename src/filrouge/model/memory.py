@@ -14,6 +14,8 @@ from typing import Literal
 from filrouge.model.scope import Scope, ScopeName
 
 Kind = Literal["fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule"]
+#: Kinds that sum sessions up. They repeat what other memories and turns say, so nothing automatic reads them.
+SUMS: tuple[Kind, ...] = ("episode", "concept")
 State = Literal["live", "superseded", "binned", "quarantined"]
 Sentiment = Literal["positive", "neutral", "negative"]
 

@@ -3,7 +3,8 @@
 A memory goes with the turns that it rests on, because they hold its words, and a turn with the payload of the event
 that brought it. Nothing is erased that nobody named, except for those: where another memory rests on such a turn alone,
 the whole is refused and that memory named. One that has other evidence keeps its text and loses this evidence. What was
-said again in a turn that no erased memory cites is another turn, and stays.
+said again in a turn that no erased memory cites is another turn, and stays. What an analysed session came to goes
+with any of its turns: its summaries, the concepts that no other session spoke of, and what was kept of tool output.
 
 The rows are overwritten in the file (`secure_delete`) once the write-ahead log is empty; that is the caller's to do.
 """
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from filrouge.errors import BadInput, Busy, NotFound
+from filrouge.model.turn import Turn
 from filrouge.ports import Analyser, Tx
+from filrouge.store.analyses import Analyses, output_hash
 from filrouge.store.journal import Journal
 from filrouge.store.memories import Memories
 from filrouge.store.turns import Turns
@@ -40,6 +43,7 @@ class Erasing:
         self._memories = Memories(tx, analyser)
         self._turns = Turns(tx, analyser)
         self._words = {"memory": Words(tx, analyser, "memory"), "turn": Words(tx, analyser, "turn")}
+        self._analyses = Analyses(tx, analyser)
         self._journal = Journal(tx)
 
     def reach(self, ids: Collection[str]) -> Doomed:
@@ -64,18 +68,24 @@ class Erasing:
             raise Busy(
                 "A transcript that may hold these words is about to be read.", remedy="Try again in a few seconds."
             )
+        derived = self._analyses.sums(self._analyses.about(memories, ids_of_turns))
+        memories = tuple(dict.fromkeys([*memories, *derived]))
         events = tuple(dict.fromkeys(turn.event_id for turn in turns if turn.event_id))
         return Doomed(memories=memories, turns=ids_of_turns, events=events)
 
     def carry_out(self, doomed: Doomed, *, at: datetime, actor: str) -> int:
         """Take them out; how many entries of the journal lost their payload. Each id leaves a record without words."""
         memories, turns, events = (json.dumps(ids) for ids in (doomed.memories, doomed.turns, doomed.events))
-        found = [*self._memories.some(doomed.memories).values(), *self._turns.get(doomed.turns)]
+        going = self._turns.get(doomed.turns)
+        found = [*self._memories.some(doomed.memories).values(), *going]
+        sessions = self._analyses.about(doomed.memories, doomed.turns)
         texts = json.dumps([one.text for one in found])
         quoting = self._tx.all("journal.quoting", {"memories": memories, "turns": turns, "texts": texts})
         self._tx.run("journal.redact", {"seqs": json.dumps([row["seq"] for row in quoting])})
         self._tx.run("recalls.erase", {"texts": texts})
-        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(_jobs_about(doomed))})
+        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(_jobs_about(doomed, going))})
+        self._analyses.forget(sessions, doomed.memories)
+        self._tx.run("informed.erase", {"hashes": json.dumps([output_hash(turn.text) for turn in going])})
         self._words["memory"].remove(doomed.memories)
         self._words["turn"].remove(doomed.turns)
         self._tx.run("vectors.erase", {"owner_kind": "memory", "ids": memories})
@@ -105,7 +115,12 @@ class Erasing:
             )
 
 
-def _jobs_about(doomed: Doomed) -> list[str]:
-    """The names of the jobs that would read what is gone."""
+def _jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
+    """The names of the jobs that would read what is gone, or have read it and not yet written what they made of it."""
     of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn") for id_ in doomed.turns]
-    return [*of_turns, *(f"index_memory:{id_}" for id_ in doomed.memories), *(f"read_turns:{e}" for e in doomed.events)]
+    of_turns += {f"digest:{turn.host}:{turn.scope.session}" for turn in turns}
+    return [
+        *of_turns,
+        *(f"index_memory:{id_}" for id_ in doomed.memories),
+        *(f"read_turns:{e}" for e in doomed.events),
+    ]

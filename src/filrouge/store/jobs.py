@@ -28,6 +28,8 @@ MOST_ATTEMPTS = 8
 MOST_DEATHS = 8
 #: What understands a conversation goes before what makes vectors: a prompt does not wait for a whole history.
 _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
+#: What sums up goes last: nobody waits for it.
+_LAST = frozenset({"digest"})
 #: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
 _SLOW = frozenset({"extract"})
 #: What is said of a job that processes die of.
@@ -44,9 +46,9 @@ class Lane:
     lease_seconds: float = LEASE_SECONDS
 
 
-ORDINARY = Lane(places=(0, 1))
-MODELS = Lane(places=(2,), lease_seconds=900.0)
-EVERY = Lane(places=(0, 1, 2))
+ORDINARY = Lane(places=(0, 1, 2))
+MODELS = Lane(places=(3,), lease_seconds=900.0)
+EVERY = Lane(places=(0, 1, 2, 3))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +87,7 @@ class Jobs:
                 {
                     "id": new_id(at),
                     "kind": kind,
-                    "place": 0 if kind in _FIRST else 2 if kind in _SLOW else 1,
+                    "place": _place(kind),
                     "dedupe_key": dedupe,
                     "payload": json.dumps(dict(payload)),
                     "created_at": to_text(at),
@@ -214,6 +216,11 @@ class Jobs:
     def dead(self) -> list[dict[str, Any]]:
         """The dead letters, newest first."""
         return self._tx.all("jobs.dead")
+
+
+def _place(kind: str) -> int:
+    """Where jobs of a kind stand in the order."""
+    return 0 if kind in _FIRST else 2 if kind in _LAST else 3 if kind in _SLOW else 1
 
 
 def _within(lane: Lane) -> dict[str, object]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from filrouge.clock import new_id, to_text
-from filrouge.model.memory import Memory, State, Statement
+from filrouge.model.memory import SUMS, Memory, State, Statement
 from filrouge.model.scope import Scope
 from filrouge.ports import Analyser, Tx
 from filrouge.store.journal import Journal
@@ -63,7 +63,8 @@ class MemoryWriter:
             memory = self._with_free_key(memory)
         life = {"state": state, "supersedes": memory.supersedes, "previous_text": memory.previous_text}
         self._tx.run("memories.add", row_of(memory) | life | {"pinned": pinned, "analyser": self._analyser.version})
-        self._words.put(memory.id, f"{memory.text} {memory.subject}")
+        if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
+            self._words.put(memory.id, f"{memory.text} {memory.subject}")
         self._cite(memory.id, statement, origin)
         return memory
 

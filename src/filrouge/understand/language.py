@@ -36,6 +36,8 @@ _STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
     "fr": frozenset(_FR.split()),
     "es": frozenset(_ES.split()),
 }
+#: The small words of all three languages, folded.
+SMALL_WORDS: Final = frozenset(word for words in _STOP_WORDS.values() for word in words)
 _LANGUAGES: Final[tuple[Language, ...]] = ("en", "fr", "es")
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 _WORD: Final = re.compile(r"[a-z]+")

@@ -8,14 +8,17 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import filrouge
+from filrouge.app.observe import observe
 from filrouge.capture import inbox
 from filrouge.daemon.process import is_held, only_one
 from filrouge.errors import BadInput, Busy, NotFound
 from filrouge.home import SPOOL, inside
+from filrouge.testing import idle, running
 
 from .given import event
 
@@ -91,10 +94,45 @@ def test_bad_values_are_named(memory: filrouge.Opened) -> None:
         memory.remember("The port is 9443.", project="nowhere")
 
 
+def test_a_session_is_analysed_later_and_the_caller_is_called_back(memory: filrouge.Opened) -> None:
+    heard: list[dict[str, Any]] = []
+    history = [{"role": "user", "content": "We decided to use Typst for the invoice templates."}]
+    now = memory.analyze_session_for_concepts("bot-1", history, user_id="ana")
+    later = memory.analyze_session_async("bot-1", callback=heard.append)
+    assert later.result(30) == now
+    assert heard == [now]
+    assert "Typst" in now["summary"]
+    assert memory.analyze_history("bot-2", history)["concepts"] == now["concepts"]
+
+
+def test_an_analysis_that_fails_calls_back_with_the_error(tmp_path: Path) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def analyst(*_: Any, **__: Any) -> Any:
+        raise TimeoutError
+
+    with running(str(tmp_path / "home")) as parts:
+        parts.analyst = analyst
+        observe(parts, [event(text="We decided to use Typst."), event("reply", text="I installed it.")]).result(10)
+        idle(parts)
+        memory = filrouge.Opened(parts)
+        assert memory.analyze_session_async("s", callback=heard.append).result(30) == {"error": "TimeoutError"}
+        memory.close()
+    assert heard == [{"error": "TimeoutError"}]
+
+
+def test_what_is_queued_is_done_before_a_home_closes(tmp_path: Path) -> None:
+    heard: list[dict[str, Any]] = []
+    with filrouge.opened(str(tmp_path / "home"), environ=WORDS_ONLY) as memory:
+        for number in range(6):
+            memory.analyze_session_async(f"s{number}", callback=heard.append)
+    assert heard == [{"summary": "", "concepts": [], "entities": []}] * 6
+
+
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 2
-    first, second = (
+    assert len(examples) == 3
+    first, sessions, second = (
         subprocess.run(
             [sys.executable, "-W", "error", "-c", example],
             env={**os.environ, **WORDS_ONLY, "FILROUGE_HOME": str(tmp_path / "home")},
@@ -102,7 +140,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
         )
         for example in examples
     )  # fmt: skip
-    assert (first.stderr, second.stderr) == ("", "")
+    assert (first.stderr, sessions.stderr, second.stderr) == ("", "", "")
     assert "production listens on port 9443" in first.stdout.splitlines()[0]
     assert "bm25_score" in first.stdout.splitlines()[-1]
     assert second.stdout.startswith("b ")

@@ -95,3 +95,19 @@ def test_what_is_no_filter_is_a_problem(silent: Api, path: str, told: str) -> No
     reply = silent.ask("GET", path)
     assert reply.status == 400
     assert told in reply.body["detail"] + reply.body["remedy"]
+
+
+def test_concepts_are_listed_with_their_sessions(api: Api) -> None:
+    assert api.get("/api/memory/concepts") == []
+    said(api, "Please look at the invoice worker, the invoice worker hangs.")
+    said(api, "We decided to restart the invoice worker every night.")
+    end: dict[str, Any] = {
+        "id": "end", "host": "codex", "kind": "session_end", "session": "s", "at": time.time(), "key": "end",
+        "project": [SHOP], "data": {},
+    }  # fmt: skip
+    api.ask("POST", "/hooks/events", {"events": [end]})
+    idle(api.parts)
+    [one] = [row for row in api.get(f"/api/memory/concepts?project={SHOP}") if row["concept"] == "invoice worker"]
+    assert (one["mention_count"], one["sessions"], one["project"]) == (1, ["s"], SHOP)
+    assert api.get("/api/memory/facts?kind=episode")[0]["text"].startswith("Asked: ")
+    assert "episode" not in {row["kind"] for row in api.get("/api/memory/facts")}

@@ -10,7 +10,20 @@ import sys
 
 import typer
 
-from filrouge.cli.commands import asking, audit, changing, daemon, demo, doctor, model, models, reindex, telling, topics
+from filrouge.cli.commands import (
+    asking,
+    audit,
+    changing,
+    concepts,
+    daemon,
+    demo,
+    doctor,
+    model,
+    models,
+    reindex,
+    telling,
+    topics,
+)
 from filrouge.cli.output import show_error
 from filrouge.errors import FilrougeError
 
@@ -21,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing):
+for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing, concepts):
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")

@@ -29,11 +29,12 @@ async def deliver(delivery: Delivery, request: Request) -> dict[str, Any]:
     """Store events; answered once they are on disk. With `context`, also what belongs before the model now."""
     parts = parts_of(request)
     events = [_event(raw) for raw in delivery.events]
-    receipt = await settled(await elsewhere(lambda: observe(parts, events)))
-    text = ""
-    project = receipt.projects[-1]
-    if delivery.context and events[-1].kind in _WITH_CONTEXT and project is not None:
-        text = await elsewhere(lambda: context(parts, events[-1], project))
+    with parts.meters.hook(events[-1].kind):
+        receipt = await settled(await elsewhere(lambda: observe(parts, events)))
+        text = ""
+        project = receipt.projects[-1]
+        if delivery.context and events[-1].kind in _WITH_CONTEXT and project is not None:
+            text = await elsewhere(lambda: context(parts, events[-1], project))
     return {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
 
 

@@ -169,6 +169,24 @@ SELECT term, doc FROM messages_words WHERE term IN (SELECT value FROM json_each(
 SELECT block FROM messages_fts_data WHERE id = 1
 -- name: turns.sealed
 SELECT id, role, text, at, row_key, row_hash FROM turns
+-- name: turns.of_session
+-- The newest turns of a session behind one, newest first; of tool output its beginning.
+SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq,
+       iif(role = 'tool', substr(text, 1, :of_tools), text) AS text
+FROM turns WHERE tenant = 'local' AND session_id = :session_id AND host = :host AND seq > :after
+ORDER BY seq DESC LIMIT :limit
+-- name: turns.host_of_session
+SELECT host FROM turns WHERE tenant = 'local' AND session_id = :session_id ORDER BY seq DESC LIMIT 1
+-- name: turns.present
+SELECT count(*) AS n FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: turns.idle_sessions
+-- Sessions in which nothing was said for a while and something since their last analysis, among the newest turns.
+SELECT host, session_id FROM (SELECT host, session_id, seq, at FROM turns WHERE tenant = 'local' AND role <> 'tool'
+                              ORDER BY seq DESC LIMIT :newest) AS recent
+WHERE session_id <> '' GROUP BY host, session_id
+HAVING max(at) < :before AND max(seq) > ifnull((SELECT until_seq FROM session_analyses AS own
+  WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
+LIMIT :limit
 -- name: turns.count
 SELECT count(*) AS n FROM turns
 
@@ -193,7 +211,8 @@ SELECT * FROM memories WHERE id = :id
 SELECT * FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.within
 SELECT * FROM memories
-WHERE tenant = 'local' AND (:all_states OR state = 'live')
+WHERE tenant = 'local' AND kind NOT IN ('concept', 'episode')
+  AND (:all_states OR state = 'live')
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY seq DESC
 -- name: memories.rules
@@ -230,16 +249,17 @@ INSERT INTO memories_fts (memories_fts) VALUES ('optimize')
 -- What a word index is told of the rows behind one, in their order.
 SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
        channel, kind, trust, state, valid_from AS begins, valid_to AS ends
-FROM memories WHERE +tenant = 'local' AND seq > :after ORDER BY seq LIMIT :limit
+FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND seq > :after ORDER BY seq LIMIT :limit
 -- name: memories.numbered_again
 -- The same of rows by their number.
 SELECT seq, text || ' ' || subject AS text, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent,
        channel, kind, trust, state, valid_from AS begins, valid_to AS ends
-FROM memories WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq
+FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq
 -- name: memories.matching_behind
 SELECT rowid AS seq FROM memories_fts WHERE memories_fts MATCH :match AND rowid > :after
 -- name: memories.last
-SELECT ifnull(max(seq), 0) AS n FROM memories
+-- Of those that a word index is told of.
+SELECT ifnull((SELECT seq FROM memories WHERE kind NOT IN ('concept', 'episode') ORDER BY seq DESC LIMIT 1), 0) AS n
 -- name: memories.ids
 SELECT seq, id FROM memories WHERE seq IN (SELECT value FROM json_each(:seqs))
 -- name: memories.numbers
@@ -250,17 +270,18 @@ SELECT seq, text || ' ' || subject AS text FROM memories WHERE seq IN (SELECT va
 -- The same of rows by their id, without their text.
 SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
        valid_from AS begins, valid_to AS ends
-FROM memories WHERE +tenant = 'local' AND id IN (SELECT value FROM json_each(:ids))
+FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND id IN (SELECT value FROM json_each(:ids))
 -- name: memories.labelled_behind
 SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
        valid_from AS begins, valid_to AS ends
-FROM memories WHERE +tenant = 'local' AND seq > :after
+FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND seq > :after
 UNION
 SELECT seq, id, user_id, scope, project_id, iif(agent = '', channel, agent) AS agent, channel, kind, trust, state,
        valid_from AS begins, valid_to AS ends
-FROM memories WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
+FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: memories.stale
-SELECT id, text || ' ' || subject AS text FROM memories WHERE analyser < :version OR analyser > :version
+SELECT id, text || ' ' || subject AS text FROM memories
+WHERE (analyser < :version OR analyser > :version) AND kind NOT IN ('concept', 'episode')
 ORDER BY seq DESC LIMIT :limit
 -- name: memories.analysed
 UPDATE memories SET analyser = :version WHERE id = :id
@@ -271,10 +292,11 @@ SELECT block FROM memories_fts_data WHERE id = 1
 -- In how many rows of the full-text index a token occurs.
 SELECT term, doc FROM memories_words WHERE term IN (SELECT value FROM json_each(:forms))
 -- name: memories.best
--- Who has the most of the words, and how much, among what is believed now.
+-- Who has the most of the words, and how much, among what is believed now. What sums sessions up answers only where it
+-- is asked for by its kind.
 SELECT memories.id, -bm25(memories_fts) AS bm25 FROM memories_fts
 JOIN memories ON memories.seq = memories_fts.rowid
-WHERE memories_fts MATCH :match AND state = 'live'
+WHERE memories_fts MATCH :match AND state = 'live' AND kind NOT IN ('concept', 'episode')
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY bm25(memories_fts) LIMIT :limit
 -- name: memories.share
@@ -286,7 +308,7 @@ WHERE tenant = 'local'
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
   AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
-  AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+  AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
   AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
 -- name: memories.share_matching
 SELECT rowid AS seq FROM memories_fts
@@ -327,12 +349,105 @@ UPDATE memories SET superseded_by = NULL WHERE superseded_by IN (SELECT value FR
 -- name: memories.erase
 DELETE FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.count
-SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories GROUP BY state, kind = 'rule'
+SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode') GROUP BY state, kind = 'rule'
 -- name: memories.sealed
 SELECT * FROM memories
 -- name: memories.size
--- How many memories there are, of whatever scope and state.
-SELECT count(*) AS n FROM memories
+-- How many memories have words in the full text, of whatever scope and state.
+SELECT count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode')
+
+-- name: memories.concept
+-- The memory that stands for a concept, live or in the bin.
+SELECT id, state FROM memories
+WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND kind = 'concept' AND subject = :subject
+  AND state IN ('live', 'binned')
+ORDER BY state = 'live' DESC, seq DESC LIMIT 1
+-- name: memories.concepts
+-- Concepts with the sessions that spoke of them, those of most sessions first.
+SELECT id, text, user_id, project_id, mention_count, first_mention, last_mention,
+  (SELECT json_group_array(session_id ORDER BY last_at) FROM concept_mentions WHERE memory_id = memories.id) AS sessions
+FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind = 'concept' AND (:everywhere OR project_id IS :project_id)
+ORDER BY mention_count DESC, last_mention DESC, seq DESC LIMIT :limit
+-- name: memories.sums_of
+-- The summaries of sessions, whatever became of them.
+SELECT memories.id FROM memories JOIN json_each(:sessions) AS one
+ON channel = one.value ->> 0 AND session_id = one.value ->> 1
+WHERE kind = 'episode'
+-- name: memories.recount
+-- What is left of a concept's mentions.
+UPDATE memories SET
+  mention_count = (SELECT count(*) FROM concept_mentions WHERE memory_id = memories.id),
+  first_mention = (SELECT min(first_at) FROM concept_mentions WHERE memory_id = memories.id),
+  last_mention = (SELECT max(last_at) FROM concept_mentions WHERE memory_id = memories.id)
+WHERE id IN (SELECT value FROM json_each(:ids))
+  AND EXISTS (SELECT 1 FROM concept_mentions WHERE memory_id = memories.id)
+
+-- name: analyses.of
+SELECT until_seq, analysis, episode_id, analysed_at FROM session_analyses
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id
+-- name: analyses.keep
+INSERT INTO session_analyses (host, session_id, until_seq, analysis, episode_id, analysed_at)
+VALUES (:host, :session_id, :until_seq, :analysis, :episode_id, :at)
+ON CONFLICT DO UPDATE SET until_seq = max(until_seq, excluded.until_seq), analysis = excluded.analysis,
+  episode_id = excluded.episode_id, analysed_at = excluded.analysed_at
+-- name: analyses.about
+-- The sessions that these memories sum up or these turns belong to, where they were analysed.
+SELECT host, session_id FROM session_analyses WHERE (host, session_id) IN (
+  SELECT host, session_id FROM turns WHERE id IN (SELECT value FROM json_each(:turns))
+  UNION SELECT host, session_id FROM concept_mentions WHERE memory_id IN (SELECT value FROM json_each(:memories))
+  UNION SELECT channel, session_id FROM memories
+        WHERE kind = 'episode' AND id IN (SELECT value FROM json_each(:memories)))
+-- name: analyses.erase
+DELETE FROM session_analyses
+WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+-- name: analyses.cached
+SELECT analysis FROM analysis_cache
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND history_hash = :history_hash
+  AND created_at > :since
+-- name: analyses.cache
+INSERT OR REPLACE INTO analysis_cache (host, session_id, history_hash, analysis, created_at)
+VALUES (:host, :session_id, :history_hash, :analysis, :at)
+-- name: analyses.expire
+DELETE FROM analysis_cache WHERE created_at <= :since
+-- name: analyses.evict
+-- All but the newest.
+DELETE FROM analysis_cache WHERE seq NOT IN (SELECT seq FROM analysis_cache ORDER BY seq DESC LIMIT :keep)
+-- name: analyses.cached_count
+SELECT count(*) AS n FROM analysis_cache
+-- name: analyses.uncache
+DELETE FROM analysis_cache
+WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+-- name: analyses.mention
+INSERT INTO concept_mentions (memory_id, host, session_id, first_at, last_at)
+VALUES (:memory_id, :host, :session_id, :at, :at)
+ON CONFLICT DO UPDATE SET last_at = max(last_at, excluded.last_at)
+-- name: analyses.mentioned
+SELECT 1 FROM concept_mentions WHERE memory_id = :memory_id AND host = :host AND session_id = :session_id
+-- name: analyses.spoken_of
+-- The concepts of sessions, and in how many other sessions each was said.
+SELECT memory_id, sum((host, session_id) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))) AS others
+FROM concept_mentions WHERE memory_id IN (SELECT memory_id FROM concept_mentions
+  WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions)))
+GROUP BY memory_id
+-- name: analyses.unmention
+DELETE FROM concept_mentions
+WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+  OR memory_id IN (SELECT value FROM json_each(:memories))
+
+-- name: informed.some
+SELECT content_hash, score, summary, made_by FROM informed_outputs
+WHERE content_hash IN (SELECT value FROM json_each(:hashes))
+-- name: informed.add
+-- Only while the turn is there that it was read in.
+INSERT INTO informed_outputs (content_hash, score, summary, made_by, created_at)
+SELECT :content_hash, :score, :summary, :made_by, :at WHERE EXISTS (SELECT 1 FROM turns WHERE id = :turn_id)
+ON CONFLICT DO NOTHING
+-- name: informed.evict
+DELETE FROM informed_outputs WHERE content_hash NOT IN
+  (SELECT content_hash FROM informed_outputs ORDER BY created_at DESC LIMIT :keep)
+-- name: informed.erase
+DELETE FROM informed_outputs WHERE content_hash IN (SELECT value FROM json_each(:hashes))
 
 -- name: evidence.add
 INSERT INTO evidence (memory_id, turn_id, start, stop) VALUES (:memory_id, :turn_id, :start, :stop)
@@ -578,7 +693,7 @@ DELETE FROM vectors WHERE owner_kind = :owner_kind AND owner_id IN (SELECT value
 -- name: vectors.missing_memories
 -- What a process may have died of is left to a job of its own.
 SELECT id, seq, text, iif(scope = 'user', 'user:' || user_id, ifnull(project_id, '')) AS grouping FROM memories
-WHERE state = 'live' AND seq > :after AND NOT EXISTS
+WHERE state = 'live' AND kind NOT IN ('concept', 'episode') AND seq > :after AND NOT EXISTS
   (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id AND part = 0)
   AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'index_memory:' || memories.id AND deaths > 0)
 ORDER BY seq LIMIT :limit
@@ -591,7 +706,7 @@ ORDER BY seq LIMIT :limit
 -- name: vectors.coverage
 SELECT count(*) AS total, count(made) AS done FROM (
   SELECT (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id
-          AND part = 0) AS made FROM memories WHERE state = 'live'
+          AND part = 0) AS made FROM memories WHERE state = 'live' AND kind NOT IN ('concept', 'episode')
   UNION ALL
   SELECT (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id
           AND part = 0) FROM turns WHERE role <> 'tool')

@@ -1,6 +1,25 @@
 -- The whole schema, as every migration together makes it. A test holds the two against each other.
 -- Read this to know the tables; change them by adding a migration.
 
+CREATE TABLE analysis_cache (
+  seq           INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant        TEXT NOT NULL DEFAULT 'local',
+  host          TEXT NOT NULL,
+  session_id    TEXT NOT NULL,
+  history_hash  TEXT NOT NULL,
+  analysis      TEXT NOT NULL,
+  created_at    TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE concept_mentions (
+  memory_id   TEXT NOT NULL REFERENCES memories (id),
+  host        TEXT NOT NULL,
+  session_id  TEXT NOT NULL,
+  first_at    TEXT NOT NULL,
+  last_at     TEXT NOT NULL,
+  PRIMARY KEY (memory_id, host, session_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE events (
   seq          INTEGER PRIMARY KEY,
   id           TEXT NOT NULL UNIQUE,
@@ -25,6 +44,14 @@ CREATE TABLE evidence (
   start      INTEGER NOT NULL,
   stop       INTEGER NOT NULL,
   PRIMARY KEY (memory_id, turn_id, start, stop)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE informed_outputs (
+  content_hash  TEXT PRIMARY KEY,
+  score         REAL NOT NULL,
+  summary       TEXT NOT NULL,
+  made_by       TEXT NOT NULL,
+  created_at    TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE jobs (
@@ -168,6 +195,17 @@ CREATE TABLE reviews (
   settled_at  TEXT
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE session_analyses (
+  tenant       TEXT NOT NULL DEFAULT 'local',
+  host         TEXT NOT NULL,
+  session_id   TEXT NOT NULL,
+  until_seq    INTEGER NOT NULL,
+  analysis     TEXT NOT NULL,
+  episode_id   TEXT REFERENCES memories (id),
+  analysed_at  TEXT NOT NULL,
+  PRIMARY KEY (tenant, host, session_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE spaces (
   id        TEXT PRIMARY KEY,
   model     TEXT NOT NULL,
@@ -248,6 +286,8 @@ CREATE VIRTUAL TABLE messages_places USING fts5vocab ('messages_fts', 'instance'
 
 CREATE VIRTUAL TABLE messages_words USING fts5vocab ('messages_fts', 'row');
 
+CREATE INDEX concept_mentions_by_session ON concept_mentions (host, session_id);
+
 CREATE INDEX events_by_state ON events (state);
 
 CREATE INDEX evidence_by_turn ON evidence (turn_id);
@@ -276,13 +316,20 @@ CREATE INDEX turns_by_event ON turns (event_id);
 
 CREATE INDEX turns_by_prompt ON turns (tenant, project_id, text_hash, at) WHERE role = 'user';
 
+CREATE INDEX turns_by_session ON turns (tenant, session_id, seq);
+
 CREATE INDEX turns_by_text ON turns (tenant, host, session_id, role, text_hash);
 
 CREATE INDEX turns_in_session ON turns (tenant, host, session_id, at, seq) WHERE role <> 'tool';
 
 CREATE INDEX turns_of_users ON turns (tenant, project_id, seq) WHERE role = 'user';
 
+CREATE UNIQUE INDEX analysis_cache_once ON analysis_cache (tenant, host, session_id, history_hash);
+
 CREATE UNIQUE INDEX events_once ON events (tenant, host, session_id, key);
+
+CREATE UNIQUE INDEX memories_one_concept ON memories (tenant, user_id, ifnull(project_id, ''), subject)
+  WHERE kind = 'concept' AND state = 'live';
 
 CREATE UNIQUE INDEX memories_one_core_fact ON memories (tenant, user_id, scope, ifnull(project_id, ''), key)
   WHERE key IS NOT NULL AND state = 'live';

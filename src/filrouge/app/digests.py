@@ -1,0 +1,89 @@
+"""Digests: the daemon analyses sessions by itself, when they end, are compacted, or fall silent.
+
+One job a session, behind all other work; whatever else asks for it meanwhile is the same job. A session in which next
+to nothing was said is marked as looked at and leaves no memory; when it goes on it is read from its beginning.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Event as Flag
+from threading import Thread
+from typing import Final
+
+from filrouge.app.analysis import gather, keep, prepare
+from filrouge.app.parts import Parts
+from filrouge.app.worker import Outcome, Payload
+from filrouge.clock import after
+from filrouge.errors import FilrougeError
+from filrouge.model.analysis import NOTHING
+from filrouge.ports import Tx
+from filrouge.store.analyses import Analyses, Session
+from filrouge.store.jobs import Jobs
+from filrouge.understand.said import speaker_of
+
+_LOG = logging.getLogger(__name__)
+#: Messages of the user or the agent that a session must hold to be summed up.
+LEAST: Final = 2
+#: A transcript is read two seconds after the event that tells of it.
+AFTER_TRANSCRIPT_SECONDS: Final = 4.0
+IDLE_SECONDS: Final = 15 * 60.0
+_LOOK_SECONDS: Final = 60.0
+#: So many turns are looked at for idle sessions: some days of one user's work.
+_NEWEST, _AT_ONCE = 2000, 20
+
+
+def queue_digest(parts: Parts, tx: Tx, session: Session, *, delay: float = 0.0) -> None:
+    """Have a session analysed, once all that waits before it is done."""
+    if session.id and parts.settings(tx).extract_provider != "off":
+        work = {"host": session.host, "session": session.id}
+        name = f"digest:{session.host}:{session.id}"
+        Jobs(tx).enqueue("digest", work, dedupe=name, at=parts.clock.now(), delay=delay)
+
+
+def digest(parts: Parts, payload: Payload) -> Outcome:
+    """Analyse what is new in a session."""
+    session = Session(host=payload["host"], id=payload["session"])
+    material = parts.readers.here(lambda tx: gather(parts, tx, session))
+    spoken = sum(speaker_of(turn) is not None for turn in material.turns)
+    if not material.turns or not parts.extracting():
+        return Outcome(write=lambda _: None)
+    too_little = spoken < LEAST and material.former == NOTHING
+    analysis = NOTHING if too_little else prepare(parts, material)
+    return Outcome(write=lambda tx: keep(parts, tx, material, analysis))
+
+
+def queue_idle(parts: Parts) -> int:
+    """Have those sessions analysed that fell silent; returns how many."""
+    before = after(parts.clock.now(), -IDLE_SECONDS)
+    sessions = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_NEWEST, limit=_AT_ONCE))
+    if sessions:
+        parts.writer.run(lambda tx: [queue_digest(parts, tx, session) for session in sessions])
+        parts.work_waiting.set()
+    return len(sessions)
+
+
+class IdleWatch:
+    """Looks once a minute for sessions that fell silent."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._stopping = Flag()
+        self._thread = Thread(target=self._watch, name="filrouge-idle", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(_LOOK_SECONDS):
+            try:
+                queue_idle(self._parts)
+            except (FilrougeError, OSError):
+                _LOG.exception("idle sessions could not be looked for")

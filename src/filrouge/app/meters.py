@@ -1,0 +1,155 @@
+"""Meters: what Prometheus is told of a running Filrouge.
+
+One object over a registry of its own, so that several Filrouges in one process do not add up and nothing of the
+program around them is shown. Names are a promise (`docs/reference/metrics.md`); a test holds them. What the database
+knows better, such as the queue, is read from it when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from filrouge.clock import monotonic
+from filrouge.model.asking import Operation, Usage
+from filrouge.model.recall import Ranking, RecallItem
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+ANALYSIS_BUCKETS = (0.5, 1, 2, 4, 6, 10, 15, 20, 30)
+_RECALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+_RESULT_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100)
+PreferenceFailure = Literal["user_identifier_missing", "extraction_error", "persistence_error"]
+Filtered = Literal["below_threshold", "below_relevance", "nothing_known", "beyond_limit", "over_budget"]
+#: Why a candidate of a recall did not get in front of a prompt, as the recall log words it.
+_WHY_NOT: Mapping[str, Filtered] = {
+    "below the threshold": "below_threshold",
+    "nothing is known of this": "nothing_known",
+    "beyond the limit": "beyond_limit",
+    "over the budget": "over_budget",
+}
+
+
+class Meters:
+    """Counts and times. Safe for several threads."""
+
+    def __init__(self) -> None:
+        own = CollectorRegistry()
+        self._registry = own
+        self._hits = Counter("memory_analysis_cache_hits", "Analyses that were in the cache.", registry=own)
+        self._misses = Counter("memory_analysis_cache_misses", "Analyses that were not.", registry=own)
+        self._cached = Gauge("memory_cache_size", "Analyses in the cache.", registry=own)
+        self._analysed = Counter("memory_analysis_success", "Sessions analysed.", ["provider"], registry=own)
+        self._failed = Counter(
+            "memory_analysis_failure", "Analyses that failed.", ["provider", "error_type"], registry=own
+        )
+        self._took = Histogram(
+            "memory_analysis_duration_seconds", "One analysis.", ["provider"], buckets=ANALYSIS_BUCKETS, registry=own
+        )
+        self._preferences = Counter(
+            "memory_preference_extraction_failures", "Preferences that could not be kept.", ["reason"], registry=own
+        )
+        self._queries = Counter("rag_queries_hybrid", "Searches by words and meaning.", ["status"], registry=own)
+        self._results = Histogram("rag_results_count", "Results of a search.", buckets=_RESULT_BUCKETS, registry=own)
+        self._average = Gauge("rag_avg_score", "Mean score of the last search's results.", registry=own)
+        self._filtered = Counter("rag_results_filtered", "Results that were left out.", ["reason"], registry=own)
+        self._recall = Histogram(
+            "filrouge_recall_seconds", "What a prompt waits for its memories.", buckets=_RECALL_BUCKETS, registry=own
+        )
+        self._hook = Histogram(
+            "filrouge_hook_seconds", "The daemon's part of a hook.", ["event"], buckets=_RECALL_BUCKETS, registry=own
+        )
+        self._jobs = Gauge("filrouge_jobs", "Jobs in the queue.", ["state"], registry=own)
+        self._events = Gauge("filrouge_events", "Events taken in, by what became of them.", ["state"], registry=own)
+        spent = ["provider", "model", "operation"]
+        self._calls = Counter("filrouge_llm_calls", "Calls to language models.", spent, registry=own)
+        self._tokens = Counter("filrouge_llm_tokens", "Their tokens.", [*spent, "direction"], registry=own)
+        self._cost = Counter("filrouge_llm_cost_dollars", "Their price where it is known.", spent, registry=own)
+
+    def cache(self, *, hit: bool) -> None:
+        """An analysis was looked for in the cache."""
+        (self._hits if hit else self._misses).inc()
+
+    def analysed(self, provider: str, seconds: float) -> None:
+        """A session was analysed."""
+        self._analysed.labels(provider=provider).inc()
+        self._took.labels(provider=provider).observe(seconds)
+
+    def analysis_failed(self, provider: str, error: BaseException) -> None:
+        """An analysis ended with an error."""
+        self._failed.labels(provider=provider, error_type=type(error).__name__).inc()
+
+    def preference_lost(self, reason: PreferenceFailure, number: int = 1) -> None:
+        """Preferences could not be kept."""
+        self._preferences.labels(reason=reason).inc(number)
+
+    @contextmanager
+    def search(self) -> Generator[list[Ranking]]:
+        """Around one search: what it found is put into the list."""
+        found: list[Ranking] = []
+        try:
+            yield found
+        except Exception:
+            self._queries.labels(status="error").inc()
+            raise
+        self._queries.labels(status="success").inc()
+        scores = [hit.score for ranking in found for hit in ranking.hits]
+        self._results.observe(len(scores))
+        self._average.set(sum(scores) / len(scores) if scores else 0.0)
+
+    def left_out(self, reason: Filtered, number: int) -> None:
+        """Results that a search left out."""
+        if number:
+            self._filtered.labels(reason=reason).inc(number)
+
+    def recalled(self, items: Iterable[RecallItem], seconds: float) -> None:
+        """A prompt had its memories."""
+        self._recall.observe(seconds)
+        for item in items:
+            if not item.injected and item.reason in _WHY_NOT:
+                self.left_out(_WHY_NOT[item.reason], 1)
+
+    @contextmanager
+    def hook(self, event: str) -> Generator[None]:
+        """Around what the daemon does for one hook."""
+        begun = monotonic()
+        yield
+        self._hook.labels(event=event).observe(monotonic() - begun)
+
+    def spent(self, operation: Operation, by_model: Mapping[tuple[str, str], Usage]) -> None:
+        """What calls to models cost, by (provider, model)."""
+        for (provider, model), usage in by_model.items():
+            names = {"provider": provider, "model": model, "operation": operation}
+            self._calls.labels(**names).inc(usage.calls)
+            self._tokens.labels(**names, direction="input").inc(usage.input_tokens)
+            self._tokens.labels(**names, direction="output").inc(usage.output_tokens)
+            self._cost.labels(**names).inc(usage.dollars or 0.0)
+
+    def text(self, *, jobs: Mapping[str, int], events: Mapping[str, int], cached: int) -> bytes:
+        """Everything in Prometheus' text format 0.0.4.
+
+        Args:
+            jobs, events: how many there are in each state.
+            cached: analyses in the cache.
+        """
+        self._cached.set(cached)
+        for gauge, counts in ((self._jobs, jobs), (self._events, events)):
+            for state, count in counts.items():
+                gauge.labels(state=state).set(count)
+        return generate_latest(_Shown(self._registry))
+
+
+class _Shown(CollectorRegistry):
+    """A registry without the moments at which its metrics were made, which say nothing to anybody."""
+
+    def __init__(self, shown: CollectorRegistry) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._shown.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric

@@ -1,0 +1,23 @@
+"""Concepts over HTTP: what sessions were about, and in how many of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+
+from filrouge.app import report
+from filrouge.server.access import parts_of, reading
+
+router = APIRouter(tags=["concepts"])
+
+
+@router.get("/api/memory/concepts")
+async def concepts(
+    request: Request,
+    project: Annotated[list[str] | None, Query(description="Names of the project; none = all.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> list[dict[str, Any]]:
+    """The concepts of sessions, those of most sessions first."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: report.concepts(parts, tx, project or [], limit))

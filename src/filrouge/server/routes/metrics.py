@@ -1,0 +1,19 @@
+"""Metrics over HTTP, for Prometheus."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from filrouge.app import report
+from filrouge.app.meters import CONTENT_TYPE
+from filrouge.server.access import parts_of, reading
+
+router = APIRouter(tags=["daemon"])
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Every metric in Prometheus' text format 0.0.4."""
+    parts = parts_of(request)
+    text = await reading(request, lambda tx: report.metrics(parts, tx))
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,68 @@
+"""What was said in a session, sentence by sentence, with who said it.
+
+The reading side of every analysis. Only the user's prompts count as the user's words and only replies as the agent's;
+tool output, blocks that a host wrote and what was redacted are nobody's. A summary that a host wrote of its own
+conversation counts as told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.understand.heuristics import written_by_host
+from filrouge.understand.sentences import Sentence, split
+
+Speaker = Literal["user", "agent", "told"]
+_REDACTED: Final = re.compile(r"\[redacted:[\w-]+\]")
+#: What politeness alone says is no part of what a session was about.
+_NOTHING_SAID: Final = frozenset({"small talk", "punctuation only", "empty", "tool noise", "written by the host"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One sentence.
+
+    Attributes:
+        place: of its turn among those that were read.
+        sentence: with its position in the turn's text.
+    """
+
+    turn: Turn
+    place: int
+    speaker: Speaker
+    sentence: Sentence
+
+    @property
+    def text(self) -> str:
+        """The words, on one line."""
+        return " ".join(self.sentence.text.split())
+
+
+def speaker_of(turn: Turn) -> Speaker | None:
+    """Whose words a turn holds; None where they are nobody's."""
+    if turn.skipped in _NOTHING_SAID:
+        return None
+    if turn.source == "summary":
+        return "told"
+    if turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT:
+        return None if written_by_host(turn.text) else "user"
+    return "agent" if turn.role == "assistant" and turn.source == "reply" else None
+
+
+def said(turns: Sequence[Turn]) -> list[Said]:
+    """Every sentence of these turns, in their order."""
+    found: list[Said] = []
+    for place, turn in enumerate(turns):
+        speaker = speaker_of(turn)
+        if speaker:
+            found.extend(Said(turn, place, speaker, sentence) for sentence in split(unredacted(turn.text)))
+    return found
+
+
+def unredacted(text: str) -> str:
+    """The text with blanks in the place of what was redacted, so that every position stays."""
+    return _REDACTED.sub(lambda marker: " " * len(marker.group()), text)

@@ -1,0 +1,29 @@
+"""Events become turns: of a helper agent's result the answer is read, not its wrapping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from filrouge.capture.intake import turns_of
+from filrouge.model.event import Event
+
+ANSWER = "The export embeds the font once for each page; embedding it once makes it ten times faster."
+
+
+def tool(name: str, output: Any) -> str:
+    call = {"name": name, "id": "call-1", "input": {"prompt": "Find out why."}, "output": output, "failed": False}
+    event = Event("e", "claude-code", "tools", "s", 1.7e9, "k", "", (), "", "", {"calls": [call]})
+    return turns_of(event, "")[0].text
+
+
+def test_a_helper_agents_answer_is_taken_out_of_its_json() -> None:
+    blocks = {"status": "completed", "agentId": "a1", "content": [{"type": "text", "text": ANSWER}]}
+    assert tool("Task", blocks) == f"Task: Find out why. {ANSWER}"
+
+
+def test_a_short_answer_is_shown_as_it_is() -> None:
+    assert tool("Task", {"status": "completed", "content": "done"}) == "Task: Find out why. completed\ndone"
+
+
+def test_other_tools_are_shown_as_before() -> None:
+    assert tool("Bash", {"stdout": "ok", "stderr": ""}) == "Bash: Find out why. ok"

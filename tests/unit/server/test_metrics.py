@@ -1,0 +1,146 @@
+"""What Prometheus is told: names, types, labels and buckets are a promise, and counters move when things happen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families
+
+from filrouge.app.asking import Question, recall
+from filrouge.app.hybrid import HybridQuery, hybrid_query
+from filrouge.app.meters import Meters
+from filrouge.errors import NotFound
+from filrouge.home import socket_path
+from filrouge.model.asking import Usage
+
+from .conftest import Api
+from .test_routes import PORT, QUESTION, SHOP, event
+
+PAGE = Path(__file__).parents[3] / "docs/reference/metrics.md"
+#: Name without its suffix, type, labels.
+PROMISED = {
+    ("memory_analysis_cache_hits", "counter", ()),
+    ("memory_analysis_cache_misses", "counter", ()),
+    ("memory_cache_size", "gauge", ()),
+    ("memory_analysis_success", "counter", ("provider",)),
+    ("memory_analysis_failure", "counter", ("error_type", "provider")),
+    ("memory_analysis_duration_seconds", "histogram", ("provider",)),
+    ("memory_preference_extraction_failures", "counter", ("reason",)),
+    ("rag_queries_hybrid", "counter", ("status",)),
+    ("rag_results_count", "histogram", ()),
+    ("rag_avg_score", "gauge", ()),
+    ("rag_results_filtered", "counter", ("reason",)),
+    ("filrouge_recall_seconds", "histogram", ()),
+    ("filrouge_hook_seconds", "histogram", ("event",)),
+    ("filrouge_jobs", "gauge", ("state",)),
+    ("filrouge_events", "gauge", ("state",)),
+    ("filrouge_llm_calls", "counter", ("model", "operation", "provider")),
+    ("filrouge_llm_tokens", "counter", ("direction", "model", "operation", "provider")),
+    ("filrouge_llm_cost_dollars", "counter", ("model", "operation", "provider")),
+}
+
+
+def everything_once() -> str:
+    meters = Meters()
+    meters.cache(hit=True)
+    meters.cache(hit=False)
+    meters.analysed("heuristic", 0.3)
+    meters.analysis_failed("ollama", TimeoutError())
+    meters.preference_lost("user_identifier_missing")
+    with meters.search():
+        pass
+    meters.left_out("below_threshold", 2)
+    meters.recalled([], 0.1)
+    with meters.hook("prompt"):
+        pass
+    meters.spent("extract", {("openai", "small"): Usage(calls=1, input_tokens=90, output_tokens=10, dollars=0.02)})
+    return meters.text(jobs={"waiting": 3}, events={"done": 4}, cached=2).decode()
+
+
+def values(text: str) -> dict[str, float]:
+    """Every sample by its name and labels."""
+    return {
+        sample.name + "".join(f"|{value}" for _, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def scraped(api: Api) -> dict[str, float]:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=socket_path(api.home))) as client:
+        answer = client.get("http://filrouge/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return values(answer.text)
+
+
+def test_names_types_and_labels_are_as_promised() -> None:
+    found = {
+        (family.name, family.type, tuple(sorted({name for one in family.samples for name in one.labels} - {"le"})))
+        for family in text_string_to_metric_families(everything_once())
+    }
+    assert found == PROMISED
+
+
+def test_the_page_names_every_metric_as_it_is_spelt() -> None:
+    written = set(re.findall(r"`((?:memory|rag|filrouge)_\w+)`", PAGE.read_text(encoding="utf-8")))
+    assert written == {name + ("_total" if type_ == "counter" else "") for name, type_, _ in PROMISED}
+
+
+def test_the_buckets_of_an_analysis_are_as_promised() -> None:
+    own = [name for name in values(everything_once()) if name.startswith("memory_analysis_duration_seconds_bucket")]
+    assert [name.rsplit("|", 2)[1] for name in own] == [
+        "0.5", "1.0", "2.0", "4.0", "6.0", "10.0", "15.0", "20.0", "30.0", "+Inf",
+    ]  # fmt: skip
+
+
+def test_counters_end_in_total_and_nothing_else_is_shown() -> None:
+    found = values(everything_once())
+    assert found["memory_analysis_cache_hits_total"] == 1
+    assert found["filrouge_llm_tokens_total|input|small|extract|openai"] == 90
+    assert found["filrouge_llm_cost_dollars_total|small|extract|openai"] == 0.02
+    assert not [name for name in found if "_created" in name]
+
+
+def test_two_filrouges_in_one_process_do_not_add_up_and_leave_the_programs_own_registry_alone() -> None:
+    first, second = Meters(), Meters()
+    first.cache(hit=True)
+    assert values(second.text(jobs={}, events={}, cached=0).decode())["memory_analysis_cache_hits_total"] == 0
+    own = {metric.name for metric in REGISTRY.collect()}
+    assert not [name for name in own if name.startswith(("memory_analysis", "rag_", "filrouge_"))]
+
+
+def test_counters_move_when_a_prompt_is_answered(api: Api) -> None:
+    before = scraped(api)
+    api.remember(PORT, SHOP)
+    api.ask("POST", "/hooks/events", {"events": [event(text=QUESTION)], "context": True})
+    api.ask("POST", "/hooks/events", {"events": [event(text="Which pizza is the best one here?")], "context": True})
+    api.get("/api/memory/search?q=port&mode=hybrid")
+    after = scraped(api)
+    assert after["rag_queries_hybrid_total|success"] == before.get("rag_queries_hybrid_total|success", 0) + 4
+    assert after["rag_results_count_count"] == before["rag_results_count_count"] + 4
+    assert after["filrouge_recall_seconds_count"] == 2
+    assert after["filrouge_hook_seconds_count|prompt"] == 2
+    assert after["filrouge_events|done"] + after.get("filrouge_events|queued", 0) >= 1
+    assert {"filrouge_jobs|waiting", "filrouge_jobs|running", "filrouge_jobs|dead"} <= after.keys()
+
+
+def test_what_a_threshold_cuts_off_is_counted(api: Api) -> None:
+    api.remember(PORT, SHOP)
+    query = HybridQuery(collection="memories", text="port of production", min_relevance=1.0)
+    api.parts.readers.here(lambda tx: hybrid_query(api.parts, tx, query))
+    assert scraped(api)["rag_results_filtered_total|below_relevance"] == 1
+
+
+def test_a_search_that_fails_is_counted_as_that(api: Api) -> None:
+    query: Any = HybridQuery(collection="memories", text="port", where={"project": "nowhere"})
+    with pytest.raises(NotFound):
+        api.parts.readers.here(lambda tx: hybrid_query(api.parts, tx, query))
+    assert scraped(api)["rag_queries_hybrid_total|error"] == 1
+    api.parts.readers.here(lambda tx: recall(api.parts, tx, Question(text="port", everywhere=True)))
+    assert scraped(api)["rag_queries_hybrid_total|success"] == 1
