@@ -55,7 +55,7 @@ def test_what_is_stale_leaves_the_cache_when_something_comes() -> None:
     assert store.cache_size() == 1
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(1, 130), st.integers(0, 3))
 def test_above_80_the_50_newest_stay_and_there_are_never_more(number: int, seconds: int) -> None:
     clock = ManualClock()

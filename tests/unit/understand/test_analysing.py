@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.model.analysis import NOTHING, Analysis, Entity, Quote
@@ -48,6 +48,7 @@ def test_topics_lose_their_labels_their_capitals_and_what_is_no_subject() -> Non
     ) == ["payment queue", "export pdf", "queue.py"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=40) | st.sampled_from(["MESSAGE: code", "Fichier : A.py", "the Json", "Éléphants"])))
 def test_clean_topics_are_subjects_and_cleaning_them_changes_nothing(topics: list[str]) -> None:
     clean = clean_topics(topics)
@@ -82,6 +83,7 @@ def test_people_and_places_are_no_concepts() -> None:
     assert not {"lena", "lyon"} & {word for one in analyse(conversation(*ENGLISH)).concepts for word in one.split()}
 
 
+@settings(deadline=None)
 @given(CONVERSATIONS)
 def test_concepts_are_few_clean_and_none_repeats_another(messages: list[tuple[Role, str]]) -> None:
     found = concepts(conversation(*messages))
@@ -192,6 +194,7 @@ def test_an_analysis_by_somebody_else_counts_on_when_turns_follow() -> None:
     assert "billing" in later.concepts
 
 
+@settings(deadline=None)
 @given(CONVERSATIONS)
 def test_every_quote_is_what_the_user_said_where_it_says(messages: list[tuple[Role, str]]) -> None:
     turns = {one.id: one for one in conversation(*messages)}
@@ -204,6 +207,7 @@ def test_every_quote_is_what_the_user_said_where_it_says(messages: list[tuple[Ro
         assert " ".join(own.text[quote.span.start : quote.span.end].split()) == " ".join(quote.text.split())
 
 
+@settings(deadline=None)
 @given(CONVERSATIONS)
 def test_turns_that_say_nothing_new_leave_an_analysis_as_it_is(messages: list[tuple[Role, str]]) -> None:
     found = analyse(conversation(*messages))

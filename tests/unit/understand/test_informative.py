@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.understand.informative import (
@@ -90,6 +90,7 @@ def test_a_marker_of_a_secret_is_not_kept() -> None:
     assert "redacted" not in gist("The token [redacted:api-key] was refused because it had expired last week.")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=4000) | st.sampled_from([FOUND, FAILED, PROGRESS, LISTING]) | JSON_VALUES.map(json.dumps))
 def test_any_output_has_a_score_and_a_summary_within_bounds(output: str) -> None:
     found = informed(output)
@@ -99,6 +100,7 @@ def test_any_output_has_a_score_and_a_summary_within_bounds(output: str) -> None
     assert bool(found.summary) <= found.is_kept
 
 
+@settings(deadline=None)
 @given(JSON_VALUES)
 def test_an_answer_is_long_enough_or_none(value: object) -> None:
     answer = answer_of(value)
