@@ -33,6 +33,7 @@ from filrouge.model.memory import Memory
 from filrouge.model.turn import Turn
 from filrouge.store.analyses import Analyses, Session
 from filrouge.store.journal import Journal
+from filrouge.store.settings import StoredSettings
 from filrouge.testing import idle, running
 from filrouge.understand.analysing import analyse
 from filrouge.understand.concepts import Rarity
@@ -361,8 +362,12 @@ def test_secrets_of_a_history_are_not_kept(parts: Parts) -> None:
     assert key.encode() not in b"".join(path.read_bytes() for path in Path(parts.home).rglob("*.db*"))
 
 
+def switch_off(parts: Parts) -> None:
+    parts.writer.run(lambda tx: StoredSettings(tx).put({"extract_provider": "off"}, parts.clock.now()))
+
+
 def test_where_extraction_is_off_a_program_is_told_so_and_the_daemon_reads_nothing(parts: Parts) -> None:
-    parts.extracting = lambda: False
+    switch_off(parts)
     talk(parts)
     assert memories(parts, "episode", "concept") == []
     assert analysis.analyze_session_for_concepts(parts, "s") == {"error": "extraction_disabled"}
@@ -413,7 +418,7 @@ def test_a_concept_that_another_session_spoke_of_stays_with_fewer_mentions(parts
     talk(parts, "second")
     of_first = "select id from turns where session_id = 'first' and role = 'assistant'"
     first = [row[0] for row in query(parts.home, of_first)]
-    parts.extracting = lambda: False  # so that the rest is not read again
+    switch_off(parts)  # so that the rest is not read again
     erase(parts, first)
     assert concepts(parts)["invoice export"]["sessions"] == ["second"]
     assert concepts(parts)["invoice export"]["mention_count"] == 1
