@@ -96,7 +96,7 @@ class Journal:
             },
         )
         seq = int(row["seq"]) if row else 0
-        self._tx.many("journal.touch", [{"seq": seq, "memory_id": id_} for id_ in {*touches} - {subject_id}])
+        self._tx.many("journal.touch", [{"seq": seq, "memory_id": id_} for id_ in {subject_id, *touches}])
         return seq
 
     def of(self, *ids: str, after: int = 0) -> list[Entry]:

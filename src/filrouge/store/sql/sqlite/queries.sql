@@ -378,8 +378,7 @@ SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
 SELECT ifnull(max(seq), 0) AS n FROM journal
 -- name: journal.behind
 -- The memories that entries behind one speak of.
-SELECT subject_id AS memory_id FROM journal WHERE seq > :after AND seq <= :until
-UNION SELECT memory_id FROM journal_touches WHERE seq > :after AND seq <= :until
+SELECT DISTINCT memory_id FROM journal_touches WHERE seq > :after AND seq <= :until
 -- name: journal.touch
 INSERT INTO journal_touches (seq, memory_id) VALUES (:seq, :memory_id)
 -- name: journal.append
@@ -391,8 +390,7 @@ RETURNING seq
 SELECT seq, at, actor, action, subject_id, payload,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
 FROM journal WHERE seq > :after AND seq IN
-  (SELECT seq FROM journal WHERE subject_id IN (SELECT value FROM json_each(:ids))
-   UNION ALL SELECT seq FROM journal_touches WHERE memory_id IN (SELECT value FROM json_each(:ids)))
+  (SELECT seq FROM journal_touches WHERE memory_id IN (SELECT value FROM json_each(:ids)))
 ORDER BY seq
 -- name: journal.entry
 SELECT seq, at, actor, action, subject_id, payload,
@@ -403,7 +401,7 @@ SELECT * FROM journal ORDER BY seq
 -- name: journal.quoting
 -- Entries that speak of these memories, were made of these turns, or repeat these texts: what was replaced, what was disputed.
 SELECT seq FROM journal
-WHERE payload IS NOT NULL AND (subject_id IN (SELECT value FROM json_each(:memories)) OR seq IN
+WHERE payload IS NOT NULL AND (seq IN
     (SELECT seq FROM journal_touches WHERE memory_id IN (SELECT value FROM json_each(:memories)))
   OR (json_valid(payload) AND (
     json_extract(payload, '$.turn') IN (SELECT value FROM json_each(:turns))

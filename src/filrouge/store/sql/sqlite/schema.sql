@@ -217,8 +217,6 @@ CREATE INDEX evidence_by_turn ON evidence (turn_id);
 
 CREATE INDEX jobs_due ON jobs (state, place, run_at);
 
-CREATE INDEX journal_by_subject ON journal (subject_id, seq);
-
 CREATE INDEX journal_touches_by_memory ON journal_touches (memory_id, seq);
 
 CREATE INDEX memories_by_analyser ON memories (analyser);

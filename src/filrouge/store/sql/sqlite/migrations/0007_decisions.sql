@@ -14,7 +14,7 @@ CREATE INDEX reviews_by_outcome ON reviews (outcome, at);
 INSERT INTO reviews (memory_id, kind, reason, outcome, at)
 SELECT id, 'quarantine', 'its words are not in the turn', 'open', created_at FROM memories WHERE state = 'quarantined';
 
--- Which memories an entry of the journal speaks of besides its subject: every other that it changed or rested on.
+-- Which memories an entry of the journal speaks of: its subject, and every other that it changed or rested on.
 CREATE TABLE journal_touches (
   seq        INTEGER NOT NULL,
   memory_id  TEXT NOT NULL,
@@ -22,7 +22,9 @@ CREATE TABLE journal_touches (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX journal_touches_by_memory ON journal_touches (memory_id, seq);
 INSERT INTO journal_touches (seq, memory_id)
-SELECT DISTINCT seq, value FROM journal, json_each(iif(json_valid(payload), payload, '{}'), '$.closed');
+SELECT seq, subject_id FROM journal
+UNION SELECT seq, value FROM journal, json_each(iif(json_valid(payload), payload, '{}'), '$.closed');
+DROP INDEX journal_by_subject;
 
 -- A memory's chain is followed both ways.
 CREATE INDEX memories_by_predecessor ON memories (supersedes) WHERE supersedes IS NOT NULL;
