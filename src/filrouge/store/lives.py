@@ -19,6 +19,7 @@ from filrouge.errors import BadInput
 from filrouge.model.memory import Memory, State
 from filrouge.model.review import Outcome
 from filrouge.ports import Tx
+from filrouge.store.journal import Entry
 from filrouge.store.memory_rows import memory_from_row
 
 Pairs = Mapping[str, Sequence[Any]]
@@ -88,6 +89,14 @@ def taken_back(life: Life, pairs: Pairs) -> Life | None:
         return None
     values: dict[str, Any] = {name: before for name, (before, _) in pairs.items()}
     return replace(life, **values)
+
+
+def changed_by(entry: Entry) -> Changed:
+    """What an entry of the journal changed; what it only made, it made live."""
+    if entry.payload is None:
+        return {}
+    made = {"state": ["binned", "live"], "valid_to": [to_text(entry.at), None]}
+    return {**({entry.subject_id: made} if entry.payload.get("made") else {}), **entry.payload.get("changed", {})}
 
 
 class Lives:

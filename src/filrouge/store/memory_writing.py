@@ -14,7 +14,7 @@ from filrouge.model.memory import SUMS, Memory, State, Statement
 from filrouge.model.scope import Scope
 from filrouge.ports import Analyser, Tx
 from filrouge.store.journal import Journal
-from filrouge.store.lives import Life, Lives, difference, life_of, place_of
+from filrouge.store.lives import Life, Lives, difference, place_of
 from filrouge.store.memory_rows import row_of
 from filrouge.store.words import Words
 
@@ -103,9 +103,8 @@ class MemoryWriter:
         )
 
     def record_new(self, origin: Origin, action: str, memory: Memory, payload: Mapping[str, object]) -> int:
-        """Note a decision that made a memory and changed no other."""
-        life = life_of(memory)
-        return self.record(origin, action, memory.id, payload, before={memory.id: life.unborn}, after={memory.id: life})
+        """Note a decision that made a live memory and changed no other (`lives.changed_by`)."""
+        return self.record(origin, action, memory.id, {**payload, "made": True})
 
     def _with_free_key(self, memory: Memory) -> Memory:
         """A core fact's key is unique: where a live memory still holds it, the new one goes without."""

@@ -22,7 +22,7 @@ from filrouge.errors import BadInput, NotFound
 from filrouge.model.undo import Effect, TakenBack, UndoPlan
 from filrouge.ports import Analyser, Tx
 from filrouge.store.journal import Entry, Journal
-from filrouge.store.lives import Changed, Life, Lived, Lives, difference, taken_back
+from filrouge.store.lives import Changed, Life, Lived, Lives, changed_by, difference, taken_back
 from filrouge.store.memory_writing import MemoryWriter, Origin
 
 
@@ -62,7 +62,7 @@ class Undoing:
         entries = self._journal.of(memory_id)
         gone = undone(entries)
         for entry in reversed(entries):
-            if entry.seq not in gone and entry.undoes is None and memory_id in _changed(entry):
+            if entry.seq not in gone and entry.undoes is None and memory_id in changed_by(entry):
                 return entry.seq
         raise BadInput(f"No decision about {memory_id} is left to undo.", remedy=f"See `filrouge history {memory_id}`.")
 
@@ -85,7 +85,7 @@ class Undoing:
         steps: list[tuple[Entry, Changed]] = []
         for entry in reversed(entries):
             _refuse_empty(entry)
-            earlier = {id_: lives.get(id_, self._found(kin, id_, entry)) for id_ in _changed(entry)}
+            earlier = {id_: lives.get(id_, self._found(kin, id_, entry)) for id_ in changed_by(entry)}
             put_back = {id_: _put_back(earlier[id_], id_, entry) for id_ in earlier}
             steps.append((entry, difference(earlier, put_back)))
             before = {**{id_: kin[id_].life for id_ in put_back}, **before}
@@ -188,17 +188,13 @@ def _together(entry: Entry) -> int | None:
 
 def _reach(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:
     """The memories whose life an entry changed, and those whose pin alone."""
-    changed = _changed(entry)
+    changed = changed_by(entry)
     pins = frozenset(id_ for id_, pairs in changed.items() if set(pairs) == {"pinned"})
     return frozenset(changed) - pins, frozenset(id_ for id_, pairs in changed.items() if "pinned" in pairs)
 
 
-def _changed(entry: Entry) -> Changed:
-    return entry.payload.get("changed", {}) if entry.payload else {}
-
-
 def _put_back(life: Life, memory_id: str, entry: Entry) -> Life:
-    found = taken_back(life, _changed(entry)[memory_id])
+    found = taken_back(life, changed_by(entry)[memory_id])
     if found is None:
         raise _erased(f"What entry {entry.seq} made of memory {memory_id} is no longer there, because something")
     return found
@@ -207,7 +203,7 @@ def _put_back(life: Life, memory_id: str, entry: Entry) -> Life:
 def _refuse_empty(entry: Entry) -> None:
     if entry.payload is None or entry.action == "erase":
         raise _erased(f"What entry {entry.seq} ({entry.action}) speaks of")
-    if not entry.payload.get("changed") and not entry.payload.get("mentions"):
+    if not changed_by(entry) and not entry.payload.get("mentions"):
         remedy = "It was only noted, or written before decisions said what they changed."
         raise BadInput(f"Entry {entry.seq} ({entry.action}) changed nothing that can be put back.", remedy=remedy)
 
