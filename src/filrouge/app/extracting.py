@@ -9,64 +9,30 @@ An answer that nobody can read is set aside with the turns that it was about, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, TypeVar
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from filrouge.app import understanding
+from filrouge.app.analysis import gather, keep, prepare
+from filrouge.app.answering import Answering
+from filrouge.app.informing import worth_reading
 from filrouge.app.meaning import Meaning
-from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
-from filrouge.app.understanding import Considered, Reading, neighbours, vectors_at_once
+from filrouge.app.understanding import Considered, Reading, vectors_at_once
 from filrouge.app.worker import Outcome, Payload
-from filrouge.clock import after
 from filrouge.config import Settings
 from filrouge.errors import BadConfig, ModelUnavailable, Unreadable
-from filrouge.model.asking import Ask, Completion
-from filrouge.model.decision import Neighbour
-from filrouge.model.event import Event
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
-from filrouge.store.jobs import Jobs
-from filrouge.store.memories import Action
+from filrouge.store.analyses import Session
+from filrouge.store.memories import Action, Origin
 from filrouge.store.readings import Readings, Unread
-from filrouge.understand.extraction import Candidate
 from filrouge.understand.language import vote
-from filrouge.understand.pipeline import Judged, Near, Need, Similar, Understood
+from filrouge.understand.overview import overview
+from filrouge.understand.pipeline import Judged, Understood
 from filrouge.understand.pipeline import understanding as understanding_of
 from filrouge.understand.transcript import stretch
 
-T = TypeVar("T")
-
-EXTRACT = "extract"
 _TURNS = 60
-
-
-def queue_reading(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
-    """Have the conversations of new turns read: soon after the agent's reply, or once they have been quiet."""
-    spoken = [turn for turn in turns if turn.scope.session and turn.role != "tool"]
-    if not spoken or (settings := parts.settings(tx)).extract_provider in NO_MODEL:
-        return
-    pace, now = parts.models.pace, parts.clock.now()
-    for turn in spoken:
-        at_once = turn.role == "assistant" and settings.mode != "light"
-        _queue(tx, turn.host, turn.scope.session, now, pace.after_reply if at_once else pace.quiet)
-
-
-def queue_last_reading(parts: Parts, tx: Tx, event: Event) -> None:
-    """Have a conversation read that ends, or is about to be compacted."""
-    if event.kind in ("pre_compact", "session_end") and parts.settings(tx).extract_provider not in NO_MODEL:
-        _queue(tx, event.host, event.session, parts.clock.now(), parts.models.pace.after_reply)
-
-
-def _queue(tx: Tx, host: str, session: str, now: datetime, delay: float) -> None:
-    """One job a conversation; the earliest moment that anything asks for."""
-    name = f"{EXTRACT}:{host}:{session}"
-    if not Jobs(tx).enqueue(EXTRACT, {"host": host, "session": session}, dedupe=name, at=now, delay=delay):
-        Jobs(tx).sooner(name, after(now, delay))
 
 
 def extract(parts: Parts, payload: Payload) -> Outcome:
@@ -75,19 +41,18 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     Raises:
         ModelUnavailable: nobody answers, or the budget is spent; nothing is marked as read.
     """
-    host, session = str(payload["host"]), str(payload["session"])
+    session = Session(host=str(payload["host"]), id=str(payload["session"]))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    unread, injected, asked_in = parts.readers.here(lambda tx: _found(parts, tx, host, session))
+    unread, injected, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
     if _nobody(parts, settings) or not unread.turns:
         return Outcome(write=lambda _: None)
     count = stretch(unread.turns)
     turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
-    place = unread.places[count - 1]
     left: list[Turn] = []
 
     def end(tx: Tx) -> None:
-        Readings(tx).read_up_to(host, session, place, parts.clock.now())
-        left[:] = Readings(tx).unread(host, session, 1).turns  # others may have come while the model was thinking
+        Readings(tx).read_up_to(session.host, session.id, unread.places[count - 1], parts.clock.now())
+        left[:] = Readings(tx).unread(session.host, session.id, 1).turns  # others may have come meanwhile
 
     def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> Outcome:
         delay = 0.0 if len(unread.turns) > count else parts.models.pace.after_reply
@@ -95,18 +60,21 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
 
     if not any(turn.role != "tool" and not turn.skipped for turn in turns):
         return outcome(end)
+    answering = Answering(parts, parts.meaning, settings)
     language = vote(asked_in, settings.language if settings.language != "auto" else "en")
-    meaning = parts.meaning
-    thought = understanding_of(
-        turns,
-        parts.models.prompts,
-        language,
-        injected=injected,
-        most_tokens=settings.llm_max_tokens,
-        decides={"auto": None, "yes": True, "no": False}[settings.llm_decides],
-    )
+    material = parts.readers.here(lambda tx: gather(parts, tx, session))
     try:
-        found = _Answering(parts, meaning, settings).run(thought)
+        found = answering.run(
+            understanding_of(
+                worth_reading(parts, turns, answering.judge(language)),
+                parts.models.prompts,
+                language,
+                injected=injected,
+                most_tokens=settings.llm_max_tokens,
+                decides={"auto": None, "yes": True, "no": False}[settings.llm_decides],
+                before=material.former.summary,
+            )
+        )
     except Unreadable as error:
         unreadable = error
 
@@ -115,75 +83,27 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
             end(tx)
 
         return outcome(give_up)
-    readings = _readings(meaning, found)
+    analysis = overview(prepare(parts, material), found.extraction)
+    readings = _readings(answering.meaning, found)
     done: list[tuple[Action, Vectors | None]] = []
 
     def write(tx: Tx) -> None:
         fresh: understanding.Fresh = {}
         done[:] = [one for reading in readings for one in understanding.settle(parts, tx, reading, fresh)]
+        _refuse(parts, tx, turns[-1], found)
+        if analysis.summary:
+            keep(parts, tx, material, analysis)
         end(tx)
-        if done:
-            brief = {"project": turns[0].scope.project, "everywhere": True}
-            Jobs(tx).enqueue("brief", brief, dedupe="brief:everywhere", at=parts.clock.now())
 
-    return outcome(write, lambda: understanding.reflect(parts, meaning, done))
+    return outcome(write, lambda: understanding.reflect(parts, answering.meaning, done))
 
 
-@dataclass(frozen=True, slots=True)
-class _Answering:
-    """Gives a thought what it asks for."""
-
-    parts: Parts
-    meaning: Meaning
-    settings: Settings
-
-    def run(self, thought: Generator[Need, Any, T]) -> T:
-        """Carry a thought to its end; what cannot be had is thrown into it, where it stands."""
-        answer: object = None
-        failure: Exception | None = None
-        try:
-            while True:
-                need = thought.send(answer) if failure is None else thought.throw(failure)
-                answer, failure = None, None
-                try:
-                    answer = self._answer(need)
-                except (ModelUnavailable, Unreadable) as error:
-                    failure = error
-        except StopIteration as end:
-            return end.value
-
-    def _answer(self, need: Need) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
-        match need:
-            case Ask():
-                return self.parts.models.ask(need, self.settings)
-            case Similar(pairs=pairs):
-                return self._similarities(pairs)
-            case Near(candidates=candidates):
-                vectors = vectors_at_once(self.meaning, [one.statement.text for one in candidates])
-                return self.parts.readers.here(lambda tx: self._near(tx, candidates, vectors))
-
-    def _similarities(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
-        vectors = vectors_at_once(self.meaning, [text for pair in pairs for text in pair])
-        space = self.meaning.space
-        return tuple(
-            space.calibrated(float(np.max(one @ other.T))) if one is not None and other is not None else 0.0
-            for one, other in zip(vectors[::2], vectors[1::2], strict=True)
-        )
-
-    def _near(
-        self, tx: Tx, candidates: Sequence[Candidate], vectors: Sequence[Vectors | None]
-    ) -> tuple[Sequence[Neighbour], ...]:
-        return tuple(
-            neighbours(self.parts, tx, one.turn, self.meaning, one.statement, own, {})
-            for one, own in zip(candidates, vectors, strict=True)
-        )
-
-
-def _found(parts: Parts, tx: Tx, host: str, session: str) -> tuple[Unread, tuple[str, ...], list[str]]:
+def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
     """What is unread, what was put in front of the conversation's prompts, and its last prompts, newest last."""
     readings = Readings(tx)
-    last = parts.turns(tx).last_user_texts(host, session)
-    return readings.unread(host, session, _TURNS), readings.injected(host, session), last[::-1]
+    last = parts.turns(tx).last_user_texts(session.host, session.id)
+    unread = readings.unread(session.host, session.id, _TURNS)
+    return unread, readings.injected(session.host, session.id), last[::-1]
 
 
 def _nobody(parts: Parts, settings: Settings) -> bool:
@@ -219,6 +139,21 @@ def _readings(meaning: Meaning, found: Understood) -> list[Reading]:
         Reading(turn=group[0][0].candidate.turn, meaning=meaning, considered=tuple(one for _, one in group))
         for group in ordered
     ]
+
+
+def _refuse(parts: Parts, tx: Tx, turn: Turn, found: Understood) -> None:
+    """Note what the model decided that cannot be carried out."""
+    by = found.extraction.by
+    origin = Origin(
+        scope=turn.scope,
+        trust=turn.trust,
+        at=turn.at,
+        turn_id=turn.id,
+        made_by=f"{by.provider}:{by.model}",
+        prompt_version=found.extraction.prompt_version,
+    )
+    for reason in found.rejected:
+        parts.memories(tx).refuse(origin, reason)
 
 
 def _set_aside(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -> None:

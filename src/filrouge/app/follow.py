@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from filrouge.app.extracting import queue_reading
+from filrouge.app.due_readings import queue_reading
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import queue_vectors
 from filrouge.model.turn import TRUST_PROMPT, Turn

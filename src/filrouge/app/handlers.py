@@ -22,7 +22,8 @@ from typing import Any, Final
 from filrouge.app import understanding
 from filrouge.app.calibrating import CALIBRATE, calibrate
 from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
-from filrouge.app.extracting import EXTRACT, extract, queue_last_reading
+from filrouge.app.due_readings import EXTRACT, queue_last_reading
+from filrouge.app.extracting import extract
 from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs

@@ -17,7 +17,7 @@ from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Prompts
 from filrouge.understand.answers import Thought, asked
 from filrouge.understand.evidence import locate
-from filrouge.understand.transcript import rendered
+from filrouge.understand.transcript import quoted, rendered
 
 #: EXT-7: below this nothing is kept.
 LEAST_CONFIDENCE: Final = 0.3
@@ -59,13 +59,15 @@ class Extraction:
     prompt_version: str
 
 
-def extraction(turns: Sequence[Turn], prompts: Prompts, language: str, most_tokens: int) -> Thought[Extraction]:
-    """Ask what these turns teach."""
+def extraction(
+    turns: Sequence[Turn], prompts: Prompts, language: str, most_tokens: int, before: str = ""
+) -> Thought[Extraction]:
+    """Ask what these turns teach; `before` is what the conversation came to so far."""
     prompt = prompts("extract", language)
     ask = Ask(
         operation="extract",
         prompt=prompt,
-        text=rendered(turns),
+        text=f"{quoted('before', before)}\n\n{rendered(turns)}" if before else rendered(turns),
         schema=schema_of(SessionShape),
         most_tokens=most_tokens,
     )

@@ -85,17 +85,19 @@ def understanding(
     injected: Sequence[str],
     most_tokens: int,
     decides: bool | None = None,
+    before: str = "",
 ) -> Generator[Need, Any, Understood]:
     """Understand these turns.
 
     Args:
         injected: memories that were put in front of this conversation's prompts.
+        before: what the conversation came to so far.
         decides: may a model decide what is known; None = one that says it can.
 
     Raises:
         ModelUnavailable, Unreadable: the turns could not be read at all.
     """
-    found: Extraction = yield from extraction(turns, prompts, language, most_tokens)
+    found: Extraction = yield from extraction(turns, prompts, language, most_tokens, before)
     given = (*boot_texts(turns), *injected, prompts("extract", language).text)
     judged = [Judged(candidate=one, refusal=reason) for one, reason in found.unfounded]
     own: list[Candidate] = []
