@@ -2,8 +2,8 @@
 
 They cost about 100 MB of memory and seconds to import, so a daemon without such a provider never does. The SDKs do not
 try again by themselves: the cascade decides. Servers that only resemble OpenAI's differ in how an answer may be asked
-to be JSON, so there is a ladder: by schema, as any JSON object, by words alone. Whoever refuses a rung with 400 is
-asked on the next, and the one that worked is remembered.
+to be JSON, so there is a ladder: by schema, as any JSON object, by words alone. Whoever refuses a rung, or whose
+SDK does (a schema beyond its limits), is asked on the next; the one that worked is remembered for that operation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from filrouge.errors import ModelUnavailable
 from filrouge.llm import wire
 from filrouge.llm.outcome import Who, usage_of
 from filrouge.llm.strict import strict
-from filrouge.model.asking import Ask, Completion
+from filrouge.model.asking import Ask, Completion, Operation
 
 for _chatty in ("anthropic", "openai", "pydantic_ai"):  # they log whole requests at the level of debugging
     logging.getLogger(_chatty).setLevel(logging.WARNING)
@@ -61,7 +61,7 @@ class SdkModel:
         self._http = http
         self._listing = listing
         self._settings = settings
-        self._rung = 0
+        self._rungs: dict[Operation, int] = {}
 
     def __repr__(self) -> str:
         return f"<{self._who}>"
@@ -82,10 +82,10 @@ class SdkModel:
         Raises:
             ModelUnavailable: with the cause.
         """
-        for place in range(self._rung, len(self._ladder)):
+        for place in range(self._rungs.get(ask.operation, 0), len(self._ladder)):
             found = await self._once(ask, self._ladder[place])
             if isinstance(found, ModelResponse):
-                self._rung = max(self._rung, place)
+                self._rungs[ask.operation] = place
                 return self._completion(ask, found)
             if found.failures[0].kind != "refused" or place == len(self._ladder) - 1:
                 raise found
@@ -156,8 +156,8 @@ class SdkModel:
                 return failure("timeout", "did not answer in time")
             case foreign.ModelConnectionError():
                 return failure("connection", "cannot be reached, or broke off")
-            case foreign.UserError():
-                return failure("configuration", "cannot be asked for this kind of answer")
+            case foreign.UserError() | foreign.ModelRequestRejectedError():
+                return failure("refused", "cannot be asked for this kind of answer")
             case _:
                 return failure("server", "answered with something that is none of its answers")
 

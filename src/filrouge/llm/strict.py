@@ -12,6 +12,8 @@ from typing import Any, cast
 def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The strict form; a schema that is strict already stays as it is."""
     kept = {key: value for key, value in schema.items() if key != "default"}
+    if isinstance(kept.get("type"), list):  # Anthropic's SDK knows one type at a time
+        kept["anyOf"] = [{"type": one} for one in kept.pop("type")]
     found = {key: value if key == "properties" else _inner(value) for key, value in kept.items()}
     if isinstance(found.get("properties"), dict):
         named = cast("dict[str, Any]", found["properties"])

@@ -176,6 +176,16 @@ def test_a_format_that_a_server_refuses_is_not_asked_for_again(refused: tuple[st
     assert ('"facts"' in last.instructions) == bool(refused), "without a schema it stands in the instructions"
 
 
+def test_a_schema_beyond_the_limits_of_a_provider_is_asked_for_in_words() -> None:
+    many = {f"field{number}": {"type": ["string", "null"]} for number in range(400)}
+    schema: dict[str, Any] = {"type": "object", "properties": many, "required": [*many], "additionalProperties": False}
+    with Provider(Reply(FACTS)) as server:
+        assert answer(at("anthropic", server), replace(ask(), schema=schema)).text == FACTS
+        (asked,) = server.asked
+    assert asked.schema is None
+    assert "field399" in asked.instructions
+
+
 def test_a_server_that_refuses_every_format_refused_the_request() -> None:
     with Provider(Status(400)) as server:
         assert failure(at("openai", server))[0].kind == "refused"
