@@ -20,7 +20,7 @@ from filrouge.config import Settings
 from filrouge.embed.windows import windows
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
-from filrouge.model.memory import Memory, Statement
+from filrouge.model.memory import LEAST_TO_KEEP, Memory, Statement
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.memories import Action, Origin
@@ -125,6 +125,8 @@ def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
     for one in reading.considered:
+        if one.statement.confidence < LEAST_TO_KEEP:
+            continue
         store, origin = parts.memories(tx), _origin(reading.turn, one)
         if one.refusal:
             done.append((store.quarantine(one.statement, origin, one.refusal), None))

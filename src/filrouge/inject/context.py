@@ -13,7 +13,7 @@ from datetime import datetime
 
 from filrouge.inject.budget import fit
 from filrouge.inject.render import Line, fresh_nonce, render
-from filrouge.model.memory import Memory
+from filrouge.model.memory import LEAST_TO_INJECT, Memory
 from filrouge.model.recall import Hit, Ranking, RecallItem
 from filrouge.model.when import Language, ago, long_date
 
@@ -69,7 +69,7 @@ def before_prompt(ranking: Ranking, manner: Manner, *, min_relevance: float, mos
     """
     is_known = ranking.known >= min_relevance
     least = min_relevance * SHARE_OF_THRESHOLD
-    relevant = [hit for hit in ranking.hits if hit.relevance >= least and isinstance(hit.item, Memory)]
+    relevant = [hit for hit in ranking.hits if hit.relevance >= least and _is_sure(hit)]
     relevant.sort(key=lambda hit: (-round(hit.relevance, 6), -hit.score))
     rules = [hit for hit in relevant if _kind(hit) == "rule"] if is_known else []
     memories = [hit for hit in relevant if _kind(hit) != "rule"][:most] if is_known else []
@@ -82,7 +82,14 @@ def before_prompt(ranking: Ranking, manner: Manner, *, min_relevance: float, mos
 def _why_not(hit: Hit, relevant: Sequence[Hit], *, is_known: bool) -> str:
     if not is_known:
         return "nothing is known of this"
-    return "beyond the limit" if hit in relevant else "below the threshold"
+    if hit in relevant:
+        return "beyond the limit"
+    return "below the threshold" if _is_sure(hit) else "not sure enough"
+
+
+def _is_sure(hit: Hit) -> bool:
+    """True for a memory that is believed well enough to be said unasked."""
+    return isinstance(hit.item, Memory) and hit.item.confidence >= LEAST_TO_INJECT
 
 
 def _block(

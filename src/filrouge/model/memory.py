@@ -15,6 +15,10 @@ from filrouge.model.scope import Scope, ScopeName
 
 Kind = Literal["fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule"]
 #: Kinds that sum sessions up. They repeat what other memories and turns say, so nothing automatic reads them.
+LEAST_TO_INJECT = 0.6
+"""Confidence from which on a memory is put in front of an agent unasked (EXT-7)."""
+LEAST_TO_KEEP = 0.3
+"""Confidence below which a statement is dropped; between the two it is kept and found, and never injected."""
 SUMS: tuple[Kind, ...] = ("episode", "concept")
 State = Literal["live", "superseded", "binned", "quarantined"]
 Sentiment = Literal["positive", "neutral", "negative"]

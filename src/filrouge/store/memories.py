@@ -15,7 +15,7 @@ from typing import Any, Literal
 from filrouge.clock import to_text
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Noop, Update
-from filrouge.model.memory import Evidence, Memory, Span, State, Statement
+from filrouge.model.memory import LEAST_TO_INJECT, Evidence, Memory, Span, State, Statement
 from filrouge.ports import Analyser, Tx
 from filrouge.store.lives import Life, life_of, place_of
 from filrouge.store.memory_rows import memory_from_row
@@ -79,14 +79,14 @@ class Memories:
     def rules(self, *, project: str | None, user: str, agent: str | None = None, limit: int = 20) -> list[Memory]:
         """The standing rules that hold in a project (those one agent learned, or all), newest first, without their
         evidence."""
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit}
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.rules", place)
         return [memory_from_row(row) for row in rows]
 
     def worth_knowing(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
         """What a session wants to know first: preferences, constraints, decisions, facts, the user's own before
         the project's, newest first, without their evidence."""
-        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit}
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 

@@ -12,15 +12,13 @@ from typing import Any, Final
 
 from filrouge.model.answers import NamedEntity, SessionShape, StatedFact, read_items, schema_of, text_of, texts_of
 from filrouge.model.asking import Ask, Completion
-from filrouge.model.memory import Kind, Span, Statement
+from filrouge.model.memory import LEAST_TO_KEEP, Kind, Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Prompts
 from filrouge.understand.answers import Thought, asked
 from filrouge.understand.evidence import locate
 from filrouge.understand.transcript import quoted, rendered
 
-#: EXT-7: below this nothing is kept.
-LEAST_CONFIDENCE: Final = 0.3
 _LONGEST_FACT: Final = 600
 _MOST_FACTS: Final = 40
 _NOWHERE: Final = Span(start=0, end=0)
@@ -105,7 +103,7 @@ def _facts_listed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candidate, str] | None:
     """The fact with its span; or with what is missing; None where it is not worth keeping."""
-    if not fact.text or len(fact.text) > _LONGEST_FACT or fact.confidence < LEAST_CONFIDENCE:
+    if not fact.text or len(fact.text) > _LONGEST_FACT or fact.confidence < LEAST_TO_KEEP:
         return None
     cited = turns[fact.turn - 1] if 1 <= fact.turn <= len(turns) else None
     # Models miscount: the turn that holds the quote is the one that was meant.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from filrouge.inject.context import MOST_AT_START, Block, Manner, at_start, before_prompt
@@ -60,6 +61,13 @@ def test_before_a_prompt_only_what_is_relevant_is_shown() -> None:
     assert parse(block.text) == ["[3 days ago, codex] close"]
     assert reasons(block) == {"close": "injected", "far": "below the threshold"}
     assert prompted(hit(memory("far"), 0.04)).text == ""
+
+
+def test_what_is_believed_only_half_is_not_said_unasked() -> None:
+    unsure = replace(memory("perhaps"), confidence=0.59)
+    block = prompted(hit(unsure, 0.9), hit(replace(memory("surely"), confidence=0.6), 0.9))
+    assert parse(block.text) == ["[3 days ago, codex] surely"]
+    assert reasons(block)["perhaps"] == "not sure enough"
 
 
 def test_where_probably_nothing_is_known_nothing_is_shown_however_relevant_it_looks() -> None:

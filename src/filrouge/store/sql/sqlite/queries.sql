@@ -217,7 +217,7 @@ WHERE tenant = 'local' AND kind NOT IN ('concept', 'episode')
 ORDER BY seq DESC
 -- name: memories.rules
 SELECT * FROM memories
-WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2
+WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2 AND confidence >= :least
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY pinned DESC, seq DESC LIMIT :limit
@@ -225,7 +225,8 @@ ORDER BY pinned DESC, seq DESC LIMIT :limit
 -- What a session wants to know first. The inner query sorts numbers only; whole rows are read for the few that win.
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM memories
-  WHERE tenant = 'local' AND state = 'live' AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
+  WHERE tenant = 'local' AND state = 'live' AND confidence >= :least
+    AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
     AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
     AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
   ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
