@@ -17,6 +17,7 @@ from filrouge.model.memory import Memory, Statement
 from filrouge.understand.corrections import says_change
 from filrouge.understand.profile import Profile, profile, same_words
 from filrouge.understand.slots import another_value, newer_value, picks_what_was_rejected
+from filrouge.understand.versions import denies, is_newer_version
 from filrouge.understand.words import content, fold, tokens, variants
 
 #: Calibrated similarity of a restatement (EXT-6).
@@ -45,6 +46,17 @@ def decide(statement: Statement, neighbours: Sequence[Neighbour]) -> Decision:
         return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
     replaced, reason = _replaced(statement, mine, [n.memory for n in near])
     if not replaced:
+        versions = sorted(
+            ((is_newer_version(statement.text, n.memory.text, n.similarity), n.memory.id, n.memory) for n in near),
+            reverse=True,
+            key=lambda one: one[:2],
+        )
+        if versions and versions[0][0] > 0.0:
+            replaced, reason = [versions[0][2]], "a newer version"
+    if not replaced:
+        against = max(((denies(statement.text, n.memory.text), n.memory.id) for n in near), default=(0.0, ""))
+        if against[0] >= 0.5:
+            return Conflict(statement=statement, existing_id=against[1], reason="one of them says never")
         return Add(statement=statement, reason="nothing like it is known")
     pinned = next((memory for memory in replaced if memory.pinned), None)
     if pinned:

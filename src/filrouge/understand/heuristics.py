@@ -15,6 +15,7 @@ from typing import Final
 from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
+from filrouge.understand.claims import Claim, claims
 from filrouge.understand.profile import subject
 from filrouge.understand.reading import Clause, Found, read
 from filrouge.understand.sentences import Sentence, split
@@ -88,9 +89,29 @@ def statements_of(text: str) -> tuple[Statement, ...]:
         group = readings[index : last + 1]
         index = last + 1
         taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
-        if any(reading.found for reading in group) and not taken_back:
+        if taken_back:
+            continue
+        if any(reading.found for reading in group):
             statements.append(_statement(text, group))
-    return tuple(statements)
+        elif not moods.JOKE.search(group[0].sentence.plain):
+            statements.extend(_claimed(text, claim) for claim in claims(group[0].sentence))
+    return tuple(statements[:MOST_STATEMENTS])
+
+
+def _claimed(text: str, claim: Claim) -> Statement:
+    """The statement that a claim makes."""
+    words = " ".join(text[claim.start : claim.end].split())
+    start = claim.start
+    if claim.about:
+        start = claim.about[0]
+        words = f"{' '.join(text[slice(*claim.about)].split())}: {words}"
+    return Statement(
+        kind=claim.kind,
+        text=words,
+        span=Span(start=start, end=claim.end),
+        subject=subject(words),
+        confidence=claim.confidence,
+    )
 
 
 def _readings(sentence: Sentence) -> list[_Read]:
