@@ -5,14 +5,15 @@ then every supersede between an old and a new message is judged, mechanically:
 
 - the superseded memory cites an `old` message, the superseding one a `new` message (by evidence, not by wording);
 - both share a content word with the question or with each other;
-- where the answer holds numbers, the superseding memory holds more of them (the superseded one may, where the question
-  asks for what was before), or both hold all and differ in others ("5 of 5 problems"). Where it holds none, the same with
-  its words; an answer that has neither (a plain yes) asks only for the shared words.
+- where the answer holds numbers, the superseding memory holds more of them (the superseded one may, where the
+  question asks for what was before), or both hold all and differ in others ("5 of 5 problems"). Where it holds none,
+  the same with its words; an answer that has neither (a plain yes) asks only for the shared words.
 
 A supersede between old and new that fails this is wrong, and so is every one in a contradiction. Pairs whose first new
 message stands before the first old one are dropped. What one pair does to another is measured in a second home, where
-everybody's messages are in one project: first all old ones, then all new ones, then turns of other chats. Every supersede
-across pairs there is false, but for pairs whose questions share two words: two chats about one matter.
+everybody's messages are in one project: first all old ones, then all new ones, then turns of other chats. Every
+supersede across pairs there is false, but for pairs of one matter: they share a message, or two words of their
+questions.
 """
 
 from __future__ import annotations
@@ -297,6 +298,14 @@ class Crowd:
     related: int
 
 
+def _one_matter(one: Pair | None, other: Pair | None) -> bool:
+    """True for two pairs of one chat or matter: they share a message, or two words of their questions."""
+    if one is None or other is None:
+        return False
+    shared = {text for _, text in one.messages} & {text for _, text in other.messages}
+    return bool(shared) or len(_stems(one.question) & _stems(other.question)) >= 2
+
+
 def crowd(parts: Parts, found: Sequence[Pair], strangers: Sequence[tuple[str, str]]) -> Crowd:
     """Tell everything to one project, and count what touched a memory of somebody else."""
     home, place = Told(parts), "everybody"
@@ -305,7 +314,7 @@ def crowd(parts: Parts, found: Sequence[Pair], strangers: Sequence[tuple[str, st
     for said in (olds, news, [(place, (name, 1000 + n), text) for n, (name, text) in enumerate(strangers)]):
         home.tell(said)
     known = home.memories(place)
-    asked = {pair.id: _stems(pair.question) for pair in found}
+    pairs_by_id = {pair.id: pair for pair in found}
     by_id = {memory.id: cited for memory, cited in known}
     false, against, related = dict[tuple[str, int], str](), list[str](), 0
     for memory, cited in known:
@@ -315,7 +324,7 @@ def crowd(parts: Parts, found: Sequence[Pair], strangers: Sequence[tuple[str, st
         for origin in after:
             if origin[0] in owners:
                 continue
-            if any(len(asked.get(origin[0], set()) & asked.get(owner, set())) >= 2 for owner in owners):
+            if any(_one_matter(pairs_by_id.get(origin[0]), pairs_by_id.get(owner)) for owner in owners):
                 related += 1
                 continue
             after_text = next(one.text for one, _ in known if one.id == memory.superseded_by)

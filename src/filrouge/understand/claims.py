@@ -53,15 +53,16 @@ _I: Final = r"(?:i'm|i've|i'd|i'll|i|we're|we've|we'd|we'll|we|my|our|it's|it|th
 _RELATIVE: Final = r"is|are|was|were|has|have|had|i|we|my|typically|usually|currently|now|recently|takes?|costs?|includes?|covers?|[a-z]+ed|[a-z]+s"
 #: Where one clause ends and another begins. A comma inside a date or a list is none.
 _BOUNDARY: Final = re.compile(
-    rf",\s+(?=which (?:{_RELATIVE})\b)|,?\s+(?:how|why|that|remind me that|the fact that|now that|like)\s+(?=(?:it|it's|i've|i|we've|my|our|his|her|their|the)\s)"
+    rf",\s+(?=which (?:{_RELATIVE})\b)|,?\s+(?:how|why|that|remind me that|the fact that|now that|remember (?:when|how)|the one where|like)\s+(?=(?:it|it's|i've|i|we've|my|our|his|her|their|the)\s)"
     rf"|,\s+(?:(?:and|but|so|or|because|since|mais|et|donc|car|alors|pero|y)\s+)?(?=(?:{_ASKS}|{_I})(?:[\s']|$))"
     rf"|\s+(?:so|but|because|and|mais|donc|et|car|pero|y)\s+(?=(?:{_I}|can|could|how|what|should|do you|would|peux|pouvez|comment|est-ce|puedes|como)(?:[\s']|$))"
     rf"|,?\s+(?:considering(?: that)?|given(?: that)?|especially(?: since)?|since|as|sachant que|vu que|etant donne que|puisque)\s+(?={_I}\b)"
     r"|\s+(?=(?:can|could|would) you\b|do you (?:have|think|know)\b|(?:peux|pourrais)-tu\b)"
-    r"|[;—]\s*|\s-{1,2}\s|:\s+(?=i\b)|\?\s+"
+    rf"|\s-{{1,2}}\s(?=(?:and |but |so )?(?:{_ASKS}|{_I})[\s'])"
+    r"|[;—]\s*|:\s+(?=i\b)|\?\s+"
 )
 _LEAD: Final = re.compile(
-    r"(?:(?:and|but|so|or|because|since|as|like|oh|ah|um|uh|hmm|well|yeah|yes|no|ok|okay|hi|hey|thanks|also|actually|anyway|honestly|by the way|btw|speaking of (?:which|[\w' ]{2,30}?)|you know|in fact|i mean|for (?:context|reference|info)"
+    r"(?:(?:and|but|so|or|because|since|as|like|oh|ah|um|uh|hmm|well|yeah|yes|no|ok|okay|hi|hey|thanks|also|actually|anyway|honestly|by the way|btw|speaking of which|you know|in fact|i mean|for (?:context|reference|info)"
     r"|considering(?: that)?|given(?: that)?|especially(?: since)?|now that|mais|et|donc|car|alors|au fait|d'ailleurs|en fait|du coup|bon|sachant que|por cierto|ademas)\b[\s,:]*)+"
 )
 _ASKING: Final = re.compile(rf"{_ASKS}(?:[\s'-]|$)")
@@ -75,12 +76,16 @@ _FRAME: Final = re.compile(
     r" ?(?:worried|concerned|nervous|anxious|stressed|excited|scared|afraid|struggling|stuck|confused|trying|thinking|looking|planning|hoping|aiming|having (?:trouble|issues|problems|a hard time)|considering|inquiet|inquiete|stresse|stressee|essaie|pense|cherche)?"
     r" ?(?:about|to|of|on|with|for|that|forward to|de|d'|a|pour|que)\b"
 )
+_SPEAKING: Final = re.compile(
+    r"(?:speaking of|talking about|as for|regarding|concerning|about|when it comes to|en parlant de|quant a|pour ce qui est de|concernant)\b"
+)
 _AIM: Final = re.compile(
     r"^(?:i|we|je|j'|on|nous)(?:'m|'re| am| are|'d| would|'ve been| have been| suis| essaie| cherche| pense| voudrais|aimerais)? ?(?:\w+ ){0,2}?(?:trying|thinking|looking|hoping|considering|aiming|like|want|need|wondering|wonder|hope|wish|essaie|cherche|pense|veux|voudrais|aimerais|quiero)\b"
 )
 _WORRY: Final = re.compile(
     r"^(?:i|we|je|on|nous)(?:'m|'re| am| are| was| suis| feel)? ?(?:feeling )?(?:\w+ ){0,3}?(?:worried|concerned|nervous|anxious|stressed|excited|scared|afraid|struggling|stuck|confused|having|inquiete?|stressee?)\b"
 )
+_FEARED: Final = re.compile(r"\b(?:won't|will|'ll|going to|gonna|may|might|would|n'aurai|ne vais)\b")
 _NEVER: Final = re.compile(
     r"\b(?:never|haven't ever|have not ever|n'ai jamais|jamais|nunca he|nunca)\b|\b(?:i|we) (?:haven't|have not|didn't|did not|don't|do not) (?:actually )?(?:yet )?(?!know|think|want|need|understand|see|like|have (?:a|any|much|the) (?:clue|idea|time))\w+"
 )
@@ -174,10 +179,12 @@ def claims(sentence: Sentence) -> list[Claim]:
 
 def _complement(plain: str, start: int, end: int) -> tuple[int, int] | None:
     """What a clause wishes for or worries about, without its frame."""
-    if not (_AIM.match(plain[start:end]) or _WORRY.match(plain[start:end])):
+    frame = _SPEAKING.match(plain[start:end])
+    if not frame and (_AIM.match(plain[start:end]) or _WORRY.match(plain[start:end])):
+        frame = _FRAME.match(plain[start:end])
+    if not frame:
         return None
-    frame = _FRAME.match(plain[start:end])
-    begin = start + frame.end() if frame else start
+    begin = start + frame.end()
     while begin < end and plain[begin] == " ":
         begin += 1
     return (begin, end) if begin < end else None
@@ -216,6 +223,8 @@ def _stated(
         return Claim(start, end, "fact", STATED) if len(content(text)) >= 2 and _FIRST_PERSON.search(plain) else None
     if _AIM.match(plain) or _WORRY.match(plain):
         return None
+    if before and _FEARED.search(plain) and _WORRY.match(sentence.plain[slice(*before)]):
+        return None
     counted, did = measures(text), _DID.match(plain) is not None and not _EMPTY.match(plain)
     if not counted and not ((did or _HABIT.match(plain)) and _NAMED.search(text) and len(content(text)) >= 3):
         return None
@@ -235,6 +244,11 @@ def _stated(
             break
         begin = min(begin, found.pop().start)
     return Claim(begin, end, kind, STATED) if end - begin <= _LONGEST else None
+
+
+def says_little(text: str) -> bool:
+    """True when a claim hardly says of what: "I've tried four different ones so far"."""
+    return len(_said(text, measures(text))) <= 2
 
 
 def _said(text: str, counted: tuple[Measure, ...]) -> list[str]:

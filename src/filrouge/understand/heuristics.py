@@ -15,7 +15,7 @@ from typing import Final
 from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
-from filrouge.understand.claims import Claim, claims
+from filrouge.understand.claims import Claim, claims, says_little
 from filrouge.understand.profile import subject
 from filrouge.understand.reading import Clause, Found, read
 from filrouge.understand.sentences import Sentence, split
@@ -51,6 +51,10 @@ _POINTS_BACK: Final = re.compile(r"\b(?:it|them|ones?|there|both|celui-ci|celle-
 _CONSEQUENCE: Final = re.compile(
     r"\b(?:breaks?|fails?|rejects?|crash(?:es)?|blocks?|casse(?:nt)?|plante(?:nt)?|echoue(?:nt)?|refuse(?:nt)?|bloque(?:nt)?|overwrites?|ecrase(?:nt)?)\b"
 )
+
+
+#: Words of the sentence before that may say what a short claim is about.
+_CONTEXT: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +98,20 @@ def statements_of(text: str) -> tuple[Statement, ...]:
         if any(reading.found for reading in group):
             statements.append(_statement(text, group))
         elif not moods.JOKE.search(group[0].sentence.plain):
-            statements.extend(_claimed(text, claim) for claim in claims(group[0].sentence))
+            before = _sentence_before(readings, index - len(group))
+            statements.extend(_claimed(text, claim, before) for claim in claims(group[0].sentence))
     return tuple(statements[:MOST_STATEMENTS])
 
 
-def _claimed(text: str, claim: Claim) -> Statement:
-    """The statement that a claim makes."""
+def _sentence_before(readings: list[_Read], index: int) -> str:
+    """The words of the sentence before this one in its paragraph."""
+    if index < 1 or readings[index - 1].sentence.block != readings[index].sentence.block:
+        return ""
+    return readings[index - 1].sentence.text
+
+
+def _claimed(text: str, claim: Claim, before: str) -> Statement:
+    """The statement that a claim makes; where it says little, the sentence before says what it is about."""
     words = " ".join(text[claim.start : claim.end].split())
     start = claim.start
     if claim.about:
@@ -109,7 +121,7 @@ def _claimed(text: str, claim: Claim) -> Statement:
         kind=claim.kind,
         text=words,
         span=Span(start=start, end=claim.end),
-        subject=subject(words),
+        subject=" ".join(dict.fromkeys(content(before)[:_CONTEXT])) if says_little(words) else subject(words),
         confidence=claim.confidence,
     )
 

@@ -51,7 +51,16 @@ _NUMBERS: Final = {
     for line in (*_SMALL, *_ORDINALS)
     for number, word in enumerate(line.split())
     if word not in {"-", "un", "uno", "once", "seconde"}
-} | {"une": "1", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100", "trente": "30"}
+} | {
+    "une": "1",
+    "single": "1",
+    "thirty": "30",
+    "forty": "40",
+    "fifty": "50",
+    "sixty": "60",
+    "hundred": "100",
+    "trente": "30",
+}
 _TIMES: Final = {"once": "1", "twice": "2", "thrice": "3"}
 _MONTH_NAMES: Final = (
     "january february march april may june july august september october november december",
@@ -65,20 +74,33 @@ _WEEKDAY: Final = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:lun|mar|mer
 _DIGITS: Final = r"\d+(?:[ ,]\d{3})*(?:\.\d+)?"
 _WORDED: Final = rf"(?:{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _NUMBER: Final = rf"(?:{_DIGITS}|{_WORDED})"
+_CARDINAL: Final = rf"{_DIGITS}|single|{'|'.join(sorted((word for word in _NUMBERS if word not in ' '.join(_ORDINALS).split()), key=len, reverse=True))}"
 _CLOCK: Final = {
     "ms": "ms", "millisecond": "ms", "milliseconde": "ms", "s": "second", "sec": "second", "second": "second", "seconde": "second",
     "min": "minute", "minute": "minute", "minuto": "minute", "h": "hour", "hr": "hour", "hour": "hour", "heure": "hour", "hora": "hour",
     "day": "day", "jour": "day", "dia": "day", "week": "week", "semaine": "week", "semana": "week", "month": "month", "mois": "month",
     "mes": "month", "year": "year", "an": "year", "annee": "year", "ano": "year",
 }  # fmt: skip
+_ADVERBS: Final = {
+    "dai": "day",
+    "wee": "week",
+    "mon": "month",
+    "yea": "year",
+    "quo": "day",
+    "heb": "week",
+    "men": "month",
+}
 _PERIOD: Final = rf"(?:{'|'.join(sorted(_CLOCK, key=len, reverse=True))})s?"
 _PER: Final = r"(?:a|an|per|each|every|par|chaque|al|por|a la|/)"
 #: Ends what is counted: "20 titles | on my list", "30 dozen | at the moment".
 _NOT_COUNTED_WORDS: Final = """
 now already currently so far left yet each either today yesterday tomorrow tonight again back well long old new ago later
-earlier more less total dans sur de des du par pour avec how what when who why can could would should will did does
+earlier more less total since starting during while until before after dans sur de des du par pour avec how what when who why can could would should will did does
 """ + " ".join(STOP - {"same", "other"})
 _NOT_COUNTED: Final = frozenset(_NOT_COUNTED_WORDS.split())
+#: "the other two bikes", "three more": a part of what there is.
+_PARTLY: Final = re.compile(r"\b(?:other|another|additional|extra|autres?|otros|otras) $")
+_SOME_MORE: Final = frozenset("other another additional extra autre otro otra".split())
 _WORD: Final = re.compile(r"[a-z][a-z'-]*")
 _PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
     (kind, re.compile(pattern))
@@ -94,19 +116,25 @@ _PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
         ("ratio", rf"\b(?P<n>{_DIGITS}) ?(?:/|out of|sur) ?(?P<of>\d+)\b"),
         ("frequency", rf"\b(?:(?P<n>once|twice|thrice)|(?P<n2>{_NUMBER}) (?:times|fois|veces)) {_PER} (?P<per>{_PERIOD})\b"),
         ("frequency", rf"\b(?:every|each) (?:(?P<n3>{_NUMBER}) )?(?P<per>{_PERIOD})\b|\b(?:tous|toutes) les (?:(?P<n4>{_NUMBER}) )?(?P<per2>{_PERIOD})\b"),
+        ("frequency", rf"\b(?:every other|un (?:jour|mois) sur deux|une semaine sur deux) ?(?P<other>{_PERIOD})?\b"),
+        ("frequency", r"\b(?P<adverb>daily|weekly|monthly|yearly|quotidien\w*|hebdomadaires?|mensuel\w*)\b(?= [a-z]+ing\b| \w+ (?:sessions?|class(?:es)?|lessons?|meetings?)| (?:sessions?|class(?:es)?|lessons?|meetings?))"),
+        ("frequency", rf"\bon (?P<days>{_WEEKDAY}s?(?:(?:, (?:and )?| and ){_WEEKDAY}s?)+)"),
         ("size", rf"\b(?P<n>{_DIGITS}) ?(?P<unit>[kmgt]i?b|[kmgt]o|km|kg|lbs?|mph|ml|rpm|qps)\b"),
-        ("duration", rf"(?<![\w.$€£/])(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)[ -]?(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
+        ("duration", rf"(?<![\w.$€£/])(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)(?:[ -]|(?<=\d))(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
     )
 )  # fmt: skip
+_ORDINAL: Final = rf"\d+(?:st|nd|rd|th|e|eme)|{'|'.join(word for line in _ORDINALS for word in line.split()[1:])}"
+#: An ordinal counts only what one has come to: "my third issue"; "the first sprint" is a name.
+_NTH: Final = re.compile(rf"\b(?:my|our|his|her|their|mon|ma|notre|mi) (?P<n>{_ORDINAL})\b(?= [a-z])")
 _COUNT: Final = re.compile(
-    rf"(?<![\w.$€£/:%-])(?P<n>\d+(?:st|nd|rd|th|e|eme)\b|{_NUMBER}(?:(?:-| to | a ){_NUMBER})?)(?P<plus>\+?)(?= |-[a-z])"
+    rf"(?<![\w.$€£/:%-])(?P<n>(?:{_CARDINAL})(?:(?:-| to | a )(?:{_CARDINAL}))?)(?P<plus>\+?)(?= |-[a-z])"
 )
 _NUMBERED: Final = re.compile(
     r"\b(?P<noun>episode|chapter|level|lesson|page|week|day|module|unit|season|volume|book|grade|chapitre|niveau|lecon) (?P<n>\d+)\b"
 )
 #: "my list, currently 25", "I'm close to 1300 now": a bare number, of something said elsewhere in the sentence.
 _BARE: Final = re.compile(
-    rf"\b(?:currently|now|now at|total of|up to|close to|around|about|reached|reach|hit|at) (?P<n>{_NUMBER})(?=\s*(?:[,.;!?)]|$)|\s+(?:now|already|so far|and|but|right)\b)(?![.:]\d)"
+    rf"\b(?:(?:increased|risen|grown|grew|gone up|gone down|dropped|fallen|reduced|changed|adjusted|updated|passe|passee?s?|monte|descendu\w*) (?:to|a)|currently|now|now at|total of|up to|close to|around|about|reached|reach|hit|at) (?P<n>{_NUMBER})(?=\s*(?:[,.;!?)]|$)|\s+(?:now|already|so far|and|but|right)\b)(?![.:]\d)"
 )
 _MET: Final = re.compile(r"\b(?P<n>once|twice|thrice)\b|\b(?P<n2>" + _NUMBER + r") (?:times|fois|veces)\b")
 
@@ -128,10 +156,15 @@ def measures(text: str) -> tuple[Measure, ...]:
             claim(kind, *_read(kind, match), *match.span())
     for match in _NUMBERED.finditer(plain):
         claim("count", match["n"], (canonical(match["noun"]),), *match.span())
-    for match in _COUNT.finditer(plain):
+    for match in (*_NTH.finditer(plain), *_COUNT.finditer(plain)):
         of, end = _counted(plain, match.end())
-        if of and not 1900 <= _as_int(match["n"]) <= 2100:
-            claim("count", _number(match["n"]), of, match.start(), end)
+        if (
+            of
+            and not _PARTLY.search(plain, 0, match.start())
+            and of[0] not in _SOME_MORE
+            and not 1900 <= _as_int(match["n"]) <= 2100
+        ):
+            claim("count", _number(match["n"]), of, match.start("n"), end)
     for match in _BARE.finditer(plain):
         claim("count", _number(match["n"]), (), *match.span("n"))
     for match in _MET.finditer(plain):
@@ -151,6 +184,12 @@ def _read(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]
     if kind == "ratio":
         return f"{_number(given['n'] or '')}/{given['of']}", (given["of"] or "",)
     if kind == "frequency":
+        if given.get("days"):
+            return f"{len(re.findall(_WEEKDAY, given['days'] or ''))} week", ()
+        if given.get("adverb"):
+            return f"1 {_ADVERBS[(given['adverb'] or '')[:3]]}", ()
+        if "per" not in given and "per2" not in given:
+            return f"1 in 2 {_period(given.get('other') or 'week')}", ()
         times = given.get("n") or given.get("n2") or given.get("n3") or given.get("n4") or "1"
         every = bool(given.get("n3") or given.get("n4"))
         period = _period(given.get("per") or given.get("per2") or "")
