@@ -175,6 +175,17 @@ class Told:
             (memory, frozenset(keys[one.turn_id] for one in memory.evidence if one.turn_id in keys)) for memory in found
         ]
 
+    def proofs(self, project: str) -> list[tuple[Memory, str]]:
+        """Every memory of a project with the text of the turn that its first proof is in."""
+
+        def read(tx: Tx) -> list[tuple[Memory, str]]:
+            cited = [memory for memory, _ in self._memories(tx, project) if memory.evidence]
+            turns = Turns(tx, self._parts.analyser).get([memory.evidence[0].turn_id for memory in cited])
+            texts = {turn.id: turn.text for turn in turns}
+            return [(memory, texts[memory.evidence[0].turn_id]) for memory in cited]
+
+        return self._parts.readers.here(read)
+
     def conflicts(self, memory: Memory) -> list[tuple[tuple[str, int] | None, str]]:
         """What was said against a memory, and by which message."""
         return self._parts.readers.here(lambda tx: self._conflicts(tx, memory))
@@ -194,23 +205,20 @@ class Told:
         return self._parts.readers.here(ask)
 
 
-def judged(parts: Parts, found: Sequence[Pair]) -> tuple[list[Judged], float]:
-    """Tell every pair in a project of its own; what came of each, and the share of restatements that added nothing."""
-    home = Told(parts)
+def judged(home: Told, found: Sequence[Pair]) -> list[Judged]:
+    """Tell every pair in a project of its own; what came of each."""
     for wave in range(max(len(pair.messages) for pair in found)):
-        home.tell(
-            [
-                (pair.id, (pair.id, pair.messages[wave][0]), pair.messages[wave][1])
-                for pair in found
-                if wave < len(pair.messages)
-            ]
-        )
-    verdicts = [_judge(home, pair) for pair in found]
+        home.tell([(pair.id, (pair.id, n), text) for pair in found for n, text in pair.messages[wave : wave + 1]])
+    return [_judge(home, pair) for pair in found]
+
+
+def restated(home: Told, found: Sequence[Pair]) -> float:
+    """The share of the last messages' memories that telling the same again leaves as they are."""
     before = {pair.id: len(home.memories(pair.id)) for pair in found}
+    last = sum(_citing(home, pair) for pair in found)
     home.tell([(pair.id, (pair.id, n), text) for pair in found for n, text in pair.messages[-1:]])
-    last = [_citing(home, pair) for pair in found]
     added = sum(len(home.memories(pair.id)) - before[pair.id] for pair in found)
-    return verdicts, 1 - added / max(1, sum(last))
+    return round(1 - added / max(1, last), 4)
 
 
 def _citing(home: Told, pair: Pair) -> int:

@@ -72,15 +72,15 @@ def written_by_host(text: str) -> bool:
     return _WRITTEN_BY_HOST.match(text) is not None
 
 
-def extract(turn: Turn) -> tuple[Statement, ...]:
-    """Every statement of a turn, in the order of the text."""
+def extract(turn: Turn, *, claimed: bool = True) -> tuple[Statement, ...]:
+    """Every statement of a turn, in the order of the text; without `claimed` only what is said outright."""
     if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
         return ()
     # What was redacted says nothing; blanks of the same length keep every span where it was.
-    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text))
+    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text), claimed=claimed)
 
 
-def statements_of(text: str) -> tuple[Statement, ...]:
+def statements_of(text: str, *, claimed: bool = True) -> tuple[Statement, ...]:
     """Every statement of a text, whoever wrote it: for deciding whether a short prompt says anything."""
     readings = [reading for sentence in split(text) for reading in _readings(sentence)]
     statements: list[Statement] = []
@@ -97,7 +97,7 @@ def statements_of(text: str) -> tuple[Statement, ...]:
             continue
         if any(reading.found for reading in group):
             statements.append(_statement(text, group))
-        elif not moods.JOKE.search(group[0].sentence.plain):
+        elif claimed and not moods.JOKE.search(group[0].sentence.plain):
             before = _sentence_before(readings, index - len(group))
             statements.extend(_claimed(text, claim, before) for claim in claims(group[0].sentence))
     return tuple(statements[:MOST_STATEMENTS])
