@@ -13,7 +13,7 @@ A supersede between old and new that fails this is wrong, and so is every one in
 message stands before the first old one are dropped. What one pair does to another is measured in a second home, where
 everybody's messages are in one project: first all old ones, then all new ones, then turns of other chats. Every
 supersede across pairs there is false, but for pairs of one matter: they share a message, or two words of their
-questions.
+questions. What strangers do to each other is counted apart: nobody labelled whether they speak of one thing.
 """
 
 from __future__ import annotations
@@ -298,15 +298,21 @@ def _numbers(text: str) -> set[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Crowd:
-    """Everybody in one project: turns told, those that superseded, or stood against, a stranger's memory."""
+    """Everybody in one project: turns told, those that superseded, or stood against, a stranger's memory.
+
+    Attributes:
+        related: supersedes between two pairs of one matter.
+        strangers: supersedes of a stranger's memory, which nobody can judge.
+    """
 
     turns: int
     false: Sequence[str]
     against: Sequence[str]
     related: int
+    strangers: int
 
 
-def _one_matter(one: Pair | None, other: Pair | None) -> bool:
+def one_matter(one: Pair | None, other: Pair | None) -> bool:
     """True for two pairs of one chat or matter: they share a message, or two words of their questions."""
     if one is None or other is None:
         return False
@@ -325,17 +331,25 @@ def crowd(parts: Parts, found: Sequence[Pair], strangers: Sequence[tuple[str, st
     pairs_by_id = {pair.id: pair for pair in found}
     by_id = {memory.id: cited for memory, cited in known}
     false, against, related = dict[tuple[str, int], str](), list[str](), 0
+    among = 0
     for memory, cited in known:
         owners = {origin for origin, _ in cited}
         after = by_id.get(memory.superseded_by or "", frozenset[tuple[str, int]]())
-        against += [text for origin, text in home.conflicts(memory) if origin and origin[0] not in owners]
+        against += [
+            text
+            for origin, text in home.conflicts(memory)
+            if origin and origin[0] not in owners and owners & set(pairs_by_id)
+        ]
         for origin in after:
             if origin[0] in owners:
                 continue
-            if any(_one_matter(pairs_by_id.get(origin[0]), pairs_by_id.get(owner)) for owner in owners):
+            if not owners & set(pairs_by_id):
+                among += 1
+                continue
+            if any(one_matter(pairs_by_id.get(origin[0]), pairs_by_id.get(owner)) for owner in owners):
                 related += 1
                 continue
             after_text = next(one.text for one, _ in known if one.id == memory.superseded_by)
             false[origin] = f"{memory.text} -> {after_text}"
     turns = len(olds) + len(news) + len(strangers)
-    return Crowd(turns=turns, false=list(false.values()), against=against, related=related)
+    return Crowd(turns=turns, false=list(false.values()), against=against, related=related, strangers=among)

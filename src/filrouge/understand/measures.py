@@ -120,7 +120,7 @@ _PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
         ("frequency", r"\b(?P<adverb>daily|weekly|monthly|yearly|quotidien\w*|hebdomadaires?|mensuel\w*)\b(?= [a-z]+ing\b| \w+ (?:sessions?|class(?:es)?|lessons?|meetings?)| (?:sessions?|class(?:es)?|lessons?|meetings?))"),
         ("frequency", rf"\bon (?P<days>{_WEEKDAY}s?(?:(?:, (?:and )?| and ){_WEEKDAY}s?)+)"),
         ("size", rf"\b(?P<n>{_DIGITS}) ?(?P<unit>[kmgt]i?b|[kmgt]o|km|kg|lbs?|mph|ml|rpm|qps)\b"),
-        ("duration", rf"(?<![\w.$€£/])(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)(?:[ -]|(?<=\d))(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
+        ("duration", rf"(?<![\w.$€£/])(?!(?:19|20)\d0s\b|[2-9]0s\b(?! (?:timeout|delay|interval)))(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)(?:[ -]|(?<=\d))(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
     )
 )  # fmt: skip
 _ORDINAL: Final = rf"\d+(?:st|nd|rd|th|e|eme)|{'|'.join(word for line in _ORDINALS for word in line.split()[1:])}"

@@ -36,11 +36,12 @@ _WEIGHTS: Final = {
     "overlap": -3.3,
     "common": 0.65,
     "apart": -0.6,
+    "contained": 0.8,
     "changed": 1.35,
-    "same name": 1.0,
     "other name": -1.0,
     "day": -0.7,
     "duration": -1.6,
+    "frequency": 0.8,
     "count": 1.1,
     "other sort": -7.8,
     "aim": -3.0,
@@ -141,9 +142,16 @@ def is_newer_version(mine: Said, theirs: Said, similarity: float) -> float:
     new, old = version(*mine), version(*theirs)
     if new.denied or old.denied:
         return _NO
-    rivals = [(a, b) for a in new.measures for b in old.measures if _competes(a, b, new, old)]
-    signs = [_signs(a, b, new, old) | {"similarity": similarity} for a, b in rivals]
-    return max((sum(_WEIGHTS[name] * sign for name, sign in one.items()) for one in signs), default=_NO)
+    return max((_odds(one, similarity) for one in signs(new, old)), default=_NO)
+
+
+def _odds(told: dict[str, float], similarity: float) -> float:
+    return _WEIGHTS["similarity"] * similarity + sum(_WEIGHTS[name] * sign for name, sign in told.items())
+
+
+def signs(new: Version, old: Version) -> list[dict[str, float]]:
+    """For every two measures that compete: what the words say for the newer being another value of the same."""
+    return [_signs(a, b, new, old) for a in new.measures for b in old.measures if _competes(a, b, new, old)]
 
 
 def denies(mine: Said, theirs: Said, similarity: float) -> float:
@@ -222,11 +230,12 @@ def _signs(one: Measure, other: Measure, new: Version, old: Version) -> dict[str
         "overlap": len(shared) / max(1, len(new.topic | old.topic)),
         "common": min(2, len(new.common & old.common)),
         "apart": min(3, len(new.topic - old.topic), len(old.topic - new.topic)),
+        "contained": len(shared) >= 2 and new.topic <= old.topic,
         "changed": new.changed,
-        "same name": bool(new.names & old.names),
         "other name": bool(new.names and old.names and not new.names & old.names),
         "day": one.kind in {"date", "time"},
         "duration": one.kind == "duration",
+        "frequency": one.kind == "frequency",
         "count": one.kind == "count",
         # each counts a sort of the same thing that the other does not: work hours, holiday hours
         "other sort": one.kind == "count" and bool(ours - known) and bool(known - ours),
