@@ -14,10 +14,11 @@ import argparse
 import itertools
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import update_pairs
+from numpy.typing import NDArray
 
 from filrouge.model.memory import Statement
 from filrouge.testing import running
@@ -29,7 +30,7 @@ _STRANGERS: Final = 1200
 _ODDS: Final = (-3.0, -2.0, -1.0, 0.0, 1.0)
 
 
-def gathered(data: Path) -> tuple[list[str], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def gathered(data: Path) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Names of the signs, the signs of every pair, whether it is right, and the number of its person."""
     found, _ = update_pairs.pairs(data)
     said: list[tuple[int, update_pairs.Pair | None, bool, Statement]] = [
@@ -48,7 +49,8 @@ def gathered(data: Path) -> tuple[list[str], np.ndarray[Any, Any], np.ndarray[An
     with tempfile.TemporaryDirectory() as home, running(home, embedding="") as parts:
         made = [parts.meaning.passages(texts[start : start + 64]) for start in range(0, len(texts), 64)]
         space = parts.meaning.space
-    vectors = dict(zip(texts, np.concatenate([one for one in made if one is not None]), strict=True))
+    rows_of = np.concatenate([one for one in made if one is not None])
+    vectors = {text: rows_of[place] for place, text in enumerate(texts)}
     rows: list[dict[str, float]] = []
     right: list[float] = []
     who: list[int] = []
@@ -70,18 +72,19 @@ def gathered(data: Path) -> tuple[list[str], np.ndarray[Any, Any], np.ndarray[An
     return names, np.array([[row[name] for name in names] for row in rows]), np.array(right), np.array(who)
 
 
-def fitted(signs_: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def fitted(signs_: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weights of a ridge logistic regression on signs of one spread, by Newton's steps; `always` is not shrunk."""
-    weights = np.zeros(signs_.shape[1])
-    ridge = _RIDGE * signs_.var(axis=0) + 1e-6
+    weights: NDArray[np.float64] = np.zeros(signs_.shape[1])
+    ridge: NDArray[np.float64] = _RIDGE * np.var(signs_, axis=0) + 1e-6
     for _ in range(50):
-        p = 1 / (1 + np.exp(-signs_ @ weights))
-        slope = signs_.T @ (p - right) + ridge * weights
-        weights -= np.linalg.solve((signs_ * (p * (1 - p))[:, None]).T @ signs_ + np.diag(ridge), slope)
+        p: NDArray[np.float64] = 1 / (1 + np.exp(-(signs_ @ weights)))
+        slope: NDArray[np.float64] = signs_.T @ (p - right) + np.multiply(ridge, weights)
+        bend: NDArray[np.float64] = (signs_ * np.multiply(p, 1 - p)[:, None]).T @ signs_ + np.diag(ridge)
+        weights = np.subtract(weights, np.linalg.solve(bend, slope))
     return weights
 
 
-def counts(odds: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> str:
+def counts(odds: NDArray[np.float64], right: NDArray[np.float64]) -> str:
     return "; ".join(
         f"above {least:+.0f}: {int(((odds >= least) & (right > 0)).sum())} right,"
         f" {int(((odds >= least) & (right == 0)).sum())} wrong"

@@ -14,8 +14,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.model.memory import Kind
+from filrouge.model.memory import Kind, Span, Statement
+from filrouge.understand.clauses import Part, asks, complement, parts, states
 from filrouge.understand.measures import Measure, measures
+from filrouge.understand.profile import subject
 from filrouge.understand.sentences import Sentence
 from filrouge.understand.words import content
 
@@ -27,73 +29,15 @@ just think got get reached reach completed complete finished finish now actually
 already really kinda guess believe
 """
 _LIGHT: Final = frozenset(_LIGHT_WORDS.split())
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Characters `start` to `end` of the prompt, and what kind of memory they make.
-
-    Attributes:
-        about: where the words before it stand that say what it is about: "I'm worried about *the lease*, is the 5% …".
-    """
-
-    start: int
-    end: int
-    kind: Kind
-    confidence: float
-    about: tuple[int, int] | None = None
-
-
-_ASKS: Final = (
-    r"(?:can|could|would|will|should|shall|do|does|did|is|are|was|were|have|has|how|what|what's|when|where|why|who|who's|which|any (?:idea|tips|advice|suggestions?|recommendations?)"
-    r"|got any|please|peux|pouvez|pourrais|pourriez|peut|est-ce|qu'est-ce|comment|pourquoi|quels?|quelles?|combien|que|dois|faut|as|avez|puis|puedes|podrias|como|cual|cuando|donde)"
-)
-_I: Final = r"(?:i'm|i've|i'd|i'll|i|we're|we've|we'd|we'll|we|my|our|it's|it|that's|this|he's|he|she's|she|they're|they|there's|je|j'|j'ai|on|nous|mon|ma|mes|notre|nos|c'est|ca|il|elle|mi|mis|yo)"
-#: After "which", these tell rather than ask.
-_RELATIVE: Final = r"is|are|was|were|has|have|had|i|we|my|typically|usually|currently|now|recently|takes?|costs?|includes?|covers?|[a-z]+ed|[a-z]+s"
-#: Where one clause ends and another begins. A comma inside a date or a list is none.
-_BOUNDARY: Final = re.compile(
-    rf",\s+(?=which (?:{_RELATIVE})\b)|,?\s+(?:how|why|that|remind me that|the fact that|now that|remember (?:when|how)|the one where|like)\s+(?=(?:it|it's|i've|i|we've|my|our|his|her|their|the)\s)"
-    rf"|,\s+(?:(?:and|but|so|or|because|since|mais|et|donc|car|alors|pero|y)\s+)?(?=(?:{_ASKS}|{_I})(?:[\s']|$))"
-    rf"|\s+(?:so|but|because|and|mais|donc|et|car|pero|y)\s+(?=(?:{_I}|can|could|how|what|should|do you|would|peux|pouvez|comment|est-ce|puedes|como)(?:[\s']|$))"
-    rf"|,?\s+(?:considering(?: that)?|given(?: that)?|especially(?: since)?|since|as|sachant que|vu que|etant donne que|puisque)\s+(?={_I}\b)"
-    r"|\s+(?=(?:can|could|would) you\b|do you (?:have|think|know)\b|(?:peux|pourrais)-tu\b)"
-    rf"|\s-{{1,2}}\s(?=(?:and |but |so )?(?:{_ASKS}|{_I})[\s'])"
-    r"|[;—]\s*|:\s+(?=i\b)|\?\s+"
-)
-_LEAD: Final = re.compile(
-    r"(?:(?:and|but|so|or|because|since|as|like|oh|ah|um|uh|hmm|well|yeah|yes|no|ok|okay|hi|hey|thanks|also|actually|anyway|honestly|by the way|btw|speaking of which|you know|in fact|i mean|for (?:context|reference|info)"
-    r"|considering(?: that)?|given(?: that)?|especially(?: since)?|now that|mais|et|donc|car|alors|au fait|d'ailleurs|en fait|du coup|bon|sachant que|por cierto|ademas)\b[\s,:]*)+"
-)
-_ASKING: Final = re.compile(rf"{_ASKS}(?:[\s'-]|$)")
 _UNSURE: Final = re.compile(
     r"\b(?:wondering|not sure|unsure|don't know|curious|je me demande|pas sure?|ne sais pas) (?:if|whether|how|what|which|when|where|why|about|si|comment|quoi|quel\w*)\b"
     r"|\b(?:if|whether|unless|suppose|imagine|let's say|what if|maybe|perhaps|might|would be|could be|si je|si on|peut-etre)\b"
 )
-#: The frame of a wish or a worry: its complement is no fact, but names what the sentence is about.
-_FRAME: Final = re.compile(
-    r"^(?:i|we|je|j'|on|nous)(?:'m| am|'ve been| have been| was|'re| are|'d like| would like| want| need| hope| plan| suis| veux| voudrais|aimerais| cherche| essaie)?\b(?: (?:kinda|kind of|sorta|sort of|a bit|a little|really|so|just|also|currently|actually|still|very|super|now|un peu|vraiment|assez))*"
-    r" ?(?:worried|concerned|nervous|anxious|stressed|excited|scared|afraid|struggling|stuck|confused|trying|thinking|looking|planning|hoping|aiming|having (?:trouble|issues|problems|a hard time)|considering|inquiet|inquiete|stresse|stressee|essaie|pense|cherche)?"
-    r" ?(?:about|to|of|on|with|for|that|forward to|de|d'|a|pour|que)\b"
-)
-_SPEAKING: Final = re.compile(
-    r"(?:speaking of|talking about|as for|regarding|concerning|about|when it comes to|en parlant de|quant a|pour ce qui est de|concernant)\b"
-)
-_AIM: Final = re.compile(
-    r"^(?:i|we|je|j'|on|nous)(?:'m|'re| am| are|'d| would|'ve been| have been| suis| essaie| cherche| pense| voudrais|aimerais)? ?(?:\w+ ){0,2}?(?:trying|thinking|looking|hoping|considering|aiming|like|want|need|wondering|wonder|hope|wish|essaie|cherche|pense|veux|voudrais|aimerais|quiero)\b"
-)
-_WORRY: Final = re.compile(
-    r"^(?:i|we|je|on|nous)(?:'m|'re| am| are| was| suis| feel)? ?(?:feeling )?(?:\w+ ){0,3}?(?:worried|concerned|nervous|anxious|stressed|excited|scared|afraid|struggling|stuck|confused|having|inquiete?|stressee?)\b"
-)
-_FEARED: Final = re.compile(r"\b(?:won't|will|'ll|going to|gonna|may|might|would|n'aurai|ne vais)\b")
 _NEVER: Final = re.compile(
     r"\b(?:never|haven't ever|have not ever|n'ai jamais|jamais|nunca he|nunca)\b|\b(?:i|we) (?:haven't|have not|didn't|did not|don't|do not) (?:actually )?(?:yet )?(?!know|think|want|need|understand|see|like|have (?:a|any|much|the) (?:clue|idea|time))\w+"
 )
 _FIRST_PERSON: Final = re.compile(
     r"\b(?:i|i'm|i've|i'd|i'll|my|mine|we|we're|we've|our|je|j'|j'ai|mon|ma|mes|notre|nos|nous|yo|mi|mis|he|tengo)\b|\bj'"
-)
-_SUBJECT: Final = re.compile(
-    r"^(?:i|i'm|i've|i'd|we|we're|we've|my|our|je|j'|j'ai|on|nous|mon|ma|mes|notre|nos|it|it's|he|he's|she|she's|they|they've|they're|there's|there are|there is|il|elle|c'est|yo|mi|mis|the|this|le|la|les|which|who)\b|^j'|^[a-z]+'s\b"
 )
 #: What is done at a desk and over in an hour, and how things look right now.
 _WORK: Final = re.compile(
@@ -118,7 +62,6 @@ _PLANNED: Final = re.compile(
 _GOAL: Final = re.compile(
     r"\b(?:goals?|targets?|targeting|budget|limit|deadline|aim\w*|per (?:day|week|month|year)|a (?:day|week|month)|objectifs?|echeance)\b"
 )
-_WHICH: Final = re.compile(rf"which (?:{_RELATIVE})\b")
 #: "I've got a question", "I have a feeling": nothing was done.
 _EMPTY: Final = re.compile(
     r"^(?:i|we)(?:'ve| have)? (?:got|had) (?:a|an|some|no|the) (?:\w+ )?(?:question|questions|feeling|idea|problem|issue|trouble|lot|bunch|couple|few|doubt|hard time)\b"
@@ -140,115 +83,105 @@ _PART: Final = re.compile(r"\b(?:first|last|next|top|premiers?|premieres?|dernie
 _OWNED: Final = re.compile(
     r"^(?:my|our|his|her|their|its|the (?:new|current|latest|updated|recent|first|final|next|previous|extended|expanded|\$?\d)|the|this|a (?=\d)|mon|ma|mes|notre|nos|son|sa|ses|[a-z]+'s)\b"
 )
+#: Words of the sentence before that may say what a short claim is about.
+_CONTEXT: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Characters `start` to `end` of the sentence, and what kind of memory they make.
+
+    Attributes:
+        about: where the words before it stand that say what it is about: "I'm worried about *the lease*, is the 5% …".
+    """
+
+    start: int
+    end: int
+    kind: Kind
+    confidence: float
+    about: tuple[int, int] | None = None
+
+
+def claimed(sentence: Sentence, before: str) -> list[Statement]:
+    """The statements that a sentence makes on the way; where one says little, `before`, the sentence before it, says
+    what it is about."""
+    return [_statement(sentence, claim, before) for claim in claims(sentence)]
 
 
 def claims(sentence: Sentence) -> list[Claim]:
     """The claims of one sentence of the user, in order, none overlapping."""
-    if len(sentence.plain) < 12:
-        return []
     personal = _FIRST_PERSON.search(sentence.plain) is not None
     found: list[Claim] = []
-    asking = False
-    frame: tuple[int, int] | None = None
-    before: tuple[int, int] | None = None
-    for start, end in _clauses(sentence):
-        plain = sentence.plain[start:end]
-        relative = start > 0 and _WHICH.match(plain) is not None
-        asks = not relative and _ASKING.match(plain) is not None
-        asking = asks or (asking and not relative and not _SUBJECT.match(plain))
-        if not asking and (stated := _stated(sentence, start, end, frame=frame, before=before, found=found)):
-            found.append(stated)
-        else:
-            taken = _taken_for_granted(sentence, start, end, frame)
+    before: Part | None = None
+    for part in parts(sentence):
+        begin = _where_it_begins(sentence, part, before, found) if personal and _tells(sentence, part) else None
+        if begin is not None:
+            found = [one for one in found if one.end <= begin]
+            found.append(Claim(begin, part.end, _kind(sentence, part), STATED))
+        elif begin is None and not (personal and _tells(sentence, part)):
+            taken = _taken_for_granted(sentence, part)
             found.extend(one for one in taken if personal or _POSSESSED.match(sentence.plain, one.start))
-        frame = _complement(sentence.plain, start, end) or (frame if asks else None)
-        before = (start, end)
-    shift = sentence.start
-    return [
-        Claim(
-            one.start + shift,
-            one.end + shift,
-            one.kind,
-            one.confidence,
-            (one.about[0] + shift, one.about[1] + shift) if one.about else None,
-        )
-        for one in found
-        if _WORK.search(sentence.plain, one.about[0] if one.about else one.start, one.end) is None
-    ]
+        before = part
+    return [one for one in found if not _is_work(sentence, one)]
 
 
-def _complement(plain: str, start: int, end: int) -> tuple[int, int] | None:
-    """What a clause wishes for or worries about, without its frame."""
-    frame = _SPEAKING.match(plain[start:end])
-    if not frame and (_AIM.match(plain[start:end]) or _WORRY.match(plain[start:end])):
-        frame = _FRAME.match(plain[start:end])
-    if not frame:
-        return None
-    begin = start + frame.end()
-    while begin < end and plain[begin] == " ":
-        begin += 1
-    return (begin, end) if begin < end else None
+def _is_work(sentence: Sentence, claim: Claim) -> bool:
+    start = claim.about[0] if claim.about else claim.start
+    return _WORK.search(sentence.plain, start, claim.end) is not None
 
 
-def _clauses(sentence: Sentence) -> list[tuple[int, int]]:
-    plain, pieces, at = sentence.plain, list[tuple[int, int]](), 0
-    for match in [*_BOUNDARY.finditer(plain), None]:
-        end = match.start() if match else len(plain)
-        start = at
-        if lead := _LEAD.match(plain, start):
-            start = lead.end()
-        while end > start and plain[end - 1] in " .!?,;:":
-            end -= 1
-        if start < end:
-            pieces.append((start, end))
-        at = match.end() if match else end
-    return pieces
-
-
-def _stated(
-    sentence: Sentence,
-    start: int,
-    end: int,
-    *,
-    frame: tuple[int, int] | None,
-    before: tuple[int, int] | None,
-    found: list[Claim],
-) -> Claim | None:
-    """The claim of a clause that states something; what the wish or worry before it is about belongs to it."""
-    plain, text = sentence.plain[start:end], sentence.text[start:end]
-    relative = _WHICH.match(plain) is not None
-    if not (_SUBJECT.match(plain) or relative) or _UNSURE.search(plain) or _MODAL.match(plain):
-        return None
+def _tells(sentence: Sentence, part: Part) -> bool:
+    """True for a clause that states something worth keeping."""
+    plain, text = part.plain, sentence.text[part.start : part.end]
+    if part.asks or not (states(plain) or part.relative) or _UNSURE.search(plain) or _MODAL.match(plain):
+        return False
     if _NEVER.search(plain):
-        return Claim(start, end, "fact", STATED) if len(content(text)) >= 2 and _FIRST_PERSON.search(plain) else None
-    if _AIM.match(plain) or _WORRY.match(plain):
-        return None
-    if before and _FEARED.search(plain) and _WORRY.match(sentence.plain[slice(*before)]):
-        return None
-    counted, did = measures(text), _DID.match(plain) is not None and not _EMPTY.match(plain)
-    if not counted and not ((did or _HABIT.match(plain)) and _NAMED.search(text) and len(content(text)) >= 3):
-        return None
-    if not _FIRST_PERSON.search(sentence.plain):
-        return None
-    kind: Kind = "episode" if did and not counted else "intent" if _PLANNED.match(plain) else "fact"
-    begin = start
-    if counted and frame and end - frame[0] <= _LONGEST:
-        begin = frame[0]
-    elif counted and before and (relative or _ANAPHORIC.match(plain) or len(_said(text, counted)) <= 2):
-        begin = before[0]
-        if _ASKING.match(sentence.plain[begin:]):
-            begin = max((match.start() for match in _NOUN.finditer(sentence.plain, begin, start)), default=start)
-    while found and begin < found[-1].end:
-        if found[-1].about or not (relative or _ANAPHORIC.match(plain) or found[-1].kind == "episode"):
-            begin = start
-            break
-        begin = min(begin, found.pop().start)
-    return Claim(begin, end, kind, STATED) if end - begin <= _LONGEST else None
+        return len(content(text)) >= 2 and _FIRST_PERSON.search(plain) is not None
+    if part.wishes or part.feared:
+        return False
+    return bool(measures(text)) or (
+        (_did(plain) or _HABIT.match(plain) is not None) and _NAMED.search(text) is not None and len(content(text)) >= 3
+    )
 
 
-def says_little(text: str) -> bool:
-    """True when a claim hardly says of what: "I've tried four different ones so far"."""
-    return len(_said(text, measures(text))) <= 2
+def _did(plain: str) -> bool:
+    return _DID.match(plain) is not None and _EMPTY.match(plain) is None
+
+
+def _kind(sentence: Sentence, part: Part) -> Kind:
+    if _NEVER.search(part.plain):
+        return "fact"
+    if _did(part.plain) and not measures(sentence.text[part.start : part.end]):
+        return "episode"
+    return "intent" if _PLANNED.match(part.plain) else "fact"
+
+
+def _where_it_begins(sentence: Sentence, part: Part, before: Part | None, found: list[Claim]) -> int | None:
+    """Where the claim of a clause begins: with what it speaks of, if that was said before it; None when too long."""
+    counted = measures(sentence.text[part.start : part.end])
+    begin = part.start
+    if counted and not _NEVER.search(part.plain):
+        leans = part.relative or _ANAPHORIC.match(part.plain) is not None
+        if part.matter and part.end - part.matter[0] <= _LONGEST:
+            begin = part.matter[0]
+        elif before and (leans or len(_said(sentence.text[part.start : part.end], counted)) <= 2):
+            begin = _noun_before(sentence, part, before)
+        for one in reversed(found):
+            if begin >= one.end:
+                break
+            if one.about or not (leans or one.kind == "episode"):
+                begin = part.start
+                break
+            begin = min(begin, one.start)
+    return begin if part.end - begin <= _LONGEST else None
+
+
+def _noun_before(sentence: Sentence, part: Part, before: Part) -> int:
+    """Where the clause before begins, or only its last noun phrase, if it asks."""
+    if not asks(sentence.plain[before.start :]):
+        return before.start
+    nouns = _NOUN.finditer(sentence.plain, before.start, part.start)
+    return max((match.start() for match in nouns), default=part.start)
 
 
 def _said(text: str, counted: tuple[Measure, ...]) -> list[str]:
@@ -258,18 +191,16 @@ def _said(text: str, counted: tuple[Measure, ...]) -> list[str]:
     return [word for word in content(kept) if word not in _LIGHT]
 
 
-def _taken_for_granted(sentence: Sentence, start: int, end: int, frame: tuple[int, int] | None) -> list[Claim]:
-    """The noun phrases around the measures of a clause that asks, wishes or worries."""
+def _taken_for_granted(sentence: Sentence, part: Part) -> list[Claim]:
+    """The noun phrases around the measures of a clause that asks, wishes or worries; else all of a goal."""
     found: list[Claim] = []
-    for one in measures(sentence.text[start:end]):
-        phrase = _phrase(sentence.plain, start, end, one)
+    for one in measures(sentence.text[part.start : part.end]):
+        phrase = _phrase(sentence.plain, part.start, part.end, one)
         if phrase is None or (found and phrase[0] < found[-1].end):
             continue
-        about = frame if frame and frame[1] <= phrase[0] and phrase[1] - frame[0] <= _LONGEST else None
-        found.append(Claim(*phrase, "fact", TAKEN_FOR_GRANTED, about))
-    if found:
-        return found
-    whole = _complement(sentence.plain, start, end)
+        fits = part.matter and part.matter[1] <= phrase[0] and phrase[1] - part.matter[0] <= _LONGEST
+        found.append(Claim(*phrase, "fact", TAKEN_FOR_GRANTED, part.matter if fits else None))
+    whole = None if found else complement(sentence.plain, part.start, part.end)
     if whole and measures(sentence.text[whole[0] : whole[1]]) and _GOAL.search(sentence.plain, *whole):
         found.append(Claim(*whole, "intent", TAKEN_FOR_GRANTED))
     return found
@@ -293,3 +224,18 @@ def _phrase(plain: str, start: int, end: int, one: Measure) -> tuple[int, int] |
     if not _OWNED.match(plain[begin:]) or (len(gap.split()) > 3 and not _HOLDS.search(gap)):
         return None
     return (begin, min(last, end)) if len(content(plain[begin:last])) >= 2 else None
+
+
+def _statement(sentence: Sentence, claim: Claim, before: str) -> Statement:
+    words, start = " ".join(sentence.text[claim.start : claim.end].split()), claim.start
+    if claim.about:
+        start = claim.about[0]
+        words = f"{' '.join(sentence.text[slice(*claim.about)].split())}: {words}"
+    little = len(_said(words, measures(words))) <= 2
+    return Statement(
+        kind=claim.kind,
+        text=words,
+        span=Span(start=sentence.start + start, end=sentence.start + claim.end),
+        subject=" ".join(dict.fromkeys(content(before)[:_CONTEXT])) if little else subject(words),
+        confidence=claim.confidence,
+    )

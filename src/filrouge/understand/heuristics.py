@@ -15,7 +15,7 @@ from typing import Final
 from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
-from filrouge.understand.claims import Claim, claims, says_little
+from filrouge.understand.claims import claimed
 from filrouge.understand.profile import subject
 from filrouge.understand.reading import Clause, Found, read
 from filrouge.understand.sentences import Sentence, split
@@ -53,10 +53,6 @@ _CONSEQUENCE: Final = re.compile(
 )
 
 
-#: Words of the sentence before that may say what a short claim is about.
-_CONTEXT: Final = 12
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
     """A sentence, and what it states by itself, if anything."""
@@ -72,15 +68,15 @@ def written_by_host(text: str) -> bool:
     return _WRITTEN_BY_HOST.match(text) is not None
 
 
-def extract(turn: Turn, *, claimed: bool = True) -> tuple[Statement, ...]:
-    """Every statement of a turn, in the order of the text; without `claimed` only what is said outright."""
+def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
+    """Every statement of a turn, in the order of the text; without `mined` only what is said outright."""
     if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
         return ()
     # What was redacted says nothing; blanks of the same length keep every span where it was.
-    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text), claimed=claimed)
+    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text), mined=mined)
 
 
-def statements_of(text: str, *, claimed: bool = True) -> tuple[Statement, ...]:
+def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
     """Every statement of a text, whoever wrote it: for deciding whether a short prompt says anything."""
     readings = [reading for sentence in split(text) for reading in _readings(sentence)]
     statements: list[Statement] = []
@@ -97,33 +93,16 @@ def statements_of(text: str, *, claimed: bool = True) -> tuple[Statement, ...]:
             continue
         if any(reading.found for reading in group):
             statements.append(_statement(text, group))
-        elif claimed and not moods.JOKE.search(group[0].sentence.plain):
+        elif mined and not moods.JOKE.search(group[0].sentence.plain):
             before = _sentence_before(readings, index - len(group))
-            statements.extend(_claimed(text, claim, before) for claim in claims(group[0].sentence))
+            statements.extend(claimed(group[0].sentence, before))
     return tuple(statements[:MOST_STATEMENTS])
 
 
 def _sentence_before(readings: list[_Read], index: int) -> str:
     """The words of the sentence before this one in its paragraph."""
-    if index < 1 or readings[index - 1].sentence.block != readings[index].sentence.block:
-        return ""
-    return readings[index - 1].sentence.text
-
-
-def _claimed(text: str, claim: Claim, before: str) -> Statement:
-    """The statement that a claim makes; where it says little, the sentence before says what it is about."""
-    words = " ".join(text[claim.start : claim.end].split())
-    start = claim.start
-    if claim.about:
-        start = claim.about[0]
-        words = f"{' '.join(text[slice(*claim.about)].split())}: {words}"
-    return Statement(
-        kind=claim.kind,
-        text=words,
-        span=Span(start=start, end=claim.end),
-        subject=" ".join(dict.fromkeys(content(before)[:_CONTEXT])) if says_little(words) else subject(words),
-        confidence=claim.confidence,
-    )
+    same = index > 0 and readings[index - 1].sentence.block == readings[index].sentence.block
+    return readings[index - 1].sentence.text if same else ""
 
 
 def _readings(sentence: Sentence) -> list[_Read]:

@@ -102,27 +102,28 @@ _NOT_COUNTED: Final = frozenset(_NOT_COUNTED_WORDS.split())
 _PARTLY: Final = re.compile(r"\b(?:other|another|additional|extra|autres?|otros|otras) $")
 _SOME_MORE: Final = frozenset("other another additional extra autre otro otra".split())
 _WORD: Final = re.compile(r"[a-z][a-z'-]*")
-_PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
-    (kind, re.compile(pattern))
-    for kind, pattern in (
-        ("percent", rf"(?P<n>{_DIGITS}) ?(?:%|percent\b|per cent\b|pour cent\b|por ciento\b)"),
-        ("money", rf"[$€£] ?(?P<n>{_DIGITS}k?)\b"),
-        ("money", rf"\b(?P<n>{_DIGITS}k?) ?(?:€|euros?\b|dollars?\b|eur\b|usd\b|pounds?\b|bucks\b)"),
-        ("date", rf"\b(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<year>\d{{4}})\b)?"),
-        ("date", rf"\b(?P<day>\d{{1,2}})(?:er|st|nd|rd|th)? (?:of |de )?(?P<month>{_MONTH})\b(?: (?:de )?(?P<year>\d{{4}})\b)?"),
-        ("date", r"\b\d{4}-(?P<month>\d\d)-(?P<day>\d\d)\b"),
-        ("time", r"\b(?P<h>\d{1,2})(?:[:h](?P<m>\d\d))? ?(?P<half>[ap]\.?m\b\.?)"),
-        ("time", r"\b(?P<h>\d{1,2})(?::(?P<m>\d\d)\b|h(?P<m2>\d\d)?\b)"),
-        ("ratio", rf"\b(?P<n>{_DIGITS}) ?(?:/|out of|sur) ?(?P<of>\d+)\b"),
-        ("frequency", rf"\b(?:(?P<n>once|twice|thrice)|(?P<n2>{_NUMBER}) (?:times|fois|veces)) {_PER} (?P<per>{_PERIOD})\b"),
-        ("frequency", rf"\b(?:every|each) (?:(?P<n3>{_NUMBER}) )?(?P<per>{_PERIOD})\b|\b(?:tous|toutes) les (?:(?P<n4>{_NUMBER}) )?(?P<per2>{_PERIOD})\b"),
-        ("frequency", rf"\b(?:every other|un (?:jour|mois) sur deux|une semaine sur deux) ?(?P<other>{_PERIOD})?\b"),
-        ("frequency", r"\b(?P<adverb>daily|weekly|monthly|yearly|quotidien\w*|hebdomadaires?|mensuel\w*)\b(?= [a-z]+ing\b| \w+ (?:sessions?|class(?:es)?|lessons?|meetings?)| (?:sessions?|class(?:es)?|lessons?|meetings?))"),
-        ("frequency", rf"\bon (?P<days>{_WEEKDAY}s?(?:(?:, (?:and )?| and ){_WEEKDAY}s?)+)"),
-        ("size", rf"\b(?P<n>{_DIGITS}) ?(?P<unit>[kmgt]i?b|[kmgt]o|km|kg|lbs?|mph|ml|rpm|qps)\b"),
-        ("duration", rf"(?<![\w.$€£/])(?!(?:19|20)\d0s\b|[2-9]0s\b(?! (?:timeout|delay|interval)))(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)(?:[ -]|(?<=\d))(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
-    )
+#: In this order: the first to claim a stretch of characters keeps it. Patterns read folded text.
+_WRITTEN: Final[tuple[tuple[MeasureKind, str], ...]] = (
+    ("percent", rf"(?P<n>{_DIGITS}) ?(?:%|percent\b|per cent\b|pour cent\b|por ciento\b)"),
+    ("money", rf"[$€£] ?(?P<n>{_DIGITS}k?)\b"),
+    ("money", rf"\b(?P<n>{_DIGITS}k?) ?(?:€|euros?\b|dollars?\b|eur\b|usd\b|pounds?\b|bucks\b)"),
+    ("date", rf"\b(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<year>\d{{4}})\b)?"),
+    ("date", rf"\b(?P<day>\d{{1,2}})(?:er|st|nd|rd|th)? (?:of |de )?(?P<month>{_MONTH})\b(?: (?:de )?(?P<year>\d{{4}})\b)?"),
+    ("date", r"\b\d{4}-(?P<month>\d\d)-(?P<day>\d\d)\b"),
+    ("time", r"\b(?P<h>\d{1,2})(?:[:h](?P<m>\d\d))? ?(?P<half>[ap]\.?m\b\.?)"),
+    ("time", r"\b(?P<h>\d{1,2})(?::(?P<m>\d\d)\b|h(?P<m2>\d\d)?\b)"),
+    ("ratio", rf"\b(?P<n>{_DIGITS}) ?(?:/|out of|sur) ?(?P<of>\d+)\b"),
+    ("frequency", rf"\b(?:(?P<n>once|twice|thrice)|(?P<n2>{_NUMBER}) (?:times|fois|veces)) {_PER} (?P<per>{_PERIOD})\b"),
+    ("frequency", rf"\b(?:every|each) (?:(?P<n3>{_NUMBER}) )?(?P<per>{_PERIOD})\b|\b(?:tous|toutes) les (?:(?P<n4>{_NUMBER}) )?(?P<per2>{_PERIOD})\b"),
+    ("frequency", rf"\b(?:every other|un (?:jour|mois) sur deux|une semaine sur deux) ?(?P<other>{_PERIOD})?\b"),
+    ("frequency", r"\b(?P<adverb>daily|weekly|monthly|yearly|quotidien\w*|hebdomadaires?|mensuel\w*)\b(?= [a-z]+ing\b| \w+ (?:sessions?|class(?:es)?|lessons?|meetings?)| (?:sessions?|class(?:es)?|lessons?|meetings?))"),
+    ("frequency", rf"\bon (?P<days>{_WEEKDAY}s?(?:(?:, (?:and )?| and ){_WEEKDAY}s?)+)"),
+    ("size", rf"\b(?P<n>{_DIGITS}) ?(?P<unit>[kmgt]i?b|[kmgt]o|km|kg|lbs?|mph|ml|rpm|qps)\b"),
+    ("duration", rf"(?<![\w.$€£/])(?!(?:19|20)\d0s\b|[2-9]0s\b(?! (?:timeout|delay|interval)))(?P<n>{_NUMBER}(?: ?(?:-|to|a|and) ?{_NUMBER})?)(?:[ -]|(?<=\d))(?:(?:full|whole|entire|straight|consecutive|additional|extra|more) )?(?P<unit>{_PERIOD})\b(?! old\b)"),
 )  # fmt: skip
+_PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
+    (kind, re.compile(pattern)) for kind, pattern in _WRITTEN
+)
 _ORDINAL: Final = rf"\d+(?:st|nd|rd|th|e|eme)|{'|'.join(word for line in _ORDINALS for word in line.split()[1:])}"
 #: An ordinal counts only what one has come to: "my third issue"; "the first sprint" is a name.
 _NTH: Final = re.compile(rf"\b(?:my|our|his|her|their|mon|ma|notre|mi) (?P<n>{_ORDINAL})\b(?= [a-z])")

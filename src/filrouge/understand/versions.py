@@ -27,6 +27,8 @@ from filrouge.understand.words import content, fold
 #: Log odds above which one of two is taken for a newer version.
 SURE: Final = 0.2
 _NO: Final = -9.0
+#: Characters of a text that are compared: a note may be a page.
+_LONGEST: Final = 2000
 #: Of the signs of `_signs`, in log odds.
 _WEIGHTS: Final = {
     "always": -4.2,
@@ -169,6 +171,7 @@ def denies(mine: Said, theirs: Said, similarity: float) -> float:
 @lru_cache(maxsize=4096)
 def version(text: str, context: str = "") -> Version:
     """The comparable side of a text; `context` are words for what it is about that are not in it."""
+    text = text[:_LONGEST]
     plain, found = fold(text), measures(text)
     bare = plain
     for one in found:
