@@ -42,7 +42,7 @@ _FIRST_PERSON: Final = re.compile(
 #: What is done at a desk and over in an hour, and how things look right now.
 _WORK: Final = re.compile(
     r"\b(?:reran|pushed|merged|restarted|rebooted|committed|deployed|installed|reinstalled|compiled|rebuilt|debugged|refactored|reverted|cloned|pulled|clicked|typed|pasted|logged|fails?|failed|failing|failures?|crash(?:es|ed|ing)|hangs?|hung|timed? ?out|timeouts?|warnings?|exceptions?|stack ?trace|broken|flaky|retr(?:y|ies|ied)|builds?"
-    r"|relance|pousse|fusionne|redemarre|plante\w*|echoue\w*|erreurs?|echecs?|casse\w*)\b|\b(?:i|we)(?:'ve| have)?(?: just)? ran\b|\berror (?:message|code|log|in|on|when)|\b(?:an|the|this) error\b"
+    r"|relance|pousse|fusionne|redemarre|echoue\w*|erreurs?|echecs?|casse\w*)\b|\b(?:i|we)(?:'ve| have)?(?: just)? ran\b|\b(?:a|ca|il|elle|qui|ont) plant(?:e|ait|ent)\b|\berror (?:message|code|log|in|on|when)|\b(?:an|the|this) error\b"
 )
 _MODAL: Final = re.compile(
     r"^(?:\S+ ){1,3}?(?:can|could|should|would|might|may|shall|must|need to|have to|peux|pourrais|devrais|dois)\b"
@@ -231,11 +231,14 @@ def _statement(sentence: Sentence, claim: Claim, before: str) -> Statement:
     if claim.about:
         start = claim.about[0]
         words = f"{' '.join(sentence.text[slice(*claim.about)].split())}: {words}"
-    little = len(_said(words, measures(words))) <= 2
+    given = measures(words)
+    little = len(_said(words, given)) <= 2
+    day = next((words[one.start : one.end] for one in given if one.kind in {"date", "time"}), "")
     return Statement(
         kind=claim.kind,
         text=words,
         span=Span(start=sentence.start + start, end=sentence.start + claim.end),
         subject=" ".join(dict.fromkeys(content(before)[:_CONTEXT])) if little else subject(words),
         confidence=claim.confidence,
+        timeframe=day if claim.kind == "intent" else "",
     )

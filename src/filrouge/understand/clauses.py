@@ -26,6 +26,7 @@ _BOUNDARY: Final = re.compile(
     rf"|,\s+(?:(?:and|but|so|or|because|since|mais|et|donc|car|alors|pero|y)\s+)?(?=(?:{_ASKS}|{_I})(?:[\s']|$))"
     rf"|\s+(?:so|but|because|and|mais|donc|et|car|pero|y)\s+(?=(?:{_I}|can|could|how|what|should|do you|would|peux|pouvez|comment|est-ce|puedes|como)(?:[\s']|$))"
     rf"|,?\s+(?:considering(?: that)?|given(?: that)?|especially(?: since)?|since|as|sachant que|vu que|etant donne que|puisque)\s+(?={_I}\b)"
+    r"|,\s+(?=(?:tu|vous) (?:peux|pouvez|pourrais|sais|connais)\b|(?:des|une) (?:conseils?|idees?)\b|any (?:idea|tips|advice)\b)"
     r"|\s+(?=(?:can|could|would) you\b|do you (?:have|think|know)\b|(?:peux|pourrais)-tu\b)"
     rf"|\s-{{1,2}}\s(?=(?:and |but |so )?(?:{_ASKS}|{_I})[\s'])"
     r"|[;—]\s*|:\s+(?=i\b)|\?\s+"
