@@ -15,7 +15,7 @@ import argparse
 import itertools
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import update_pairs
@@ -81,7 +81,7 @@ def fitted(signs_: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[n
         p: NDArray[np.float64] = 1 / (1 + np.exp(-(signs_ @ weights)))
         slope: NDArray[np.float64] = signs_.T @ (p - right) + np.multiply(ridge, weights)
         bend: NDArray[np.float64] = (signs_ * np.multiply(p, 1 - p)[:, None]).T @ signs_ + np.diag(ridge)
-        step: NDArray[np.float64] = np.linalg.solve(bend, slope)
+        step: NDArray[np.floating[Any]] = np.linalg.solve(bend, slope)
         weights -= step
     return weights
 
