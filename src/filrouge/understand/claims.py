@@ -1,7 +1,7 @@
 # ruff: noqa: E501 (a pattern is read best on one line)
 """Claims: what a prompt states on the way to asking for something.
 
-"I'm worried about my test, is a 72% score enough to pass?" asks, and says that the score is 72%. People tell most of
+"I'm worried about my essay, is a 71% mark enough to pass?" asks, and says that the mark is 71%. People tell most of
 what is true of them like this: before the question, beside it ("By the way, I've been …"), or inside it, as what the
 question takes for granted ("my 12-page essay"). A sentence is cut into clauses. Of one that states something, the whole
 is a claim; of one that asks, only the noun phrase that holds a measure. A claim needs a measure, a first-person event

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 (a pattern is read best on one line)
 """Measures: the amounts, dates, shares and counts that a sentence gives of something, comparable between sentences.
 
-People tell how things stand by numbers: a score of 72 %, a third issue, two full days, a meeting at 4:30 PM. A measure
+People tell how things stand by numbers: a mark of 81 %, a third novel, two free evenings, a train at 5:10 PM. A measure
 is such a number with what it counts, in one form whether it was written `3`, `three` or `third`. Two sentences about
 one thing whose measures of one kind differ are two versions of it; that is all that `versions` needs to know.
 """
@@ -92,7 +92,7 @@ _ADVERBS: Final = {
 }
 _PERIOD: Final = rf"(?:{'|'.join(sorted(_CLOCK, key=len, reverse=True))})s?"
 _PER: Final = r"(?:a|an|per|each|every|par|chaque|al|por|a la|/)"
-#: Ends what is counted: "20 titles | on my list", "30 dozen | at the moment".
+#: Ends what is counted: "31 stamps | in my album", "six crates | at the moment".
 _NOT_COUNTED_WORDS: Final = """
 now already currently so far left yet each either today yesterday tomorrow tonight again back well long old new ago later
 earlier more less total since starting during while until before after dans sur de des du par pour avec how what when who why can could would should will did does
@@ -125,7 +125,7 @@ _PATTERNS: Final[tuple[tuple[MeasureKind, re.Pattern[str]], ...]] = tuple(
     (kind, re.compile(pattern)) for kind, pattern in _WRITTEN
 )
 _ORDINAL: Final = rf"\d+(?:st|nd|rd|th|e|eme)|{'|'.join(word for line in _ORDINALS for word in line.split()[1:])}"
-#: An ordinal counts only what one has come to: "my third issue"; "the first sprint" is a name.
+#: An ordinal counts only what one has come to: "my third novel"; "the first chapter" is a name.
 _NTH: Final = re.compile(rf"\b(?:my|our|his|her|their|mon|ma|notre|mi) (?P<n>{_ORDINAL})\b(?= [a-z])")
 _COUNT: Final = re.compile(
     rf"(?<![\w.$€£/:%-])(?P<n>(?:{_CARDINAL})(?:(?:-| to | a )(?:{_CARDINAL}))?)(?P<plus>\+?)(?= |-[a-z])"
@@ -133,7 +133,7 @@ _COUNT: Final = re.compile(
 _NUMBERED: Final = re.compile(
     r"\b(?P<noun>episode|chapter|level|lesson|page|week|day|module|unit|season|volume|book|grade|chapitre|niveau|lecon) (?P<n>\d+)\b"
 )
-#: "my list, currently 25", "I'm close to 1300 now": a bare number, of something said elsewhere in the sentence.
+#: "my album, currently 31", "we are close to 900 now": a bare number, of something said elsewhere in the sentence.
 _BARE: Final = re.compile(
     rf"\b(?:(?:increased|risen|grown|grew|gone up|gone down|dropped|fallen|reduced|changed|adjusted|updated|passe|passee?s?|monte|descendu\w*) (?:to|a)|currently|now|now at|total of|up to|close to|around|about|reached|reach|hit|at) (?P<n>{_NUMBER})(?=\s*(?:[,.;!?)]|$)|\s+(?:now|already|so far|and|but|right)\b)(?![.:]\d)"
 )

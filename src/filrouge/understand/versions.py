@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (a pattern is read best on one line)
-"""Two versions of one thing, told in different words: "my score was 68%", later "is a 72% score good?".
+"""Two versions of one thing, told in different words: "my mark was 64%", later "is 71% enough to pass?".
 
 Nobody says that the first no longer holds. What gives it away: both give a measure of one kind, of the same noun where
 something is counted, with different numbers, and everything else about them is alike. How alike is a sum of signs in log

@@ -52,9 +52,9 @@ def test_a_plan_with_a_day_is_an_intent() -> None:
 
 
 def test_a_claim_that_says_little_is_about_the_sentence_before_it() -> None:
-    (one,) = told("Have you heard of good Thai restaurants in town? I've tried four different ones so far.")
-    assert one.text == "I've tried four different ones so far"
-    assert {"thai", "restaurant"} <= set(one.subject.split())
+    (one,) = told("Do you know a good shop for bamboo flutes? I've bought five cheap ones so far.")
+    assert one.text == "I've bought five cheap ones so far"
+    assert {"bamboo", "flute"} <= set(one.subject.split())
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def test_a_number_of_another_thing_is_added_beside(old: str, new: str) -> None:
 
 def test_the_same_words_with_another_number_are_no_restatement() -> None:
     old, new = (
-        "I have points for a single free night at the Astra hotel.",
-        "I have points for two free nights at the Astra hotel.",
+        "I have vouchers for a single visit to the Astra sauna.",
+        "I have vouchers for two visits to the Astra sauna.",
     )
     assert not isinstance(after(old, new, 0.95), Noop)
 
