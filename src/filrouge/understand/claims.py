@@ -136,7 +136,8 @@ def _tells(sentence: Sentence, part: Part) -> bool:
     if part.asks or not (states(plain) or part.relative) or _UNSURE.search(plain) or _MODAL.match(plain):
         return False
     if _NEVER.search(plain):
-        return len(content(text)) >= 2 and _FIRST_PERSON.search(plain) is not None
+        least = 2 if "never" in plain or "jamais" in plain or "nunca" in plain else 3
+        return len(content(text)) >= least and _FIRST_PERSON.search(plain) is not None
     if part.wishes or part.feared:
         return False
     return bool(measures(text)) or (

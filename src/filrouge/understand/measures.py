@@ -97,7 +97,7 @@ _NOT_COUNTED_WORDS: Final = """
 now already currently so far left yet each either today yesterday tomorrow tonight again back well long old new ago later
 earlier more less total since starting during while until before after dans sur de des du par pour avec how what when who why can could would should will did does
 """ + " ".join(STOP - {"same", "other"})
-_NOT_COUNTED: Final = frozenset(_NOT_COUNTED_WORDS.split())
+_NOT_COUNTED: Final = frozenset(_NOT_COUNTED_WORDS.split()) | _NUMBERS.keys() | _MONTHS.keys()
 #: "the other two bikes", "three more": a part of what there is.
 _PARTLY: Final = re.compile(r"\b(?:other|another|additional|extra|autres?|otros|otras) $")
 _SOME_MORE: Final = frozenset("other another additional extra autre otro otra".split())
@@ -234,7 +234,7 @@ def _counted(plain: str, at: int) -> tuple[tuple[str, ...], int]:
         if end >= len(plain) or plain[end] not in " -":
             break
         match = _WORD.match(plain, end + 1)
-        if match is None or match.group() in _NOT_COUNTED or match.group() in _MONTHS:
+        if match is None or match.group() in _NOT_COUNTED:
             break
         words.append(canonical(match.group()))
         end = match.end()
