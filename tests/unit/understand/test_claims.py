@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from filrouge.model.memory import Statement
@@ -91,6 +91,7 @@ PIECES = st.sampled_from(
 
 
 @example("I'm worried about x, it was 3 days, which is 4 days?")
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=12).map(" ".join))
 def test_claims_are_proved_by_their_spans_in_order(text: str) -> None:
     at = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.understand.measures import measures
@@ -48,6 +48,7 @@ def test_names_parts_and_decades_are_no_measures(text: str) -> None:
     assert read(text) == []
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["violins", "pages", "stamps"]))
 def test_thousands_may_be_written_with_a_comma(number: int, noun: str) -> None:
     assert [one.value for one in measures(f"I own {number:,} {noun}")] == [
@@ -55,6 +56,7 @@ def test_thousands_may_be_written_with_a_comma(number: int, noun: str) -> None:
     ] or 1900 <= number <= 2100
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_measures_lie_inside_the_text_in_order_and_do_not_overlap(text: str) -> None:
     at = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.model.decision import Add, Conflict, Decision, Neighbour, Noop, Update
@@ -92,6 +92,7 @@ def test_never_about_something_else_is_added() -> None:
     assert isinstance(after(old, new, 0.1), Add)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 1800), st.integers(2, 1800), st.floats(0.5, 0.85))
 def test_only_a_different_number_is_a_newer_version(before: int, now: int, similarity: float) -> None:
     old, new = f"I own {before} orchids, any tips?", f"I now own {now} orchids, any tips?"
