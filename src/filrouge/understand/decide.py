@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.memory import Memory, Statement
 from filrouge.understand.corrections import says_change
 from filrouge.understand.profile import Profile, profile, same_words
 from filrouge.understand.slots import another_value, newer_value, picks_what_was_rejected
+from filrouge.understand.versions import denial, gives_other_measures, newer_version_of
 from filrouge.understand.words import content, fold, tokens, variants
 
 #: Calibrated similarity of a restatement (EXT-6).
@@ -31,7 +32,13 @@ _CHOOSING: Final = (
 )
 
 
-def decide(statement: Statement, neighbours: Sequence[Neighbour]) -> Decision:
+#: What a decision may rest on, in the order of asking; a benchmark leaves one out to see what it is worth.
+Rule = Literal["restated", "old value", "rejected choice", "newer value", "newer version", "denial"]
+
+
+def decide(
+    statement: Statement, neighbours: Sequence[Neighbour], *, without: frozenset[Rule] = frozenset()
+) -> Decision:
     """What becomes of `statement`, given the live memories near it."""
     near = [n for n in neighbours if n.memory.state == "live" and n.memory.scope_name == statement.scope]
     near = list({n.memory.id: n for n in near}.values())
@@ -41,10 +48,15 @@ def decide(statement: Statement, neighbours: Sequence[Neighbour]) -> Decision:
     if statement.key and (keyed := _same_key(statement, near)):
         return keyed
     known = next((n for n in sorted(near, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
-    if known:
+    if known and "restated" not in without:
         return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
-    replaced, reason = _replaced(statement, mine, [n.memory for n in near])
+    replaced, reason = _replaced(statement, mine, [n.memory for n in near], without)
+    if not replaced and "newer version" not in without:
+        replaced, reason = newer_version_of(statement, near), "a newer version of the same"
     if not replaced:
+        denied = None if "denial" in without else denial(statement, near)
+        if denied:
+            return Conflict(statement=statement, existing_id=denied.id, reason="one says never what the other tells")
         return Add(statement=statement, reason="nothing like it is known")
     pinned = next((memory for memory in replaced if memory.pinned), None)
     if pinned:
@@ -96,6 +108,8 @@ def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
     memory = neighbour.memory
     if same_words(statement.text, memory.text):
         return True
+    if gives_other_measures(statement.text, memory.text):
+        return False
     theirs = profile(memory.text)
     if mine.rejects - theirs.rejects and not (mine.rejects <= set(theirs.words)):
         return False
@@ -137,14 +151,18 @@ def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
     return {v.kind for v in mine.holds} <= {v.kind for v in theirs.holds}
 
 
-def _replaced(statement: Statement, mine: Profile, near: list[Memory]) -> tuple[list[Memory], str]:
+def _replaced(
+    statement: Statement, mine: Profile, near: list[Memory], without: frozenset[Rule]
+) -> tuple[list[Memory], str]:
     """The memories that the statement replaces, and why."""
     named = [memory for memory in near if _names_its_old_value(statement, mine, memory)]
-    if named and (one := _one_entity(mine, named)):
+    if "old value" not in without and named and (one := _one_entity(mine, named)):
         return one, "it says which value no longer holds"
     swapped = [memory for memory in near if picks_what_was_rejected(mine, profile(memory.text))]
-    if swapped:
+    if swapped and "rejected choice" not in without:
         return swapped, "it chooses what was rejected"
+    if "newer value" in without:
+        return [], ""
     announced = statement.is_correction and not says_change(fold(statement.text))
     newer = [
         m

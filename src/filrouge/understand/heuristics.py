@@ -15,6 +15,7 @@ from typing import Final
 from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
+from filrouge.understand.claims import claimed
 from filrouge.understand.profile import subject
 from filrouge.understand.reading import Clause, Found, read
 from filrouge.understand.sentences import Sentence, split
@@ -67,15 +68,15 @@ def written_by_host(text: str) -> bool:
     return _WRITTEN_BY_HOST.match(text) is not None
 
 
-def extract(turn: Turn) -> tuple[Statement, ...]:
-    """Every statement of a turn, in the order of the text."""
+def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
+    """Every statement of a turn, in the order of the text; without `mined` only what is said outright."""
     if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
         return ()
     # What was redacted says nothing; blanks of the same length keep every span where it was.
-    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text))
+    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text), mined=mined)
 
 
-def statements_of(text: str) -> tuple[Statement, ...]:
+def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
     """Every statement of a text, whoever wrote it: for deciding whether a short prompt says anything."""
     readings = [reading for sentence in split(text) for reading in _readings(sentence)]
     statements: list[Statement] = []
@@ -88,9 +89,20 @@ def statements_of(text: str) -> tuple[Statement, ...]:
         group = readings[index : last + 1]
         index = last + 1
         taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
-        if any(reading.found for reading in group) and not taken_back:
+        if taken_back:
+            continue
+        if any(reading.found for reading in group):
             statements.append(_statement(text, group))
-    return tuple(statements)
+        elif mined and not moods.JOKE.search(group[0].sentence.plain):
+            before = _sentence_before(readings, index - len(group))
+            statements.extend(claimed(group[0].sentence, before))
+    return tuple(statements[:MOST_STATEMENTS])
+
+
+def _sentence_before(readings: list[_Read], index: int) -> str:
+    """The words of the sentence before this one in its paragraph."""
+    same = index > 0 and readings[index - 1].sentence.block == readings[index].sentence.block
+    return readings[index - 1].sentence.text if same else ""
 
 
 def _readings(sentence: Sentence) -> list[_Read]:

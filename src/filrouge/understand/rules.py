@@ -192,7 +192,7 @@ _NOW_ONLY: Final = re.compile(
 )
 _TROUBLE: Final = re.compile(
     r"\b(?:always|never|toujours|jamais) (?:\w+ ){0,1}(?:fails?|failing|breaks?|crash\w*|hangs?|times? out|returns?|gets?|shows?|works?|worked|works|happens?|answers?|finish\w*|loads?|starts?|echoue\w*|plante\w*|marche\w*|la meme)\b"
-    r"|\bj'ai (?:toujours|jamais)\b|\bje n'ai jamais\b|\b(?:i|it|he|she)(?:'ve|'s| have| has)? (?:always|never) (?:been|had|seen|\w+ed)\b|\bca (?:ne |n')?\w+ (?:toujours|jamais)\b"
+    r"|\bj'ai (?:toujours|jamais)\b|\bje n'ai jamais\b|\b(?:i|it|he|she)(?:'ve|'s| have| has)? (?:always|never) (?:been|had|seen|\w+ed)\b|\bi(?:'ve| have) never\b|\bca (?:ne |n')?\w+ (?:toujours|jamais)\b"
 )
 _NOTHING_LASTING: Final = re.compile(
     "|".join(
