@@ -95,7 +95,6 @@ def supersedes(verdicts: Sequence[Judged], everybody: Crowd) -> dict[str, Any]:
         "precision": share(right, right + wrong + len(everybody.false)),
         "false supersede": share(len(everybody.false), everybody.turns),
         "of one matter, not counted": everybody.related,
-        "among strangers, not judged": everybody.strangers,
         "contradiction ends in a conflict": share(sum(bool(one.conflicts) for one in denials), len(denials)),
         "contradiction superseded": share(sum(bool(one.wrong) for one in denials), len(denials)),
         "strangers in conflict": share(len(everybody.against), everybody.turns),

@@ -12,8 +12,8 @@ then every supersede between an old and a new message is judged, mechanically:
 A supersede between old and new that fails this is wrong, and so is every one in a contradiction. Pairs whose first new
 message stands before the first old one are dropped. What one pair does to another is measured in a second home, where
 everybody's messages are in one project: first all old ones, then all new ones, then turns of other chats. Every
-supersede across pairs there is false, but for pairs of one matter: they share a message, or two words of their
-questions. What strangers do to each other is counted apart: nobody labelled whether they speak of one thing.
+supersede across pairs there is false, and so is every one among the turns of other chats, whose people differ; but for
+pairs of one matter: they share a message, or two words of their questions.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Told:
         return self._parts.readers.here(lambda tx: self._conflicts(tx, memory))
 
     def _conflicts(self, tx: Tx, memory: Memory) -> list[tuple[tuple[str, int] | None, str]]:
-        entries = [one["payload"] for one in Journal(tx).of(memory.id) if one["action"] == "conflict"]
+        entries = [dict(one.payload) for one in Journal(tx).of(memory.id) if one.action == "conflict" and one.payload]
         turns = {turn.id: turn.key for turn in Turns(tx, self._parts.analyser).get([one["turn"] for one in entries])}
         return [(self._keys.get(turns.get(one["turn"], "")), str(one["text"])) for one in entries]
 
@@ -302,14 +302,12 @@ class Crowd:
 
     Attributes:
         related: supersedes between two pairs of one matter.
-        strangers: supersedes of a stranger's memory, which nobody can judge.
     """
 
     turns: int
     false: Sequence[str]
     against: Sequence[str]
     related: int
-    strangers: int
 
 
 def one_matter(one: Pair | None, other: Pair | None) -> bool:
@@ -331,7 +329,6 @@ def crowd(parts: Parts, found: Sequence[Pair], strangers: Sequence[tuple[str, st
     pairs_by_id = {pair.id: pair for pair in found}
     by_id = {memory.id: cited for memory, cited in known}
     false, against, related = dict[tuple[str, int], str](), list[str](), 0
-    among = 0
     for memory, cited in known:
         owners = {origin for origin, _ in cited}
         after = by_id.get(memory.superseded_by or "", frozenset[tuple[str, int]]())
@@ -343,13 +340,10 @@ def crowd(parts: Parts, found: Sequence[Pair], strangers: Sequence[tuple[str, st
         for origin in after:
             if origin[0] in owners:
                 continue
-            if not owners & set(pairs_by_id):
-                among += 1
-                continue
             if any(one_matter(pairs_by_id.get(origin[0]), pairs_by_id.get(owner)) for owner in owners):
                 related += 1
                 continue
             after_text = next(one.text for one, _ in known if one.id == memory.superseded_by)
             false[origin] = f"{memory.text} -> {after_text}"
     turns = len(olds) + len(news) + len(strangers)
-    return Crowd(turns=turns, false=list(false.values()), against=against, related=related, strangers=among)
+    return Crowd(turns=turns, false=list(false.values()), against=against, related=related)

@@ -172,7 +172,14 @@ def _replaced(
     ]
     if mine.entity:
         return newer, "a newer value of the same subject"
+    newer = [memory for memory in newer if _of_one_thing(mine, profile(memory.text))]
     return (newer, "a newer value of the same subject") if len(newer) == 1 else ([], "")
+
+
+def _of_one_thing(mine: Profile, theirs: Profile) -> bool:
+    """True when two that name no entity share a word, or one of them says of nothing what it gives a value for."""
+    ours, known = ({word for word in one.words if word not in one.held} for one in (mine, theirs))
+    return not ours or not known or bool(ours & known)
 
 
 def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) -> bool:

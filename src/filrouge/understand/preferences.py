@@ -36,7 +36,7 @@ _PROFILE: Final = tuple(
     for key, pattern in (
         (
             "user_timezone",
-            r"\b(?:my time ?zone is|i'm in the|mon fuseau(?: horaire)? est|mi zona horaria es)\s+(?P<value>[\w/+:-]+)",
+            r"\b(?:my time ?zone is|i'm in the(?= [\w/+:-]+ time ?zone)|mon fuseau(?: horaire)? est|mi zona horaria es)\s+(?P<value>[\w/+:-]+)",
         ),
         (
             "user_email",

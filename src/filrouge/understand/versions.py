@@ -48,6 +48,9 @@ _WEIGHTS: Final = {
     "count": 1.1,
     "other sort": -7.8,
     "aim": -3.0,
+    "other period": -3.0,
+    "other person": -4.0,
+    "besides": -2.5,
 }
 _COMMON_WORDS: Final = """
 i'm good great best better well new recent recently current currently latest last first final early late just come coming upcoming
@@ -88,6 +91,35 @@ _IRREGULAR: Final = {
     "wore": "wear", "worn": "wear", "ran": "run", "sent": "send", "spent": "spend", "left": "leave", "gave": "give", "given": "give", "kept": "keep", "felt": "feel", "paid": "pay",
     "planned": "plan", "led": "lead", "spoke": "speak", "spoken": "speak", "drove": "drive", "driven": "drive", "told": "tell", "said": "say", "ate": "eat", "eaten": "eat",
 }  # fmt: skip
+#: It stands beside what was told before, not in its place.
+_BESIDES: Final = re.compile(
+    r"\b(?:also|another|as well|in addition|besides|aussi|egalement|un autre|une autre|tambien|otro|otra)\b"
+)
+#: What a figure is for: ten in a month and fifty in a year are two figures.
+_PERIODS: Final = (
+    ("day", re.compile(r"\b(?:a day|per day|daily|every day|each day|par jour|quotidien\w*)\b")),
+    (
+        "week",
+        re.compile(
+            r"\b(?:a week|per week|weekly|every week|in (?:one|a) week|this week|par semaine|cette semaine|hebdomadaire)\b"
+        ),
+    ),
+    (
+        "month",
+        re.compile(r"\b(?:a month|per month|monthly|every month|months|this month|par mois|ce mois|mensuel\w*)\b"),
+    ),
+    (
+        "year",
+        re.compile(
+            r"\b(?:a year|per year|yearly|annual\w*|every year|this year|the year|par an|cette annee|l'annee|annuel\w*)\b"
+        ),
+    ),
+)
+#: Whose affair it is, where it is not the user's own.
+_PEOPLE: Final = re.compile(
+    r"\b(?:my|our|his|her|their|mon|ma|notre) (?:mom|mum|mother|dad|father|sister|brother|wife|husband|partner|girlfriend|boyfriend|friend|boss|manager|colleague|coworker|neighbou?r|roommate|son|daughter|niece|nephew|aunt|uncle|cousin|grandma|grandpa|grandmother|grandfather"
+    r"|mere|pere|soeur|frere|femme|mari|ami|amie|chef|patron|collegue|voisine?|fils|fille|tante|oncle)\b"
+)
 #: What was ordered or liked is no account of how things stand.
 _STANDING: Final = frozenset({"rule", "preference", "constraint"})
 #: A text, and words for what it is about.
@@ -105,6 +137,9 @@ class Version:
         changed: words of change or of the present: it is not the first version.
         aims: it gives a goal, or what is left to do, rather than how things stand.
         adjusted: it says that something was set anew.
+        besides: it is told as one thing more.
+        periods: spans of time that its figures are for.
+        people: relatives, friends and colleagues that it speaks of.
         denied: stems after "never"; empty where nothing is denied.
     """
 
@@ -115,6 +150,9 @@ class Version:
     changed: bool
     aims: bool
     adjusted: bool
+    besides: bool
+    periods: frozenset[str]
+    people: frozenset[str]
     denied: frozenset[str]
 
 
@@ -188,6 +226,9 @@ def version(text: str, context: str = "") -> Version:
         changed=_CHANGED.search(plain) is not None,
         aims=_AIMS.search(plain) is not None,
         adjusted=_ADJUSTED.search(plain) is not None,
+        besides=_BESIDES.search(plain) is not None,
+        periods=frozenset(name for name, words in _PERIODS if words.search(plain)),
+        people=frozenset(found.group().split()[1] for found in _PEOPLE.finditer(plain)),
         denied=frozenset(stem(word) for word in content(plain[denied.end() :])) if denied else frozenset(),
     )
 
@@ -245,6 +286,9 @@ def _signs(one: Measure, other: Measure, new: Version, old: Version) -> dict[str
         # each counts a sort of the same thing that the other does not: work hours, holiday hours
         "other sort": one.kind == "count" and bool(ours - known) and bool(known - ours),
         "aim": new.aims != old.aims and not new.adjusted,
+        "besides": new.besides,
+        "other period": bool(new.periods and old.periods and not new.periods & old.periods),
+        "other person": new.people != old.people and not new.people & old.people,
     }
 
 

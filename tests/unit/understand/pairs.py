@@ -127,6 +127,10 @@ ADD: tuple[tuple[str, str], ...] = (
     ("We use Postgres 15 in staging.", "We use Postgres 16 in prod."),
     ("La prod utilise PostgreSQL 15.", "La prod utilise Node 22."),
     ("We use SQLite for tests.", "We use Postgres for orders. Not MySQL."),
+    # what is told besides, for another span of time, or of another person
+    ("My dentist is at 9:30 am on Fridays.", "I also have a haircut at 11 am on Fridays."),
+    ("I run 4 laps a day before breakfast.", "I run 90 laps a month before breakfast."),
+    ("I walk the dog at 7:00 am before work.", "My sister walks the dog at 6:15 am before work."),
 )
 
 DELETE: tuple[tuple[str, str], ...] = (

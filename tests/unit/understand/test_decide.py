@@ -91,6 +91,11 @@ def test_unrelated_statements_never_replace_each_other() -> None:
     assert len(wrong) <= len(texts) * (len(texts) - 1) // 100, wrong
 
 
+@pytest.mark.parametrize("text", ["I'm in the mood for a long walk by the sea.", "I'm in the middle of a release."])
+def test_where_somebody_is_in_a_mood_no_time_zone_is_told(text: str) -> None:
+    assert [statement.key for statement in extract(prompt(text)) if statement.key] == []
+
+
 def test_a_correction_replaces_every_memory_of_the_old_value_and_only_of_its_subject() -> None:
     correction = stated(
         "Correction: staging is not on Fly.io any more, we moved it to Hetzner (fsn1). The command is now `make ship-hetzner`."
