@@ -113,7 +113,7 @@ class Worker:
                 if not in_order:
                     self._parts.writer.run(self._put_in_order)
                     in_order = True
-                worked = (self._is_due() or not rung) and self._some()
+                worked = (not rung or self._is_due()) and self._some()
                 rung = False if worked else self._rest()
             except Exception:  # the loop outlives anything a job can throw
                 _LOG.exception("the worker stumbled")
