@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from filrouge.app import report
+from filrouge.app.erase import erase
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.spending import dead_letters, extract_status
@@ -133,6 +134,24 @@ def test_what_cannot_be_read_twice_is_set_aside_and_blocks_nothing(tmp_path: Pat
         talk(parts, "And which queue do we have here?", "As far as I see the queue is Redis, version 7.")
         assert texts(parts) == ["The queue is Redis."]
         assert "live site" not in server.asked[2].text
+
+
+def test_forgetting_takes_answers_that_quote_what_is_forgotten(tmp_path: Path) -> None:
+    mind = Mind(extract=Reply("They said: the live site answers on 9443. I stop here."))
+    with thinking(tmp_path, mind) as (parts, _):
+        talk(parts, "Where does the live site answer these days?", PORT)
+        turns = json.loads(parts.readers.here(dead_letters)[0]["turns"])
+        erase(parts, turns)
+        assert parts.readers.here(dead_letters) == []
+
+
+def test_what_the_agent_read_in_its_instructions_is_not_learned_from_its_saying_so(tmp_path: Path) -> None:
+    line = "the live site answers on 9443 since the move"
+    with thinking(tmp_path, Mind(extract=facts(READ), decide=deciding("add"))) as (parts, _):
+        shown = {"name": "Read", "id": "r1", "input": {"file_path": "/home/ana/shop/CLAUDE.md"}, "output": f"- {line}"}
+        observe(parts, [event("tools", calls=[shown])]).result(10)
+        talk(parts, "Where does the live site answer these days?", PORT)
+        assert texts(parts) == []
 
 
 @pytest.mark.parametrize(

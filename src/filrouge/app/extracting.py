@@ -26,10 +26,12 @@ from filrouge.ports import Tx, Vectors
 from filrouge.store.analyses import Session
 from filrouge.store.memories import Action, Origin
 from filrouge.store.readings import Readings, Unread
+from filrouge.understand.heuristics import written_by_host
 from filrouge.understand.language import vote
 from filrouge.understand.overview import overview
 from filrouge.understand.pipeline import Judged, Understood
 from filrouge.understand.pipeline import understanding as understanding_of
+from filrouge.understand.proof import boot_texts
 from filrouge.understand.transcript import stretch
 
 _TURNS = 60
@@ -43,7 +45,7 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     """
     session = Session(host=str(payload["host"]), id=str(payload["session"]))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    unread, injected, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
+    unread, given, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
     if _nobody(parts, settings) or not unread.turns:
         return Outcome(write=lambda _: None)
     count = stretch(unread.turns)
@@ -58,7 +60,8 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
         delay = 0.0 if len(unread.turns) > count else parts.models.pace.after_reply
         return Outcome(write=write, afterwards=afterwards, again=lambda: payload if left else None, delay=delay)
 
-    if not any(turn.role != "tool" and not turn.skipped for turn in turns):
+    readable = [turn for turn in turns if turn.source != "summary" and not written_by_host(turn.text)]
+    if not any(turn.role != "tool" and not turn.skipped for turn in readable):
         return outcome(end)
     answering = Answering(parts, parts.meaning, settings)
     language = vote(asked_in, settings.language if settings.language != "auto" else "en")
@@ -66,10 +69,10 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
     try:
         found = answering.run(
             understanding_of(
-                worth_reading(parts, turns, answering.judge(language)),
+                worth_reading(parts, readable, answering.judge(language)),
                 parts.models.prompts,
                 language,
-                injected=injected,
+                given=given,
                 most_tokens=settings.llm_max_tokens,
                 decides={"auto": None, "yes": True, "no": False}[settings.llm_decides],
                 before=material.former.summary,
@@ -99,11 +102,13 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
 
 
 def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
-    """What is unread, what was put in front of the conversation's prompts, and its last prompts, newest last."""
+    """What is unread, what the agent was given (instructions that it read, memories in front of prompts), and the last
+    prompts of the conversation, newest last."""
     readings = Readings(tx)
+    given = (*readings.injected(session.host, session.id), *boot_texts(readings.files(session.host, session.id)))
     last = parts.turns(tx).last_user_texts(session.host, session.id)
     unread = readings.unread(session.host, session.id, _TURNS)
-    return unread, readings.injected(session.host, session.id), last[::-1]
+    return unread, given, last[::-1]
 
 
 def _nobody(parts: Parts, settings: Settings) -> bool:

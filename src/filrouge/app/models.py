@@ -171,6 +171,8 @@ class Models:
             found = "healthy"
         except ModelUnavailable as error:
             found = f"unhealthy: {error.message}"
+        except CancelledError:
+            return f"unhealthy: {_STOPPING}"
         except TimeoutError:
             found = f"unhealthy: {panel.model.provider} does not answer."
         self._health = (monotonic(), found)

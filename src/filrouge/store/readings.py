@@ -14,6 +14,7 @@ from filrouge.ports import Tx
 from filrouge.store.turns import turn_from_row
 
 _INJECTED = 50
+_FILES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +46,11 @@ class Readings:
         """How many conversations no model has read to their end."""
         row = self._tx.one("readings.behind")
         return int(row["n"]) if row else 0
+
+    def files(self, host: str, session: str) -> list[Turn]:
+        """The last files that the agent was shown in a conversation, newest first."""
+        rows = self._tx.all("readings.files", {"host": host, "session_id": session, "limit": _FILES})
+        return [turn_from_row(row) for row in rows]
 
     def injected(self, host: str, session: str) -> tuple[str, ...]:
         """The memories that were put in front of a conversation's last prompts."""

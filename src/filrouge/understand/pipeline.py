@@ -24,7 +24,7 @@ from filrouge.understand.admissible import Place, Stated, admit
 from filrouge.understand.answers import Thought
 from filrouge.understand.deciding import NEAREST, deciding
 from filrouge.understand.extraction import Candidate, Extraction, extraction
-from filrouge.understand.proof import Verdict, boot_texts, not_own, proof
+from filrouge.understand.proof import Verdict, not_own, proof
 from filrouge.understand.supporting import supporting
 
 UNPROVEN: Final = "its words do not say it"
@@ -82,7 +82,7 @@ def understanding(
     prompts: Prompts,
     language: str,
     *,
-    injected: Sequence[str],
+    given: Sequence[str],
     most_tokens: int,
     decides: bool | None = None,
     before: str = "",
@@ -90,7 +90,7 @@ def understanding(
     """Understand these turns.
 
     Args:
-        injected: memories that were put in front of this conversation's prompts.
+        given: what the agent was given, so that its saying it again teaches nothing: instructions, injected memories.
         before: what the conversation came to so far.
         decides: may a model decide what is known; None = one that says it can.
 
@@ -98,11 +98,11 @@ def understanding(
         ModelUnavailable, Unreadable: the turns could not be read at all.
     """
     found: Extraction = yield from extraction(turns, prompts, language, most_tokens, before)
-    given = (*boot_texts(turns), *injected, prompts("extract", language).text)
+    foreign = (*given, prompts("extract", language).text)
     judged = [Judged(candidate=one, refusal=reason) for one, reason in found.unfounded]
     own: list[Candidate] = []
     for one in found.candidates:
-        refusal = not_own(one.quote, one.turn, given)
+        refusal = not_own(one.quote, one.turn, foreign)
         if refusal:
             judged.append(Judged(candidate=one, refusal=refusal))
         else:

@@ -17,6 +17,7 @@ from filrouge.model.memory import Memory
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.understand.pipeline import Judged, Near, Similar, Understood, understanding
+from filrouge.understand.proof import boot_texts
 
 from .replay import START, prompt
 
@@ -63,8 +64,8 @@ class World:
     decides: bool = True
     asked: list[Ask] = field(default_factory=list[Ask])
 
-    def understand(self, *turns: Turn, injected: Sequence[str] = (), decides: bool | None = None) -> Understood:
-        thought = understanding(turns, prompts, "en", injected=injected, most_tokens=500, decides=decides)
+    def understand(self, *turns: Turn, given: Sequence[str] = (), decides: bool | None = None) -> Understood:
+        thought = understanding(turns, prompts, "en", given=given, most_tokens=500, decides=decides)
         answer: Any = None
         failure: Exception | None = None
         try:
@@ -74,11 +75,11 @@ class World:
                 match need:
                     case Ask():
                         self.asked.append(need)
-                        given: Answer = getattr(self, need.operation)
-                        if isinstance(given, Exception):
-                            failure = given
+                        said: Answer = getattr(self, need.operation)
+                        if isinstance(said, Exception):
+                            failure = said
                         else:
-                            text = given if isinstance(given, str) else json.dumps(given)
+                            text = said if isinstance(said, str) else json.dumps(said)
                             answer = Completion(
                                 text=text, provider="openai", model="small", spent={}, decides=self.decides
                             )
@@ -177,15 +178,20 @@ def test_what_the_agent_repeats_of_its_instructions_or_of_injected_memory_is_ref
     repeated = fact(line, "All amounts are stored in cents, as integers.", turn=2)
     world = World(extract={"facts": [repeated]}, decide=decided("add"))
     boot = tool(f"Read: /home/ana/shop/CLAUDE.md\n{line}, never as floats.", 1)
-    for given, injected in (((boot,), ()), ((), (f"{line}.",))):
-        found = world.understand(MOVED, agent(f"Noted: {line}."), *given, injected=injected)
+    for given in (boot_texts([boot]), (f"{line}.",)):
+        found = world.understand(MOVED, agent(f"Noted: {line}."), given=given)
         assert "repeats what the agent was given" in only(found).refusal
+
+
+def test_only_files_of_instructions_are_instructions() -> None:
+    read = [tool(f"Read: /home/ana/shop/{name}\nAll amounts are in cents.") for name in ("AGENTS.md", "notes.md")]
+    assert [text.split("\n")[0] for text in boot_texts(read)] == ["Read: /home/ana/shop/AGENTS.md"]
 
 
 def test_the_users_own_words_count_also_when_they_were_read_before() -> None:
     repeated = fact("production moved to port 9443", "Production is on port 9443.")
     world = World(extract={"facts": [repeated]}, decide=decided("add"))
-    assert not only(world.understand(MOVED, injected=["production moved to port 9443, says the wiki"])).refusal
+    assert not only(world.understand(MOVED, given=["production moved to port 9443, says the wiki"])).refusal
 
 
 def test_an_echo_of_our_own_prompt_is_no_fact() -> None:

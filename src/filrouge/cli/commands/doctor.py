@@ -30,6 +30,8 @@ from filrouge.store.sqlite import Database, check_engine
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _DAEMON_SECONDS = 2.0
 _LEAST_COVERAGE = 0.9
+#: A provider is given five seconds to say that it is well.
+_MODEL_SECONDS = 10.0
 
 
 class Finding(NamedTuple):
@@ -234,6 +236,23 @@ def _space_of_vectors(directory: str) -> Finding:
     return Finding(name, "ok", f"{found['model']}, {made}")
 
 
+def _model(directory: str) -> Finding:
+    """Model."""
+    try:
+        found = client.request(directory, "GET", "/extract/status", None, _MODEL_SECONDS).body
+        if not found["enabled"]:
+            return Finding("Model", "ok", "nothing is understood: extract_provider is off")
+        who, health = f"{found['provider']} {found['model']}", str(found["status"])
+    except (DaemonUnavailable, KeyError):
+        return Finding("Model", "ok", "unknown while the daemon is away")
+    if health == "healthy":
+        return Finding("Model", "ok", who)
+    state: Literal["warn", "fail"] = "fail" if health.startswith("error") else "warn"
+    return Finding(
+        "Model", state, f"{who}: {health}", "See docs/guides/models.md; `filrouge extract` shows what waits."
+    )
+
+
 CHECKS: tuple[Callable[[str], Finding], ...] = (
     _python,
     _sqlite,
@@ -245,5 +264,6 @@ CHECKS: tuple[Callable[[str], Finding], ...] = (
     _spool,
     _embedder,
     _space_of_vectors,
+    _model,
 )
 DEEP_CHECKS: tuple[Callable[[str], Finding], ...] = (_seals, _journal)

@@ -751,6 +751,10 @@ SELECT count(*) AS n FROM (SELECT host, session_id, max(seq) AS last FROM turns 
                            GROUP BY host, session_id) AS told
 WHERE last > ifnull((SELECT seq FROM readings WHERE readings.tenant = 'local' AND readings.host = told.host
                      AND readings.session_id = told.session_id), 0)
+-- name: readings.files
+-- The last files that an agent was shown in a conversation.
+SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'tool'
+                          AND source = 'file_read' ORDER BY seq DESC LIMIT :limit
 -- name: readings.injected
 -- Memories that were put in front of a conversation's last prompts.
 SELECT DISTINCT memories.text
