@@ -1,8 +1,8 @@
 """Ask a model and read what it says (EXT-12).
 
 Models put fences and prose around their JSON, cut it off, or answer something else. The first object in the text that
-is one is taken. Where there is none the question is asked once more, with what was wrong; after that the answer is
-given up as `Unreadable`, which keeps its text for a person to see.
+is one is taken, and of one that was cut off what is whole. Where there is none the question is asked once more, with
+what was wrong; after that the answer is given up as `Unreadable`, which keeps its text for a person to see.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ Thought = Generator[Ask, Completion, T]
 LONGEST: Final = 200_000
 _QUOTED: Final = 2000
 _PLACES: Final = 200
+_CUT_PLACES: Final = 3
+_DEEPEST: Final = 20
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
@@ -65,8 +67,8 @@ def json_object(text: str) -> dict[str, Any]:
         if isinstance(found := _parsed(candidate), dict):
             return cast("dict[str, Any]", found)
     starts = [place.start() for place in re.finditer(r"\{", plain)][:_PLACES]
-    for start in starts:
-        found = _first(plain, start)
+    for number, start in enumerate(starts):
+        found = _first(plain, start) or (_as_far_as_it_goes(plain, start) if number < _CUT_PLACES else None)
         if found:
             return found
     raise ValueError("there is no JSON object in it" if not starts else "its JSON is broken or cut off")
@@ -86,6 +88,30 @@ def _first(text: str, start: int) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) and found else None
+
+
+def _as_far_as_it_goes(text: str, start: int) -> dict[str, Any] | None:
+    """An object that was cut off, up to the last part of it that is whole; None where no part is."""
+    inside: list[str] = []
+    whole: tuple[int, str] | None = None
+    quoted = escaped = False
+    for place in range(start, len(text)):
+        char = text[place]
+        if quoted:
+            quoted, escaped = escaped or char != '"', char == "\\" and not escaped
+        elif char == '"':
+            quoted = True
+        elif char in "{[":
+            inside.append("}" if char == "{" else "]")
+            if len(inside) > _DEEPEST:
+                return None
+        elif char in "}]":
+            if not inside or inside.pop() != char:
+                return None
+            if char == "}" and inside:
+                whole = (place + 1, "".join(reversed(inside)))
+    found = _parsed(text[start : whole[0]] + whole[1]) if whole else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def _no_number(name: str) -> float:

@@ -60,6 +60,22 @@ def test_what_holds_no_object_is_refused(text: str) -> None:
         json_object(text)
 
 
+def test_of_an_answer_that_was_cut_off_what_is_whole_is_read() -> None:
+    whole = json.dumps({"summary": 'A {brace} and a "quote".', "facts": [FACT, {**FACT, "turn": 2}]})
+    for cut in range(whole.index(', {"turn": 2'), len(whole) - 2):
+        assert json_object(whole[:cut])["facts"] == [FACT]
+
+
+@given(st.lists(st.dictionaries(st.text(), st.text() | st.integers()), max_size=4), st.integers(0, 400))
+def test_a_cut_never_makes_up_what_was_not_said(items: list[dict[str, Any]], cut: int) -> None:
+    whole = json.dumps({"facts": items})
+    try:
+        found = json_object(whole[:cut])
+    except ValueError:
+        return
+    assert found in ({"facts": items[:n]} for n in range(len(items) + 1)) or found in items
+
+
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none(), min_size=1), st.text(alphabet="abc .,\n"))
 def test_every_object_survives_prose_around_it(value: dict[str, Any], prose: str) -> None:
     assert json_object(prose + json.dumps(value) + prose) == value
