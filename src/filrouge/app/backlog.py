@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-from threading import Event as Flag
-from threading import Thread
 
+from filrouge.app.every import Every
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.capture import inbox
-from filrouge.errors import Busy, CannotWrite, Corrupt, FilrougeError
+from filrouge.errors import Busy, CannotWrite, Corrupt
 from filrouge.home import SPOOL, inside
 from filrouge.model.event import Event, event_from_json
 
@@ -51,30 +50,10 @@ def _take_in(parts: Parts, path: str) -> int:
     return accepted
 
 
-class SpoolWatch:
+def spool_watch(parts: Parts) -> Every:
     """Looks for spool files once a second: a hook that gave up on a busy daemon leaves one behind."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._stopping = Flag()
-        self._thread = Thread(target=self._watch, name="filrouge-spool", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop looking."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stopping.wait(_LOOK_SECONDS):
-            try:
-                drain_spool(self._parts)
-            except (FilrougeError, OSError):
-                _LOG.exception("the spool could not be drained; its files are kept")
+    failed = "the spool could not be drained; its files are kept"
+    return Every(_LOOK_SECONDS, lambda: drain_spool(parts), name="spool", failed=failed)
 
 
 def _event(raw: dict[str, object]) -> Event | None:

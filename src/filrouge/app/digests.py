@@ -7,15 +7,13 @@ to nothing was said is marked as looked at and leaves no memory; when it goes on
 from __future__ import annotations
 
 import logging
-from threading import Event as Flag
-from threading import Thread
 from typing import Final
 
 from filrouge.app.analysis import gather, keep, prepare
+from filrouge.app.every import Every
 from filrouge.app.parts import Parts
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import after
-from filrouge.errors import FilrougeError
 from filrouge.model.analysis import NOTHING
 from filrouge.ports import Tx
 from filrouge.store.analyses import Analyses, Session
@@ -63,27 +61,6 @@ def queue_idle(parts: Parts) -> int:
     return len(sessions)
 
 
-class IdleWatch:
+def idle_watch(parts: Parts) -> Every:
     """Looks once a minute for sessions that fell silent."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._stopping = Flag()
-        self._thread = Thread(target=self._watch, name="filrouge-idle", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop looking."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stopping.wait(_LOOK_SECONDS):
-            try:
-                queue_idle(self._parts)
-            except (FilrougeError, OSError):
-                _LOG.exception("idle sessions could not be looked for")
+    return Every(_LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="idle sessions could not be looked for")

@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
 
-from filrouge.app.backlog import SpoolWatch, drain_spool
+from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.calibrating import queue_calibration
-from filrouge.app.digests import IdleWatch
+from filrouge.app.digests import idle_watch
+from filrouge.app.every import Every
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
@@ -56,8 +57,8 @@ class Running:
 
     parts: Parts
     workers: tuple[Worker, ...]
-    spool: SpoolWatch
-    idle: IdleWatch
+    spool: Every
+    idle: Every
     words: WordFeed
     warming: Thread
 
@@ -100,7 +101,7 @@ def start(
     slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     write_hook_settings(parts)
-    spool, idle = SpoolWatch(parts), IdleWatch(parts)
+    spool, idle = spool_watch(parts), idle_watch(parts)
     words = WordFeed(parts.words, parts.readers.here)
     warming = Thread(target=_warm_up, args=(parts, workers, spool, idle, words), name="filrouge-warm-up", daemon=True)
     warming.start()
@@ -178,7 +179,7 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(parts: Parts, workers: Sequence[Worker], spool: SpoolWatch, idle: IdleWatch, words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every, words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
     for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words, write_all_briefs):
