@@ -21,9 +21,9 @@ from filrouge.model.topic import Timeframe, Timeline, Topic, timeline_of
 from filrouge.model.when import Language
 from filrouge.ports import Tx
 from filrouge.recall.asked_back import Period, asks_back, span_of
-from filrouge.recall.titles import title_of
 from filrouge.recall.topics import Conversation, telling_words, topics_of
 from filrouge.understand.language import vote
+from filrouge.understand.titles import title_of
 
 #: Prompts that are read for one answer, the newest first: some weeks of work.
 _MOST_PROMPTS = 1500

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from filrouge.model.topic import Topic
-from filrouge.recall.plain_words import PLAIN_WORDS
+from filrouge.understand.plain_words import PLAIN_WORDS
 
 #: A topic that nobody came back to for a week is half as lively.
 HALF_LIFE = timedelta(days=7)

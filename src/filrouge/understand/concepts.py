@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import Final
 
 from filrouge.model.turn import Turn
-from filrouge.recall.plain_words import PLAIN_WORDS
 from filrouge.understand import moods
 from filrouge.understand.language import SMALL_WORDS
+from filrouge.understand.plain_words import PLAIN_WORDS
 from filrouge.understand.said import Said, said
 from filrouge.understand.tools import AMBIGUOUS, CATEGORY
 from filrouge.understand.topic_cleaning import clean_topic

@@ -14,8 +14,8 @@ from typing import Final
 from filrouge.model.analysis import Quote
 from filrouge.model.memory import Span
 from filrouge.model.turn import Turn
-from filrouge.recall.plain_words import PLAIN_WORDS
 from filrouge.understand import moods
+from filrouge.understand.plain_words import PLAIN_WORDS
 from filrouge.understand.said import Said, said
 from filrouge.understand.words import content
 

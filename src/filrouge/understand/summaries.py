@@ -16,12 +16,12 @@ from typing import Final
 from filrouge.model.analysis import Point, PointKind
 from filrouge.model.turn import Turn
 from filrouge.model.when import Language
-from filrouge.recall.plain_words import PLAIN_WORDS
-from filrouge.recall.titles import title_of
 from filrouge.understand import bugs, moods
 from filrouge.understand.heuristics import extract
+from filrouge.understand.plain_words import PLAIN_WORDS
 from filrouge.understand.reading import read
 from filrouge.understand.said import Said, said, speaker_of, unredacted
+from filrouge.understand.titles import title_of
 from filrouge.understand.words import content, fold
 
 SENTENCES: Final = 3

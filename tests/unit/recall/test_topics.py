@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from filrouge.model.timeline import format_timeline
 from filrouge.model.topic import Timeline, Topic, timeline_of
-from filrouge.recall.titles import LONGEST, title_of
 from filrouge.recall.topics import Conversation, topics_of
+from filrouge.understand.titles import LONGEST, title_of
 
 NOW = datetime(2026, 10, 9, 12, tzinfo=UTC)
 
