@@ -76,6 +76,7 @@ def extract(parts: Parts, payload: Payload) -> Outcome:
                 most_tokens=settings.llm_max_tokens,
                 decides={"auto": None, "yes": True, "no": False}[settings.llm_decides],
                 before=material.former.summary,
+                isolated=settings.isolation,
             )
         )
     except Unreadable as error:

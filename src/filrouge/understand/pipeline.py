@@ -86,12 +86,14 @@ def understanding(
     most_tokens: int,
     decides: bool | None = None,
     before: str = "",
+    isolated: bool = False,
 ) -> Generator[Need, Any, Understood]:
     """Understand these turns.
 
     Args:
         given: what the agent was given, so that its saying it again teaches nothing: instructions, injected memories.
         before: what the conversation came to so far.
+        isolated: an agent may touch only what it learned itself.
         decides: may a model decide what is known; None = one that says it can.
 
     Raises:
@@ -115,7 +117,7 @@ def understanding(
         note = BY_RULES.format(f"{found.by.model} is not trusted with decisions")
         judged += [Judged(candidate=one, note=note) for one in proven]
         return Understood(extraction=found, facts=tuple(judged), rejected=())
-    decided, rejected = yield from _decided(proven, prompts, language)
+    decided, rejected = yield from _decided(proven, prompts, language, isolated=isolated)
     return Understood(extraction=found, facts=(*judged, *decided), rejected=rejected)
 
 
@@ -143,7 +145,7 @@ def _proven(
 
 
 def _decided(
-    candidates: Sequence[Candidate], prompts: Prompts, language: str
+    candidates: Sequence[Candidate], prompts: Prompts, language: str, *, isolated: bool
 ) -> Generator[Need, Any, tuple[list[Judged], tuple[str, ...]]]:
     """What becomes of each, and what of the model's answer could not be used."""
     near = cast("tuple[Sequence[Neighbour], ...]", (yield Near(candidates=tuple(candidates))))
@@ -163,7 +165,7 @@ def _decided(
 
     last = max((one.turn for one in candidates), key=lambda turn: turn.at)
     stated = [Stated(statement=statement, shown=tuple(shown[:NEAREST])) for statement, shown in facts]
-    admitted = admit(raw, stated, Place(scope=last.scope, at=last.at), supports)
+    admitted = admit(raw, stated, Place(scope=last.scope, at=last.at, isolated=isolated), supports)
     judged: list[Judged] = []
     for number, (one, shown) in enumerate(zip(candidates, near, strict=True)):
         decision = admitted.decisions.get(number)

@@ -64,8 +64,10 @@ class World:
     decides: bool = True
     asked: list[Ask] = field(default_factory=list[Ask])
 
-    def understand(self, *turns: Turn, given: Sequence[str] = (), decides: bool | None = None) -> Understood:
-        thought = understanding(turns, prompts, "en", given=given, most_tokens=500, decides=decides)
+    def understand(
+        self, *turns: Turn, given: Sequence[str] = (), decides: bool | None = None, isolated: bool = False
+    ) -> Understood:
+        thought = understanding(turns, prompts, "en", given=given, most_tokens=500, decides=decides, isolated=isolated)
         answer: Any = None
         failure: Exception | None = None
         try:
@@ -272,6 +274,14 @@ def test_the_agents_word_never_ends_what_the_user_said() -> None:
     found = only(world.understand(said))
     assert isinstance(found.decision, Conflict)
     assert found.decision.existing_id == "m1"
+
+
+def test_an_isolated_agent_ends_nothing_that_another_learned() -> None:
+    old = known("m1", "Production is on port 8443.")
+    theirs = replace(old, memory=replace(old.memory, scope=Scope(project="shop", agent="another")))
+    world = World(extract={"facts": [MOVED_FACT]}, decide=decided("update", id="m1"), known=[theirs])
+    assert isinstance(only(world.understand(MOVED)).decision, Update)
+    assert only(world.understand(MOVED, isolated=True)).decision is None
 
 
 def test_an_update_may_reword_only_what_was_said() -> None:
