@@ -189,6 +189,7 @@ def test_a_full_disk_is_not_the_agents_trouble(home: str) -> None:
         assert_still_there(home)
 
 
+#: Each prompt has a number of its own: the same one told again is the same event, and only the first is kept.
 INPUTS: dict[str, Callable[[str], bytes]] = {
     "empty": lambda home: b"",
     "white space": lambda home: b" \n\t ",
@@ -199,11 +200,11 @@ INPUTS: dict[str, Callable[[str], bytes]] = {
     ),
     "lone surrogate": lambda home: json.dumps(prompt(home, "s", "p1", "port 4\ud800")).encode(),
     "deep nesting": lambda home: b'{"a":' * 20_000 + b"1" + b"}" * 20_000,
-    "ten megabytes of prompt": lambda home: json.dumps(prompt(home, "s", "p1", "word " * 2_000_000)).encode(),
-    "ten megabytes without a space": lambda home: json.dumps(prompt(home, "s", "p1", "x" * 10_000_000)).encode(),
+    "ten megabytes of prompt": lambda home: json.dumps(prompt(home, "s", "p2", "word " * 2_000_000)).encode(),
+    "ten megabytes without a space": lambda home: json.dumps(prompt(home, "s", "p3", "x" * 10_000_000)).encode(),
     "unknown event": lambda home: json.dumps({"hook_event_name": "Later", "session_id": "s"}).encode(),
     "missing transcript": lambda home: json.dumps(
-        prompt(home, "s", "p1", "port 4 is used", transcript_path="/nowhere/projects/at-all.jsonl")
+        prompt(home, "s", "p4", "port 4 is used", transcript_path="/nowhere/projects/at-all.jsonl")
     ).encode(),
     "fields of the wrong kind": lambda home: (
         b'{"hook_event_name": ["Stop"], "session_id": 7, "cwd": {}, "prompt": null}'
