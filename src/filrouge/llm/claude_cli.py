@@ -7,12 +7,12 @@ it answers, and leaves no transcript. The instructions are arguments, the text g
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from filrouge.errors import ModelUnavailable
 from filrouge.llm import child
+from filrouge.llm.command_line import CommandLine
 from filrouge.llm.options import BySize, ModelOptions
 from filrouge.llm.outcome import Who, usage_of
 from filrouge.llm.wire import problem
@@ -42,26 +42,8 @@ def model(options: ModelOptions) -> ClaudeCli:
     return ClaudeCli(who, path, child.environment(options.environ, path))
 
 
-class ClaudeCli:
+class ClaudeCli(CommandLine):
     """Implements `LanguageModel` over `claude -p`, a process an answer."""
-
-    def __init__(self, who: Who, path: str, environ: Mapping[str, str]) -> None:
-        self._who = who
-        self._path = path
-        self._environ = environ
-
-    def __repr__(self) -> str:
-        return f"<{self._who} at {self._path}>"
-
-    @property
-    def provider(self) -> str:
-        """The provider's name in settings."""
-        return self._who.provider
-
-    @property
-    def model(self) -> str:
-        """The model's name, or its alias."""
-        return self._who.model
 
     async def complete(self, ask: Ask) -> Completion:
         """The answer.
@@ -82,25 +64,6 @@ class ClaudeCli:
             raise self._failed(result, done.code, _usage(ask, result, ""))
         text = _text(result)
         return self._who.completion(text, _usage(ask, result, text))
-
-    async def check(self) -> None:
-        """Ask for its version.
-
-        Raises:
-            ModelUnavailable: it cannot be started, or ends with an error.
-        """
-        done = await self._run(["--version"], "")
-        if done.code:
-            raise self._who.failure("configuration", f"ends with {done.code} when asked for its version")
-
-    async def close(self) -> None:
-        """Nothing to end: its processes end with their answers."""
-
-    async def _run(self, arguments: Sequence[str], text: str) -> child.Done:
-        with tempfile.TemporaryDirectory(prefix="filrouge-") as empty:
-            return await child.run(
-                [self._path, *arguments], text=text, directory=empty, environ=self._environ, who=self._who
-            )
 
     def _failed(self, result: Mapping[str, Any], code: int, usage: Usage) -> ModelUnavailable:
         """Its own words are left out: they may repeat the text."""

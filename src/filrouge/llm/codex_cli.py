@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from filrouge.llm import child
+from filrouge.llm.command_line import CommandLine
 from filrouge.llm.options import BySize, ModelOptions
 from filrouge.llm.outcome import MOST_REPLY, Who, usage_of
 from filrouge.llm.strict import strict
@@ -51,26 +51,8 @@ def model(options: ModelOptions) -> CodexCli:
     return CodexCli(who, path, child.environment(options.environ, path))
 
 
-class CodexCli:
+class CodexCli(CommandLine):
     """Implements `LanguageModel` over `codex exec`, a process an answer."""
-
-    def __init__(self, who: Who, path: str, environ: Mapping[str, str]) -> None:
-        self._who = who
-        self._path = path
-        self._environ = environ
-
-    def __repr__(self) -> str:
-        return f"<{self._who} at {self._path}>"
-
-    @property
-    def provider(self) -> str:
-        """The provider's name in settings."""
-        return self._who.provider
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self._who.model
 
     async def complete(self, ask: Ask) -> Completion:
         """The answer.
@@ -86,7 +68,6 @@ class CodexCli:
             done = await self._run(
                 ["exec", "-m", self.model, *_NO_HOOKS, *_NO_TOOLS, *_THINK_LITTLE, *files, "-"],
                 f"{ask.prompt.text}\n\n{ask.text}",
-                directory,
             )
             text = _read(answer)
         read, wrote = _counts(done.printed)
@@ -96,27 +77,6 @@ class CodexCli:
         if done.code or text is None:
             raise self._who.failure("other", f"ended with {done.code} and no answer; is it logged in?", usage=usage)
         return self._who.completion(text, usage)
-
-    async def check(self) -> None:
-        """Ask for its version.
-
-        Raises:
-            ModelUnavailable: it cannot be started, or ends with an error.
-        """
-        with tempfile.TemporaryDirectory(prefix="filrouge-") as directory:
-            done = await self._run(["--version"], "", directory)
-        if done.code:
-            raise self._who.failure("configuration", f"ends with {done.code} when asked for its version")
-
-    async def close(self) -> None:
-        """Nothing to end: its processes end with their answers."""
-
-    async def _run(self, arguments: Sequence[str], text: str, directory: str) -> child.Done:
-        empty = os.path.join(directory, "empty")
-        os.mkdir(empty, 0o700)
-        return await child.run(
-            [self._path, *arguments], text=text, directory=empty, environ=self._environ, who=self._who
-        )
 
 
 def _read(path: str) -> str | None:
