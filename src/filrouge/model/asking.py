@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Operation = Literal["extract", "decide", "support", "inform"]
-"""What a model is asked for: read turns, decide on facts, judge evidence, weigh a tool's output."""
+Operation = Literal["extract", "decide", "support", "inform", "thread", "title", "synthesise"]
+"""What a model is asked for: read turns, decide on facts, judge evidence, weigh a tool's output, say whether a turn
+belongs to a thread, name and sum up a thread, sum up where the work stands."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 

@@ -1,6 +1,13 @@
 -- The whole schema, as every migration together makes it. A test holds the two against each other.
 -- Read this to know the tables; change them by adding a migration.
 
+CREATE TABLE active_days (
+  tenant      TEXT NOT NULL DEFAULT 'local',
+  project_id  TEXT NOT NULL DEFAULT '',
+  day         TEXT NOT NULL,
+  PRIMARY KEY (tenant, project_id, day)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE analysis_cache (
   seq           INTEGER PRIMARY KEY AUTOINCREMENT,
   tenant        TEXT NOT NULL DEFAULT 'local',
@@ -10,6 +17,20 @@ CREATE TABLE analysis_cache (
   analysis      TEXT NOT NULL,
   created_at    TEXT NOT NULL
 ) STRICT;
+
+CREATE TABLE bridges (
+  id             TEXT PRIMARY KEY,
+  tenant         TEXT NOT NULL DEFAULT 'local',
+  source_id      TEXT NOT NULL REFERENCES threads (id),
+  target_id      TEXT NOT NULL REFERENCES threads (id) CHECK (target_id <> source_id),
+  kind           TEXT NOT NULL,
+  reason         TEXT NOT NULL,
+  confidence     REAL NOT NULL CHECK (confidence BETWEEN 0.5 AND 1.0),
+  depth          INTEGER NOT NULL DEFAULT 0,
+  made_by        TEXT NOT NULL CHECK (made_by IN ('rules', 'gossip', 'model', 'user')),
+  created_at     TEXT NOT NULL,
+  reinforced_at  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE concept_mentions (
   memory_id   TEXT NOT NULL REFERENCES memories (id),
@@ -214,6 +235,74 @@ CREATE TABLE spaces (
   pooling   TEXT NOT NULL,
   prefix    TEXT NOT NULL, calibration TEXT, embedder TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'retired' CHECK (state IN ('current', 'building', 'retired'))) STRICT, WITHOUT ROWID;
 
+CREATE TABLE syntheses (
+  id          TEXT PRIMARY KEY,
+  tenant      TEXT NOT NULL DEFAULT 'local',
+  user_id     TEXT NOT NULL DEFAULT 'local',
+  project_id  TEXT REFERENCES projects (id),
+  agent       TEXT NOT NULL DEFAULT '',
+  channel     TEXT NOT NULL DEFAULT 'unknown',
+  host        TEXT NOT NULL,
+  session_id  TEXT NOT NULL,
+  thread_id   TEXT REFERENCES threads (id),
+  occasion    TEXT NOT NULL CHECK (occasion IN ('pre_compact', 'post_compact', 'session_end', 'quiet')),
+  at          TEXT NOT NULL,
+  until_seq   INTEGER NOT NULL,
+  content     TEXT NOT NULL,
+  made_by     TEXT NOT NULL DEFAULT 'rules'
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE thread_decisions (
+  seq         INTEGER PRIMARY KEY,
+  turn_id     TEXT NOT NULL REFERENCES turns (id),
+  at          TEXT NOT NULL,
+  action      TEXT NOT NULL,
+  thread_id   TEXT NOT NULL REFERENCES threads (id),
+  parent_id   TEXT REFERENCES threads (id),
+  similarity  REAL NOT NULL,
+  reason      TEXT NOT NULL,
+  borderline  INTEGER NOT NULL DEFAULT 0,
+  model       TEXT NOT NULL DEFAULT '',
+  actor       TEXT NOT NULL DEFAULT 'rules',
+  weighed     TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+
+CREATE TABLE thread_turns (
+  turn_id    TEXT PRIMARY KEY REFERENCES turns (id),
+  thread_id  TEXT NOT NULL REFERENCES threads (id),
+  at         TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE thread_vectors (
+  thread_id  TEXT NOT NULL REFERENCES threads (id),
+  space_id   TEXT NOT NULL REFERENCES spaces (id),
+  vector     BLOB NOT NULL,
+  PRIMARY KEY (thread_id, space_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE threads (
+  seq           INTEGER PRIMARY KEY,
+  id            TEXT NOT NULL UNIQUE,
+  tenant        TEXT NOT NULL DEFAULT 'local',
+  user_id       TEXT NOT NULL DEFAULT 'local',
+  project_id    TEXT REFERENCES projects (id),
+  agent         TEXT NOT NULL DEFAULT '',
+  channel       TEXT NOT NULL DEFAULT 'unknown',
+  title         TEXT NOT NULL,
+  title_by      TEXT NOT NULL DEFAULT 'rules' CHECK (title_by IN ('rules', 'model', 'user')),
+  summary       TEXT NOT NULL DEFAULT '',
+  topics        TEXT NOT NULL DEFAULT '[]',
+  state         TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'suspended', 'archived')),
+  origin        TEXT NOT NULL DEFAULT 'prompt',
+  parent_id     TEXT REFERENCES threads (id),
+  merged_into   TEXT REFERENCES threads (id),
+  weight        REAL NOT NULL DEFAULT 1.0,
+  opened_at     TEXT NOT NULL,
+  last_active   TEXT NOT NULL,
+  suspended_at  TEXT,
+  drifts        TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+
 CREATE TABLE transcripts (
   path         TEXT PRIMARY KEY,
   host         TEXT NOT NULL,
@@ -286,6 +375,10 @@ CREATE VIRTUAL TABLE messages_places USING fts5vocab ('messages_fts', 'instance'
 
 CREATE VIRTUAL TABLE messages_words USING fts5vocab ('messages_fts', 'row');
 
+CREATE INDEX bridges_by_source ON bridges (source_id);
+
+CREATE INDEX bridges_by_target ON bridges (target_id);
+
 CREATE INDEX concept_mentions_by_session ON concept_mentions (host, session_id);
 
 CREATE INDEX events_by_state ON events (state);
@@ -310,6 +403,14 @@ CREATE INDEX project_aliases_by_project ON project_aliases (project_id);
 
 CREATE INDEX reviews_by_outcome ON reviews (outcome, at);
 
+CREATE INDEX syntheses_by_project ON syntheses (tenant, user_id, project_id, at);
+
+CREATE INDEX thread_decisions_by_turn ON thread_decisions (turn_id, seq);
+
+CREATE INDEX thread_turns_by_thread ON thread_turns (thread_id, at);
+
+CREATE INDEX threads_by_place ON threads (tenant, user_id, project_id, state, last_active);
+
 CREATE INDEX turns_by_analyser ON turns (analyser);
 
 CREATE INDEX turns_by_event ON turns (event_id);
@@ -326,6 +427,8 @@ CREATE INDEX turns_of_users ON turns (tenant, project_id, seq) WHERE role = 'use
 
 CREATE UNIQUE INDEX analysis_cache_once ON analysis_cache (tenant, host, session_id, history_hash);
 
+CREATE UNIQUE INDEX bridges_once ON bridges (min(source_id, target_id), max(source_id, target_id), kind);
+
 CREATE UNIQUE INDEX events_once ON events (tenant, host, session_id, key);
 
 CREATE UNIQUE INDEX memories_one_concept ON memories (tenant, user_id, ifnull(project_id, ''), subject)
@@ -337,6 +440,8 @@ CREATE UNIQUE INDEX memories_one_core_fact ON memories (tenant, user_id, scope, 
 CREATE UNIQUE INDEX one_current_space ON spaces (state) WHERE state = 'current';
 
 CREATE UNIQUE INDEX one_space_in_building ON spaces (state) WHERE state = 'building';
+
+CREATE UNIQUE INDEX syntheses_once ON syntheses (tenant, host, session_id, ifnull(thread_id, ''));
 
 CREATE UNIQUE INDEX turns_once ON turns (tenant, host, session_id, key);
 

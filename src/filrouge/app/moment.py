@@ -1,0 +1,46 @@
+"""The moment at which something goes in front of a model, and what a source of it is.
+
+A source is a function from a moment to the pieces that it offers; each fails alone. `Moment` carries what several of
+them would otherwise find out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from filrouge.app.parts import Parts
+from filrouge.config import Settings
+from filrouge.model.piece import Piece
+from filrouge.model.when import Language
+from filrouge.ports import Tx
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moment:
+    """Where and when.
+
+    Attributes:
+        occasion: a session starts, or a prompt was typed.
+        opening: of a start: startup, resume, clear, compact or fork; else empty.
+        agent: where agents are isolated, whose memory alone may be shown.
+        prompt: cleaned; empty at a start.
+    """
+
+    occasion: Literal["start", "prompt"]
+    host: str
+    session: str
+    project: str | None
+    user: str
+    agent: str | None
+    prompt: str
+    opening: str
+    settings: Settings
+    language: Language
+    now: datetime
+
+
+Source = Callable[[Parts, Tx, Moment], Sequence[Piece]]
+"""Offers pieces, those it would not show included. May raise: it is left out then, with a notice."""

@@ -1,0 +1,51 @@
+"""A piece: one thing that may go in front of a model, as its source offers it.
+
+Every source (rules, memories, conversations, threads, ...) offers pieces, those included that it would not show, each
+with the reason; what fits and how it is written is decided for all of them together. So the log of a recall and
+`filrouge context --explain` are the same list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+Section = Literal[
+    "rules", "reminders", "synthesis", "thread", "memories", "facts", "topics", "threads", "decisions", "questions",
+    "constraints", "hints", "notes",
+]  # fmt: skip
+"""Where a piece stands. `SECTIONS` is their order in a block."""
+
+SECTIONS: tuple[Section, ...] = get_args(Section)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    """One candidate.
+
+    Attributes:
+        id: of the memory, turn, thread, synthesis, note...; what `filrouge why` takes.
+        kind: what it is: a memory's kind, `turn`, `thread`, `synthesis`, `reminder`, `topic`, `note`.
+        text: what is said, before it is made harmless; one line is made of it.
+        said: when; None for what has no date.
+        source: the channel it came from; empty = unknown.
+        verified: the user's own words, or better.
+        value: the probability that it helps, in [0, 1]: what the budget is spent on.
+        turns: the ids of the turns it shows or rests on, so that nothing is said twice.
+        scores: its parts, for the log and for explaining.
+        refused: why its source would not show it, empty where it would.
+    """
+
+    id: str
+    kind: str
+    section: Section
+    text: str
+    said: datetime | None = None
+    source: str = ""
+    verified: bool = True
+    value: float = 0.5
+    turns: tuple[str, ...] = ()
+    scores: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    refused: str = ""
