@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from filrouge.inject.context import MOST_AT_START, Block, Manner, at_start, before_prompt
+
 from filrouge.inject.render import parse
 from filrouge.model.memory import Kind, Memory
 from filrouge.model.recall import Hit, Ranking
