@@ -7,7 +7,8 @@ on which index found them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,25 +28,45 @@ from filrouge.store.vectors import StoredVectors
 
 #: Turns whose words are known beside the pool: a neighbour below this has too little to count.
 _WORDED = 200
+#: Of what is near by meaning, so many times the pool is looked at where not all of it may be shown.
+_SPARE = 4
 _COLUMN = {name: place for place, name in enumerate(NAMES)}
 
 
-def search_turns(parts: Parts, tx: Tx, question: Question) -> Ranking:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Showable:
+    """Which turns may be found, where not all may be shown.
+
+    Attributes:
+        ids: those among the ids that a search found; asked before ranking, so that what may not be shown is no better
+            than what may, and does not count as known.
+        turn: what may be judged of the turn itself; asked of the best alone.
+    """
+
+    ids: Callable[[Sequence[str]], Collection[str]]
+    turn: Callable[[Turn], bool]
+
+
+def search_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None = None) -> Ranking:
     """Rank the verbatim turns for a question; by words or by meaning alone where its mode says so."""
     with parts.meters.search() as found:
-        found.append(_searched(parts, tx, question))
+        found.append(_searched(parts, tx, question, showable))
     return found[0]
 
 
-def _searched(parts: Parts, tx: Tx, question: Question) -> Ranking:
+def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | None) -> Ranking:
     meaning, mode, how = parts.meaning, question.mode, _recipe(question)
     words = parts.bridging.words(question.text[:LONGEST_QUERY])
     # Turns are many and in one language mostly: other words for the same thing find more that is beside the point.
     arm = arm_of(parts, tx, "turn", question, words.own)
     by_words = arm.by_words(max(_WORDED, how.pool)) if mode != "semantic" else {}
     vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
-    near = arm.by_meaning(meaning, vector, how.pool) if vector is not None else {}
-    found = list(dict.fromkeys([*list(by_words)[: how.pool], *near]))
+    near = arm.by_meaning(meaning, vector, how.pool * (_SPARE if showable else 1)) if vector is not None else {}
+    if showable:
+        kept = showable.ids([*by_words, *near])
+        by_words = {id_: score for id_, score in by_words.items() if id_ in kept}
+        near = {id_: cosine for id_, cosine in near.items() if id_ in kept}
+    found = list(dict.fromkeys([*list(by_words)[: how.pool], *list(near)[: how.pool]]))
     if not found:
         return Ranking(query=question.text, hits=(), notices=notices)
     around = told(tx, found, how.reach, arm.holds)
@@ -65,6 +86,9 @@ def _searched(parts: Parts, tx: Tx, question: Question) -> Ranking:
     parts_of_pool = dict(zip(order, shares([scores[place] for place in order]), strict=True))
     turns = {turn.id: turn for turn in parts.turns(tx).get([ids[place] for place in first])}
     best = [place for place in first if ids[place] in turns]  # what was erased a moment ago is no answer
+    if showable:
+        beside = showable.ids([ids[place] for place in best])
+        best = [place for place in best if ids[place] in beside and showable.turn(turns[ids[place]])]
     judge = _Judge(Questioned(words.meant, arm.frequencies, len(arm)), meaning.space, values, nearest)
     matched = [judge.questioned.matched(_tokens(parts, turns[ids[place]])) for place in best]
     signs = [judge.signs(place, own, parts_of_pool[place]) for place, own in zip(best, matched, strict=True)]

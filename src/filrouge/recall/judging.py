@@ -65,7 +65,7 @@ def alone(questioned: Questioned, matched: Sequence[str], *, similarity: float |
 def judged(
     questioned: Questioned, signs: Sequence[Signs], matched: Sequence[Sequence[str]], *, by_meaning: bool
 ) -> tuple[list[float], float]:
-    """The relevance of each result, and the probability that anything is known.
+    """The relevance of each result, and the probability that anything is known, which the first of them tell.
 
     Args:
         matched: the question's words in each result.
@@ -73,4 +73,4 @@ def judged(
     """
     found = chances(signs, RELEVANCE if by_meaning else RELEVANCE_BY_WORDS)
     words = questioned.covered(list(dict.fromkeys(word for one in matched[:JUDGED] for word in one)))
-    return found, known(signs, found, words, KNOWN if by_meaning else KNOWN_BY_WORDS)
+    return found, known(signs[:JUDGED], found[:JUDGED], words, KNOWN if by_meaning else KNOWN_BY_WORDS)

@@ -30,6 +30,10 @@ UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '
 WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: events.ledger
 SELECT state, count(*) AS n FROM events GROUP BY state
+-- name: events.compacted
+-- When the context of a session was last compacted.
+SELECT max(at) AS at FROM events
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND kind IN ('pre_compact', 'summary')
 -- name: events.last
 SELECT max(received_at) AS at FROM events
 
@@ -101,6 +105,10 @@ SELECT turns.seq, turns.role,
       AND one.project_id IS turns.project_id AND (one.at, one.seq) > (turns.at, turns.seq)
     ORDER BY one.at, one.seq LIMIT :reach)) AS later
 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
+-- name: turns.showable
+-- Of these turns what people and agents said in earnest, but not in a session since a moment: that is before its agent.
+SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
+  AND skipped IN ('', 'too short') AND NOT (host = :host AND session_id = :session_id AND at >= :since)
 -- name: turns.told
 -- What turns are ranked and filtered by, in the order asked for.
 SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
@@ -215,6 +223,13 @@ WHERE tenant = 'local' AND kind NOT IN ('concept', 'episode')
   AND (:all_states OR state = 'live')
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY seq DESC
+-- name: memories.ended
+-- What was believed in a project, and of its user, and is no more; the last to end first.
+SELECT text, valid_to FROM memories
+WHERE tenant = 'local' AND state IN ('superseded', 'binned') AND kind NOT IN ('concept', 'episode')
+  AND valid_to > valid_from
+  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+ORDER BY valid_to DESC LIMIT :limit
 -- name: memories.rules
 SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2 AND confidence >= :least
@@ -468,6 +483,10 @@ WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_
 -- All the evidence of every memory that cites one of these turns.
 SELECT memory_id, turn_id FROM evidence
 WHERE memory_id IN (SELECT memory_id FROM evidence WHERE turn_id IN (SELECT value FROM json_each(:turns)))
+-- name: evidence.proving
+-- What these turns prove, whatever became of it.
+SELECT evidence.turn_id, memory_id, state FROM evidence JOIN memories ON id = memory_id
+WHERE turn_id IN (SELECT value FROM json_each(:turns)) AND state <> 'quarantined'
 -- name: evidence.withdraw
 DELETE FROM evidence WHERE memory_id = :memory_id AND turn_id = :turn_id AND start = :start AND stop = :stop
 -- name: evidence.erase
