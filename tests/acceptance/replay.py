@@ -21,9 +21,10 @@ EXPECTED: dict[str, Any] = json.loads((RECORDINGS / "expected.json").read_text(e
 
 @dataclass(frozen=True)
 class Replayed:
-    """A home after all sessions, with its daemon running."""
+    """A home after all sessions, or all of one host, with its daemon running."""
 
     home: str
+    host: str = ""
 
     def memories(self) -> list[dict[str, Any]]:
         """Facts and rules, history included."""
@@ -41,7 +42,7 @@ class Replayed:
         return talk.ask("POST", "/search", {"query": query, "k": 5, "threshold": 0.0, "project": project})["results"]
 
     def block(self, prompt: str, cwd: str) -> str:
-        """What Claude Code would be given before this prompt, in a session of its own."""
+        """What the host, or Claude Code, would be given before this prompt, in a session of its own."""
         name = f"probe-{abs(hash((prompt, cwd)))}"
         payload = {
             "session_id": name,
@@ -52,7 +53,7 @@ class Replayed:
             "permission_mode": "default",
             "prompt": prompt,
         }
-        answer = run_hook("claude-code", payload)
+        answer = run_hook(self.host or "claude-code", payload)
         return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
 
 
@@ -63,10 +64,12 @@ def run_hook(host: str, payload: dict[str, Any]) -> bytes:
     return b"".join(lines)
 
 
-def play_everything() -> None:
-    """All sessions in the order they happened."""
+def play_everything(only: str = "") -> None:
+    """All sessions in the order they happened, or those of one host."""
     for label in EXPECTED["order"]:
         host = "claude-code" if label.startswith("c") else "codex"
+        if only not in ("", host):
+            continue
         sessions: list[dict[str, Any]] = json.loads((RECORDINGS / host / "sessions.json").read_text(encoding="utf-8"))
         session = next(one for one in sessions if one["label"] == label)
         for line in (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines():

@@ -104,12 +104,12 @@ def heard(
         if turn.id in others and not named:
             continue
         why_not = ""
-        if turn.id in others or hit.relevance < least * (_TO_JOIN if named else 1.0):
-            why_not = "below the threshold"
-        elif any(state != "live" for state in [*own.values(), *answered.values()]):
+        if any(state != "live" for state in [*own.values(), *answered.values()]):
             why_not = "what it told is believed no more"
         elif not own and is_outdated(words, turn.at, ended):
             why_not = "it repeats what is believed no more"
+        elif turn.id in others or hit.relevance < least * (_TO_JOIN if named else 1.0):
+            why_not = "below the threshold"
         conversation, place = beside.place(turn.id)
         told_so = Told(
             id=turn.id,

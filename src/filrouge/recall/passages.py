@@ -117,7 +117,8 @@ def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, ma
                 continue
             if line.size > longest or used + costs + (mark if at is None else 0) > room:
                 continue
-            worth = one.chance / (costs + (_A_LINE_COSTS if at is None else 0))
+            # What fills a gap may cost nothing: the mark of the gap goes.
+            worth = one.chance / max(1, costs + (_A_LINE_COSTS if at is None else 0))
             if best is None or (worth, id_) > best[:2]:
                 best = (worth, id_, at, line)
         if best is None:

@@ -47,6 +47,10 @@ _MAKES: Final = re.compile(
 _ORDERS: Final = re.compile(
     r"^(?:(?:please|now|then|and|ok|maintenant|puis|et|ahora|luego),? )*(?:r?e?instala|desinstala|corre|ejecuta|cut|open|commite[rz]?|redeploie[rz]?|reinstalle[rz]?|(?:npm|pnpm|yarn|pip3?|uv|cargo|brew|apt|poetry|composer) (?:add|i|install|update|upgrade|remove)|squash|rebase|push|force-push|pousse[rz]?|despliega|deploie|deployez|roll back|cherry-pick|bump|lint|reformate?[rz]?|documenta|formatea|publica|sube|haz)\b"
 )
+#: Asks to be told something, not that anything be done.
+_EXPLAINS: Final = re.compile(
+    r"\b(?:explain|describe|show me how|tell me|how (?:to|do|does|can|could|would)|explique|decris|montre-moi comment|dis-moi|comment (?:faire|on|je)|explica|describe|dime|como se)\b"
+)
 #: When a rule holds.
 _TRIGGER: Final = re.compile(
     r"\b(?:before|after|when(?:ever)?|while|each time|every ?time|if you|avant (?:de |d'|chaque |tout\w* )?|apres|quand|lorsqu[e']|chaque fois qu[e']|a chaque|antes de|despues de|cuando|cada vez que|si tu)(?=[ '\w])(?P<what>[^,;:.!?]{3,60})"
@@ -64,6 +68,8 @@ def of_prompt(text: str) -> frozenset[Work]:
     """The kinds of work that a prompt asks for; none where it asks for no work."""
     found: set[Work] = set()
     for sentence in split(text):
+        if _EXPLAINS.search(sentence.plain):
+            continue
         if is_request(sentence.plain) or _ORDERS.match(sentence.plain):
             found |= _kinds(sentence.plain)
             if _MAKES.match(sentence.plain):
