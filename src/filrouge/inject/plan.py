@@ -1,8 +1,9 @@
 """The plan: which of the pieces that were offered go in front of a model, and why each of the others does not.
 
-What its source refused stays out. Before a prompt nothing goes in unless something breaks the silence (`inject.sections`).
-Then: nothing twice, no section above its limit, rules and reminders first, and of the rest what is worth most within the
-budget. Every piece has its verdict, so the log of a recall and an explanation are the same list.
+What its source refused stays out. Before a prompt nothing goes in unless something breaks the silence
+(`inject.sections`). Then: nothing twice, no section above its limit, rules and reminders first, and of the rest what
+is worth most within the budget. Every piece has its verdict, so the log of a recall and an explanation are the same
+list.
 """
 
 from __future__ import annotations
