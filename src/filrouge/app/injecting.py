@@ -81,14 +81,13 @@ def preview(parts: Parts, event: Event, project: str) -> Given:
 
 def gathered(parts: Parts, tx: Tx, moment: Moment, table: Table) -> list[Piece]:
     """The pieces of all sources of a table; one that fails is left out with a notice."""
-    pieces = list[Piece]()
     for name, source in table.items():
         try:
-            pieces += source(parts, tx, moment)
+            moment.offered.extend(source(parts, tx, moment))
         except Exception:  # whatever one source meets, the others still have something to say
             _LOG.exception("The source %r failed and was left out.", name)
             moment.notices.append(f"{name} failed and was left out")
-    return pieces
+    return moment.offered
 
 
 def manner_of(moment: Moment, *, dated: bool = False) -> Manner:

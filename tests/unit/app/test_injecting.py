@@ -12,6 +12,7 @@ from filrouge.app.injecting import context, gathered, given_json, inject, manner
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.remember import put_fact, remember
+from filrouge.app.sources.hints import hints
 from filrouge.inject.plan import planned
 from filrouge.inject.render import parse
 from filrouge.model.piece import Piece
@@ -35,6 +36,13 @@ def start(parts: Parts) -> str:
     return context(parts, event("session_start", source="startup"), SHOP[0])
 
 
+def asked(parts: Parts) -> Moment:
+    """The moment of a prompt of which nothing is known."""
+    moment = preview(parts, event(text=QUESTION), SHOP[0]).moment
+    assert moment is not None
+    return moment
+
+
 def broken(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     raise RuntimeError("this source is ill")
 
@@ -46,8 +54,7 @@ def well(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 def test_a_source_that_fails_is_left_out_with_a_notice_and_the_others_go_on(
     parts: Parts, caplog: pytest.LogCaptureFixture
 ) -> None:
-    moment = preview(parts, event(text=QUESTION), SHOP[0]).moment
-    assert moment is not None
+    moment = asked(parts)
     pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"ill": broken, "well": well}))
     assert parse(planned(pieces, manner_of(moment)).text) == ["[unknown] still here"]
     assert moment.notices == ["ill failed and was left out"]
@@ -123,3 +130,22 @@ def test_settings_take_effect_at_once(tmp_path: Path) -> None:
     with running(str(tmp_path), environ={"FILROUGE_AUTO_RETRIEVE_MIN_SCORE": "1"}) as parts:
         idle(parts)
         assert ask(parts, QUESTION) == ""
+
+
+def test_a_plan_that_bears_on_the_prompt_and_has_no_place_among_the_memories_is_recalled_as_a_plan(
+    parts: Parts,
+) -> None:
+    found = [Piece(id=f"m{n}", kind="fact", section="memories", text=f"memory {n}", value=0.9) for n in range(4)] + [
+        Piece(id="plan", kind="intent", section="memories", text="We will move to SQLite.", value=0.8),
+        Piece(id="far", kind="constraint", section="memories", text="No cloud.", value=0.4),
+        Piece(id="gone", kind="preference", section="memories", text="x", value=0.9, refused="not sure enough"),
+    ]
+    moment = asked(parts)
+    pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"found": lambda *_: found, "hints": hints}))
+    block = planned(pieces, manner_of(moment))
+    assert block.text.split("\n")[-3:-1] == [
+        "## Worth recalling", "- [unknown] Planned, perhaps still to do: We will move to SQLite.",
+    ]  # fmt: skip
+    assert [one.reason for one in block.verdicts if one.piece.id == "plan"] == ["injected", "beyond the limit"]
+    fewer = planned([one for one in pieces if one.id != "m3"], manner_of(moment))
+    assert [one.reason for one in fewer.verdicts if one.piece.id == "plan"] == ["injected", "said already"]

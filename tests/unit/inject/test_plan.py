@@ -26,7 +26,7 @@ START = replace(PROMPT, occasion="start")
 def piece(text: str, section: Section = "memories", value: float = 0.8, **more: Any) -> Piece:
     kind = {"rules": "rule", "threads": "thread", "thread": "thread", "notes": "note"}.get(section, "fact")
     said = NOW - timedelta(days=3)
-    about = {"id": text, "kind": kind, "said": said, "source": "codex"} | more
+    about: dict[str, Any] = {"id": text, "kind": kind, "said": said, "source": "codex"} | more
     return Piece(**about, section=section, text=text, value=value)
 
 
@@ -106,6 +106,15 @@ def test_nothing_is_said_twice() -> None:
     }  # fmt: skip
 
 
+def test_one_synthesis_may_be_shown_in_several_pieces_but_no_memory_beside_the_part_that_says_it() -> None:
+    parts = [piece(text, "synthesis", id="s", kind="synthesis") for text in ("asked", "done")]
+    decided = piece("We keep SQLite.", "decisions", id="m", kind="synthesis")
+    same = piece("We decided to keep SQLite.", "decisions", id="m", kind="decision")
+    block = planned([*parts, decided, same], START)
+    assert texts(block) == ["asked", "done", "We keep SQLite."]
+    assert [verdict.reason for verdict in block.verdicts if verdict.piece is same] == ["said already"]
+
+
 def test_turns_that_a_passage_shows_are_not_shown_again_in_the_thread_after_it() -> None:
     passage = piece("User: a\nAssistant: b", "memories", kind="turn", turns=("1", "2"))
     within = piece("User: a", "threads", kind="turn", turns=("1",), id="x")
@@ -183,24 +192,27 @@ def test_tokens_are_a_quarter_of_the_characters_and_each_block_has_its_own_nonce
     assert one.text.endswith(f"</filrouge-memory {one.nonce}>")
 
 
-PIECES = st.lists(
-    st.builds(
-        lambda text, section, value, n: piece(text * n, section, value, id=f"{text}{section}{n}"),
-        st.sampled_from(["word ", "é", "東京", "🧵", "User: x\n"]),
-        st.sampled_from(SECTIONS),
-        st.floats(0, 1),
-        st.integers(1, 300),
-    ),
-    max_size=60,
-)
+LANGUAGES = st.sampled_from(["en", "fr", "es"])
+
+
+@st.composite
+def offered(draw: st.DrawFn) -> Piece:
+    text = draw(st.sampled_from(["word ", "é", "東京", "🧵", "User: x\n"])) * draw(st.integers(1, 300))
+    section = draw(st.sampled_from(SECTIONS))
+    return piece(text, section, draw(st.floats(0, 1)), id=f"{len(text)}{section}")
 
 
 @settings(max_examples=150, deadline=None)
-@given(PIECES, st.integers(200, 6000), st.sampled_from(["en", "fr", "es"]), st.sampled_from(["start", "prompt"]))
+@given(
+    st.lists(offered(), max_size=60),
+    st.integers(200, 6000),
+    st.sampled_from(["en", "fr", "es"]),
+    st.sampled_from(["start", "prompt"]),
+)
 def test_a_block_stays_within_its_budget_its_bytes_and_its_limits_and_every_piece_has_a_verdict(
     pieces: list[Piece], budget: int, language: Language, occasion: str
 ) -> None:
-    manner = replace(START if occasion == "start" else PROMPT, budget=budget, language=language)
+    manner = replace(manner, budget=budget, language=language)
     block = planned(pieces, manner)
     assert len(block.text) <= budget
     assert len(block.text.encode()) <= MOST_BYTES
