@@ -40,6 +40,7 @@ def asked(parts: Parts) -> Moment:
     """The moment of a prompt of which nothing is known."""
     moment = preview(parts, event(text=QUESTION), SHOP[0]).moment
     assert moment is not None
+    assert moment.offered == []
     return moment
 
 
@@ -141,7 +142,8 @@ def test_a_plan_that_bears_on_the_prompt_and_has_no_place_among_the_memories_is_
         Piece(id="gone", kind="preference", section="memories", text="x", value=0.9, refused="not sure enough"),
     ]
     moment = asked(parts)
-    pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"found": lambda *_: found, "hints": hints}))
+    moment.offered.extend(found)  # as a source would that was asked before
+    pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"hints": hints}))
     block = planned(pieces, manner_of(moment))
     assert block.text.split("\n")[-3:-1] == [
         "## Worth recalling", "- [unknown] Planned, perhaps still to do: We will move to SQLite.",

@@ -27,7 +27,7 @@ class Place:
     home: str
 
     def filrouge(self, *words: str, **environ: str) -> Done:
-        return processes.run(self.home, *words, **environ)
+        return processes.run(self.home, *words, stdin=b"", timeout=60.0, **environ)
 
     def hook(self, payload: dict[str, Any]) -> str:
         """What a host is given; nothing where the hook prints nothing."""

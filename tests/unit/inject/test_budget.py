@@ -11,16 +11,21 @@ from filrouge.inject.budget import Offer, fit
 from filrouge.inject.render import Size
 
 GROUPS = ["a", "b", "c"]
-#: From one to four bytes a character.
-SIZES = st.builds(
-    lambda characters, each: Size(characters=characters, bytes=characters * each), st.integers(1, 60), st.integers(1, 4)
-)
-OFFERS = st.builds(
-    lambda group, size, value: Offer(group=group, size=size, value=value / 8),
-    st.sampled_from(GROUPS),
-    SIZES,
-    st.integers(0, 8),
-)
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> Size:
+    """From one to four bytes a character."""
+    characters = draw(st.integers(1, 60))
+    return Size(characters=characters, bytes=characters * draw(st.integers(1, 4)))
+
+
+@st.composite
+def offers_(draw: st.DrawFn) -> Offer:
+    return Offer(group=draw(st.sampled_from(GROUPS)), size=draw(sizes()), value=draw(st.integers(0, 8)) / 8)
+
+
+OFFERS, SIZES = offers_(), sizes()
 HEADINGS = st.dictionaries(st.sampled_from(GROUPS), SIZES)
 WIDE = 10**6
 

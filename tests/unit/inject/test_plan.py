@@ -203,14 +203,9 @@ def offered(draw: st.DrawFn) -> Piece:
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    st.lists(offered(), max_size=60),
-    st.integers(200, 6000),
-    st.sampled_from(["en", "fr", "es"]),
-    st.sampled_from(["start", "prompt"]),
-)
+@given(st.lists(offered(), max_size=60), st.integers(200, 6000), LANGUAGES, st.sampled_from([START, PROMPT]))
 def test_a_block_stays_within_its_budget_its_bytes_and_its_limits_and_every_piece_has_a_verdict(
-    pieces: list[Piece], budget: int, language: Language, occasion: str
+    pieces: list[Piece], budget: int, language: Language, manner: Manner
 ) -> None:
     manner = replace(manner, budget=budget, language=language)
     block = planned(pieces, manner)

@@ -171,7 +171,7 @@ def test_a_setting_takes_effect_at_once(api: Api) -> None:
     api.remember(PORT, SHOP)
     assert api.ask("PATCH", "/api/memory/settings", {"auto_retrieve_enabled": False}).status == 200
     body = {"prompt": QUESTION, "project": [SHOP]}
-    nothing = {"context": "", "memories": [], "notes": [], "notices": []}
+    nothing: dict[str, Any] = {"context": "", "memories": [], "notes": [], "notices": []}
     assert api.ask("POST", "/memory/context", body).body == nothing
     api.parts.writer.run(lambda _: None)
     assert api.get("/api/memory/retrievals") == []
