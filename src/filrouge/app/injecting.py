@@ -17,7 +17,9 @@ from filrouge.app.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
 from filrouge.capture.intake import cleaned
 from filrouge.clock import monotonic, new_id, to_text
 from filrouge.config import Settings
+from filrouge.inject.harmless import neutral
 from filrouge.inject.plan import SHORTEST_PROMPT, Block, Manner, Verdict, planned
+from filrouge.inject.render import LONGEST_ITEM, shortened
 from filrouge.model.event import Event
 from filrouge.model.piece import Piece
 from filrouge.model.recall import Recall
@@ -31,6 +33,8 @@ from filrouge.understand.language import vote
 _LOG = logging.getLogger(__name__)
 #: A text nobody asks: whoever embeds it first pays for loading the model.
 READY: Final = "ready?"
+#: Characters of a candidate that an explanation shows.
+_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,14 +81,13 @@ def preview(parts: Parts, event: Event, project: str) -> Given:
 
 def gathered(parts: Parts, tx: Tx, moment: Moment, table: Table) -> list[Piece]:
     """The pieces of all sources of a table; one that fails is left out with a notice."""
-    pieces = list[Piece]()
     for name, source in table.items():
         try:
-            pieces += source(parts, tx, moment)
+            moment.offered.extend(source(parts, tx, moment))
         except Exception:  # whatever one source meets, the others still have something to say
             _LOG.exception("The source %r failed and was left out.", name)
             moment.notices.append(f"{name} failed and was left out")
-    return pieces
+    return moment.offered
 
 
 def manner_of(moment: Moment, *, dated: bool = False) -> Manner:
@@ -116,7 +119,7 @@ def given_json(given: Given, *, explained: bool = False) -> dict[str, Any]:
         body["tokens"] = given.block.tokens
         body["latency_ms"] = round(given.milliseconds, 3)
         body["candidates"] = [
-            one.logged().to_json() | {"content": one.piece.text, "channel": one.piece.source}
+            one.logged().to_json() | {"content": shortened(neutral(one.piece.text[:LONGEST_ITEM]), _SHOWN)}
             for one in given.block.verdicts
         ]
     return body

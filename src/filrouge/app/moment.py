@@ -28,6 +28,7 @@ class Moment:
         agent: where agents are isolated, whose memory alone may be shown.
         prompt: cleaned; empty at a start.
         notices: what a source could not do (no vectors yet, ...); a source that has less to offer adds a line.
+        offered: by the sources that were asked before, for one that goes by what was found.
     """
 
     occasion: Literal["start", "prompt"]
@@ -42,6 +43,7 @@ class Moment:
     language: Language
     now: datetime
     notices: list[str] = field(default_factory=list[str])
+    offered: list[Piece] = field(default_factory=list[Piece])
 
 
 Source = Callable[[Parts, Tx, Moment], Sequence[Piece]]

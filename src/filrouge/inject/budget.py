@@ -1,9 +1,10 @@
 """The budget: which items fit into a block, so that together they are worth most.
 
-Items cost the room of their line, and a section that has any costs its heading. Among all choices that fit, one of the
-highest total value is found by dynamic programming over the characters that are left (a knapsack with a set-up cost for
-each group). Hosts limit bytes as well: a choice that the characters allow and the bytes do not is made again over bytes,
-and where neither alone settles it, over the tighter of both for each item, which is safe but may leave a little room.
+Items cost the room of their line, and a section that has any costs its heading. Among all choices that fit, one of
+the highest total value is found by dynamic programming over the characters that are left (a knapsack with a set-up
+cost for each group). Hosts limit bytes as well: a choice that the characters allow and the bytes do not is made again
+over bytes, and where neither alone settles it, over the tighter of both for each item, which is safe but may leave a
+little room.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Harmless text: stored text that a model reads as nothing but quoted words.
 
-Stored text may be hostile. It loses control, bidirectional, zero-width and tag characters and spans no lines; it cannot
-close the block it stands in, cannot open a tag that a host or a model gives meaning to, in whatever width, with whatever
-marks or look-alike letters it is written, and cannot begin with the name of a speaker. Letters that are not hostile stay.
-Most texts hold nothing of the kind, so each step is taken only where its sign is there.
+Stored text may be hostile. It loses control, bidirectional, zero-width and tag characters and spans no lines; it
+cannot close the block it stands in, cannot open a tag that a host or a model gives meaning to, in whatever width,
+with whatever marks or look-alike letters it is written, and cannot begin with the name of a speaker. Letters that are
+not hostile stay. Most texts hold nothing of the kind, so each step is taken only where its sign is there.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ _RESERVED: Final = re.compile(
     r"|invoke|parameter|\||sys\s*>)"
 )
 #: `[INST]` and `[/INST]`, between which some models read their user.
-_BRACKET: Final = re.compile(r"[\[［](?=(\s*\S?\s*\S{0,12}))")
+_BRACKET: Final = re.compile(r"[\[［﹇](?=(.{0,40}))")
 _INSTRUCTION: Final = re.compile(r"\s*/?\s*inst\b")
-#: What may open a tag, with what follows it: models read a full-width or small `<` as one.
-_OPENER: Final = re.compile(r"[<＜﹤](?=(\s*\S?\s*\S{0,40}))")
-#: The name of a speaker where a line begins, or began before it was joined to the one before.
-_SPEAKER: Final = re.compile(r"(^|(?<= / ))(\W*)(system|assistant|human|user|developer)(\s*):", re.IGNORECASE)
+#: What may open a tag, with what follows it: models read a full-width, small or struck `<` as one.
+_OPENER: Final = re.compile(r"[<＜﹤≮](?=(.{0,90}))")
+#: What may name a speaker, where a line begins or began before it was joined to the one before.
+_SPEAKER: Final = re.compile(r"(^|(?<= / ))(\W{0,20})([^\s:：]{4,90})\s*[:：﹕︓]")
+_SPEAKERS: Final = frozenset({"system", "assistant", "human", "user", "developer", "tool"})
+#: More marks on one letter than any script writes: what hides a name from who looks for it.
+_HEAPED: Final = re.compile(
+    "([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
+)
 _LINE_BREAKS: Final = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
 _PLAIN: Final = re.compile(r"[\x20-\x7e]*\Z")
 #: Letters and marks that are not shown though no category says so: fillers, joiners, variation selectors.
@@ -61,14 +66,10 @@ def neutral(text: str) -> str:
     text = text.strip()
     if not _PLAIN.match(text):
         text = _LINE_BREAKS.sub(" / ", text).translate(_VISIBLE)
-        text = unicodedata.normalize("NFC", text)
-    if "<" in text or "＜" in text or "﹤" in text:
-        text = _OPENER.sub(_unless_reserved, text)
-    if "[" in text or "［" in text:
-        text = _BRACKET.sub(_unless_instruction, text)
-    if ":" in text:
-        text = _SPEAKER.sub(r"\1\2\3\4 -", text)
-    return text.strip()
+        text = _HEAPED.sub(r"\1", unicodedata.normalize("NFC", text))
+    text = _OPENER.sub(_unless_reserved, text)
+    text = _BRACKET.sub(_unless_instruction, text)
+    return _SPEAKER.sub(_unless_speaker, text).strip()
 
 
 def _unless_reserved(opener: re.Match[str]) -> str:
@@ -81,7 +82,15 @@ def _unless_instruction(bracket: re.Match[str]) -> str:
     return "(" if _INSTRUCTION.match(_skeleton(bracket[1])) else bracket[0]
 
 
+def _unless_speaker(named: re.Match[str]) -> str:
+    """What stood there, or the name and a dash where it is a speaker's."""
+    name = re.sub(r"\W", "", _skeleton(named[3]))
+    return f"{named[1]}{named[2]}{named[3]} -" if name in _SPEAKERS else named[0]
+
+
 def _skeleton(name: str) -> str:
     """What a name looks like: plain width, without marks, in small Latin letters."""
+    if name.isascii():
+        return name.lower()
     bare = "".join(char for char in unicodedata.normalize("NFKD", name) if unicodedata.category(char)[0] != "M")
     return bare.casefold().translate(_LOOK_ALIKE)

@@ -1,12 +1,14 @@
 """The plan: which of the pieces that were offered go in front of a model, and why each of the others does not.
 
-What its source refused stays out. Before a prompt nothing goes in unless something breaks the silence (`inject.sections`).
-Then: nothing twice, no section above its limit, rules and reminders first, and of the rest what is worth most within the
-budget. Every piece has its verdict, so the log of a recall and an explanation are the same list.
+What its source refused stays out. Before a prompt nothing goes in unless something breaks the silence
+(`inject.sections`). Then: nothing twice, no section above its limit, rules and reminders first, and of the rest what
+is worth most within the budget. Every piece has its verdict, so the log of a recall and an explanation are the same
+list.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +27,8 @@ MOST_BYTES: Final = 9_400
 """Of a block: below what the hook's line may have, which is below what hosts cut at."""
 INJECTED: Final = "injected"
 _FIRST: Final = ("rules", "reminders")
+#: What may be shown in several pieces of one id.
+_IN_PARTS: Final = ("synthesis", "thread")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,24 +135,26 @@ def _speaks(piece: Piece, least: float) -> bool:
 
 def _sifted(pieces: Sequence[Piece], ordered: Iterable[int], manner: Manner, reasons: dict[int, str]) -> list[int]:
     """Those that are neither said already nor beyond a limit; the reasons of the others are noted."""
-    kept, ids, texts = list[int](), set[str](), set[str]()
+    kept, kinds, texts, threads = list[int](), dict[str, str](), set[str](), set[str]()
     shown = set[str]()  # turns that a conversation shows
-    counts = dict[str, int]()
+    counts = Counter[Section]()
     for n in ordered:
         piece = pieces[n]
-        section, plain = piece.section, " ".join(piece.text.split()).casefold()
-        threads = piece.kind == "thread"
-        if (piece.id and piece.id in ids) or plain in texts or (_is_talk(piece) and shown.issuperset(piece.turns)):
+        plain = " ".join(piece.text.split()).casefold()
+        told = kinds.get(piece.id) if piece.id else None
+        told_whole = told is not None and not (told == piece.kind and piece.kind in _IN_PARTS)
+        if told_whole or plain in texts or (_is_talk(piece) and shown.issuperset(piece.turns)):
             reasons[n] = "said already"
             continue
-        limit = manner.limits.get(section, most(section, manner.occasion))
-        if counts.get(section, 0) >= limit or (threads and counts.get("all threads", 0) >= MOST_THREADS):
+        limit = manner.limits.get(piece.section, most(piece.section, manner.occasion))
+        new_thread = {piece.id} - threads if piece.kind == "thread" else frozenset[str]()
+        if counts[piece.section] >= limit or (new_thread and len(threads) >= MOST_THREADS):
             reasons[n] = "beyond the limit"
             continue
-        counts[section] = counts.get(section, 0) + 1
-        counts["all threads"] = counts.get("all threads", 0) + threads
-        ids.add(piece.id)
+        counts[piece.section] += 1
+        kinds.setdefault(piece.id, piece.kind)
         texts.add(plain)
+        threads |= new_thread
         shown.update(piece.turns if _is_talk(piece) else ())
         kept.append(n)
     return kept

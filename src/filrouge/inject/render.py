@@ -1,8 +1,8 @@
 """Rendering: stored text put in front of a model as quoted data that cannot pass for anything else.
 
-One block, one delimiter with a fresh nonce, one line an item: `- [3 days ago, claude-code] text`. The texts of an item are
-made harmless (`inject.harmless`), so the block parses back to exactly the items that went in. In a conversation the names
-of the speakers are ours, and no text within it can bring another.
+One block, one delimiter with a fresh nonce, one line an item: `- [3 days ago, claude-code] text`. The texts of an
+item are made harmless (`inject.harmless`), so the block parses back to exactly the items that went in. In a
+conversation the names of the speakers are ours, and no text within it can bring another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ TAG: Final = "filrouge-memory"
 LONGEST_ITEM: Final = 500
 _LONGEST_SOURCE: Final = 60
 #: Characters of a text that are looked at; the rest could not be shown.
-_LONGEST_READ: Final = 8 * LONGEST_ITEM
+_LONGEST_READ: Final = 4 * LONGEST_ITEM
+#: What would end the marks of an item, or pass for another of them.
+_MARKS: Final = str.maketrans("[],", "() ")
 _NO_NONCE: Final = "0" * 16
 
 _PREAMBLE: Final[dict[Language, str]] = {
@@ -64,8 +66,12 @@ class Line:
         if self.path:
             return f"### {shortened(neutral(self.path), _LONGEST_SOURCE * 2)}\n{_unmarked(text)}"
         source = shortened(neutral(self.source[:_LONGEST_READ]), _LONGEST_SOURCE) or "unknown"
-        marks = [*([self.age] if self.age else []), source, *([] if self.verified else ["unverified"])]
-        return f"- [{', '.join(marks).replace('[', '(').replace(']', ')')}] {text}"
+        marks = [
+            *([self.age] if self.age else []),
+            source.translate(_MARKS),
+            *([] if self.verified else ["unverified"]),
+        ]
+        return f"- [{', '.join(marks)}] {text}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,8 +1,8 @@
 """The sections of a block: their headings, how many items each may have, and which of them may break the silence.
 
-Before a prompt nothing relevant means no text at all. What was found for the prompt itself speaks by itself, and its source
-has refused what does not bear on it. What only goes along (the thread, its decisions, what is known anyway) speaks by
-itself where it is as probable to help as a whole block must be, and else goes along with what does.
+Before a prompt nothing relevant means no text at all. What was found for the prompt itself speaks by itself, and its
+source has refused what does not bear on it. What only goes along (the thread, its decisions, what is known anyway)
+speaks by itself where it is as probable to help as a whole block must be, and else goes along with what does.
 """
 
 from __future__ import annotations

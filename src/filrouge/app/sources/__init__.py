@@ -2,8 +2,9 @@
 
 A source offers pieces for a moment (`app.moment`), those included that it would not show, each with its reason. What
 a session starts with and what stands before a prompt are two tables; a prompt that asks what was discussed has a
-third. The order of a table is the order in which its sources are asked; where a piece stands is the business of its
-section. To add one, write its module and name it here. Each fails alone.
+third. The order of a table is the order in which its sources are asked, so that one may go by what those before it
+found; where a piece stands is the business of its section. To add one, write its module and name it here. Each fails
+alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from filrouge.app.moment import Source
+from filrouge.app.sources.hints import hints
 from filrouge.app.sources.known import core_facts, worth_knowing
 from filrouge.app.sources.memories import memories
 from filrouge.app.sources.rules import rules
@@ -21,7 +23,7 @@ Table = Mapping[str, Source]
 AT_START: Table = {"rules": rules, "core facts": core_facts, "worth knowing": worth_knowing}
 """What a session starts with."""
 
-BEFORE_PROMPT: Table = {"memories": memories}
+BEFORE_PROMPT: Table = {"memories": memories, "hints": hints}
 """What may stand before a prompt."""
 
 ASKED_BACK: Table = {"topics": topics}
