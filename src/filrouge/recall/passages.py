@@ -129,7 +129,7 @@ def chosen(candidates: Sequence[Told], *, room: int, most: int, longest: int, ma
     for id_, one in left.items():
         at, _, _ = _placed(one, lines, longest)
         beyond = at is None and len(lines) >= most
-        refused[id_] = "beyond the limit" if beyond else "no room for it" if one.opens else "below the threshold"
+        refused[id_] = "beyond the limit" if beyond else "over the budget" if one.opens else "below the threshold"
     return Choice(passages=tuple(sorted(lines, key=lambda line: -line.value)), refused=refused)
 
 

@@ -65,7 +65,7 @@ def test_a_line_never_grows_beyond_its_limit() -> None:
 def test_of_two_equally_probable_ones_the_shorter_is_shown_where_one_fits() -> None:
     choice = choose(told("long", text="x" * 200), told("short", text="y" * 50, conversation="d"), room=220)
     assert texts(choice) == ["y" * 50]
-    assert choice.refused == {"long": "no room for it"}
+    assert choice.refused == {"long": "over the budget"}
 
 
 def test_what_is_not_worth_a_line_of_its_own_may_join_one() -> None:
