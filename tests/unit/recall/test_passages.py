@@ -138,7 +138,7 @@ def test_a_long_turn_is_cut_at_sentences_to_the_part_that_bears_on_the_question(
     text = f"{filler * 6}The port is 9443 now. {filler * 6}"
     cut = excerpt(text, lambda sentence: sentence.count("port"), whole=200, cut=120)
     assert "The port is 9443 now." in cut
-    assert cut.startswith("… Here") or cut.startswith("… The")
+    assert cut.startswith(("… Here", "… The"))
     assert cut.endswith(" …")
     assert len(cut) <= 120
 
