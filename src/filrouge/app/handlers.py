@@ -7,6 +7,8 @@ digest       a session that ended, was compacted or fell silent → its summary 
 brief        what changed in a project → what its sessions are told where no daemon runs
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
+thread       a prompt → its place in a thread, and that of what followed it
+thread_earlier  prompts of before there were threads → their places, batch by batch
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
 clear_spaces vectors of retired spaces → nothing
@@ -29,6 +31,7 @@ from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.passes import Pass, next_passes
+from filrouge.app.placing import EARLIER, THREAD, TOGETHER, place, place_earlier
 from filrouge.app.reconcile import reconcile
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
@@ -158,6 +161,8 @@ HANDLERS: Mapping[str, Handler] = {
     "digest": alone(digest),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
+    THREAD: Handler(prepare=place, most=TOGETHER),
+    EARLIER: alone(place_earlier),
     "retokenise": alone(retokenise),
     REINDEX: alone(embed_more),
     CLEAR: alone(clear),
