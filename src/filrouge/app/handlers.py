@@ -8,6 +8,7 @@ brief        what changed in a project → what its sessions are told where no d
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
 thread       a prompt → its place in a thread, and that of what followed it
+thread_vectors  threads that lack a vector in the current space → their vectors
 thread_earlier  prompts of before there were threads → their places, batch by batch
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
@@ -36,6 +37,7 @@ from filrouge.app.reconcile import reconcile
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
+from filrouge.app.thread_upkeep import VECTORS, late_vector, make_vectors
 from filrouge.app.worker import Handler, Outcome, Payload, alone
 from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
@@ -145,8 +147,14 @@ def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners
 def _indexed(parts: Parts, meaning: Meaning, payload: Payload, done: Pass | None) -> Outcome:
     if done is None:
         return Outcome(write=lambda _: None)
+
+    def write(tx: Tx) -> None:
+        done.write(tx, meaning.space.id)
+        if not done.first and done.owner.kind == "turn":
+            late_vector(tx, done.owner.id, meaning.space.id)
+
     return Outcome(
-        write=lambda tx: done.write(tx, meaning.space.id),
+        write=write,
         afterwards=lambda: done.show(parts, meaning),
         again=lambda: payload if done.first else None,
     )
@@ -163,6 +171,7 @@ HANDLERS: Mapping[str, Handler] = {
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     THREAD: Handler(prepare=place, most=TOGETHER),
     EARLIER: alone(place_earlier),
+    VECTORS: alone(make_vectors),
     "retokenise": alone(retokenise),
     REINDEX: alone(embed_more),
     CLEAR: alone(clear),

@@ -7,16 +7,18 @@ turns do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from filrouge.app.parts import Parts
+from filrouge.app.worker import Outcome, Payload
 from filrouge.config import Settings
 from filrouge.model.thread import Thread
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vector
+from filrouge.store.jobs import Jobs
 from filrouge.store.thread_traces import ThreadVectors
 from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.store.vectors import StoredVectors
@@ -27,6 +29,8 @@ from filrouge.threads.vectors import thread_vector
 #: Prompts that a thread's vector and name are made of, the newest: months of work in one thread.
 MOST_PROMPTS: Final = 96
 _LONGEST_TITLE: Final = 64
+#: The job that makes vectors of threads, and of how many at once.
+VECTORS, _AT_ONCE = "thread_vectors", 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +102,30 @@ def revectored(tx: Tx, thread_id: str, space_id: str) -> Vector | None:
     return vector
 
 
+def late_vector(tx: Tx, turn_id: str, space_id: str) -> None:
+    """Let a thread know of a vector that came after its prompt was placed."""
+    thread_id = Threads(tx).of_prompt(turn_id)
+    if thread_id is not None:
+        revectored(tx, thread_id, space_id)
+
+
+def queue_vectors_of_threads(tx: Tx, at: datetime) -> None:
+    """Have the vectors made that threads lack in the space that recall reads."""
+    Jobs(tx).enqueue(VECTORS, {"after": 0}, dedupe=VECTORS, at=at)
+
+
+def make_vectors(parts: Parts, payload: Payload) -> Outcome:
+    """The job: make the vectors of some threads that lack them in the space that recall reads."""
+    space_id = parts.meaning.space.id
+    lacking = parts.readers.here(lambda tx: ThreadVectors(tx).missing(space_id, int(payload["after"]), _AT_ONCE))
+
+    def write(tx: Tx) -> None:
+        for thread_id in lacking.values():
+            revectored(tx, thread_id, space_id)
+
+    return Outcome(write=write, again=lambda: {"after": max(lacking)} if lacking else None)
+
+
 def renamed(parts: Parts, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh: bool = False) -> Thread:
     """The thread with title, summary and topics of its prompts, not written yet; a title given by a user stays.
 
@@ -119,6 +147,24 @@ def renamed(parts: Parts, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh:
         summary=named.summary,
         topics=named.topics,
     )
+
+
+def refit(parts: Parts, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
+    """Write threads whose turns changed, with the names and vectors that follow from the turns they have now.
+
+    Those that were merged into another are called what the other is called.
+    """
+    caps, done = Caps.of(parts.settings(tx)), list[Thread]()
+    for thread in threads:
+        if thread.merged_into is None:
+            done.append(renamed(parts, tx, thread, caps.place_beside(thread), afresh=True))
+            Threads(tx).update(done[-1])
+            revectored(tx, thread.id, space_id)
+    for thread in threads:
+        if thread.merged_into is not None:
+            into = next((one.title for one in done if one.id == thread.merged_into), "")
+            Threads(tx).update(replace(thread, title=into, title_by="rules"))
+    return done
 
 
 def take_in(tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:

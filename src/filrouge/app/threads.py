@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from filrouge.app.parts import Parts
 from filrouge.app.thread_report import as_it_is, detail, turn_of
-from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored, take_in
+from filrouge.app.thread_upkeep import Caps, is_routed, refit, take_in
 from filrouge.clock import new_id
 from filrouge.errors import BadInput
 from filrouge.model.thread import Routing, Thread
@@ -85,7 +85,7 @@ def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
             raise BadInput(f"Thread {source.id} cannot be merged into itself.")
         for thread in (source, target):
             _refuse_merged(thread)
-        _refit(parts, tx, [take_in(tx, source, target, at)])
+        refit(parts, tx, [take_in(tx, source, target, at)], parts.meaning.space.id)
         _note(tx, at, "thread_merge", source, target.id)
         return target.id
 
@@ -125,7 +125,7 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
         threads.add(fresh)
         threads.move(going, fresh.id)
         _log(tx, prompts, fresh.id, at, "Split off by hand.", parent=thread.id)
-        [_, made] = _refit(parts, tx, [thread, fresh])
+        [_, made] = refit(parts, tx, [thread, fresh], parts.meaning.space.id)
         if title.strip():
             threads.update(replace(made, title=" ".join(parts.redact(title).split())[:LONGEST_TITLE], title_by="user"))
         _note(tx, at, "thread_split", thread, fresh.id)
@@ -166,8 +166,8 @@ def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
             if not threads.turns(source.id, routed=True, limit=1):
                 target = take_in(tx, source, target, at)
             else:
-                _refit(parts, tx, [source])
-        _refit(parts, tx, [target])
+                refit(parts, tx, [source], parts.meaning.space.id)
+        refit(parts, tx, [target], parts.meaning.space.id)
         return target.id
 
     return _written(parts, write)
@@ -197,16 +197,6 @@ def _written(parts: Parts, write: Callable[[Tx], str]) -> dict[str, Any]:
     """Run a write and answer the thread that it names."""
     thread_id = parts.writer.run(write)
     return parts.readers.here(lambda tx: detail(parts, tx, thread_id))
-
-
-def _refit(parts: Parts, tx: Tx, threads: Sequence[Thread]) -> list[Thread]:
-    """Write threads whose turns changed, with the names and vectors that follow from them."""
-    caps, done = Caps.of(parts.settings(tx)), list[Thread]()
-    for thread in threads:
-        done.append(renamed(parts, tx, thread, caps.place_beside(thread), afresh=True))
-        Threads(tx).update(done[-1])
-        revectored(tx, thread.id, parts.meaning.space.id)
-    return done
 
 
 def _going(threads: Threads, thread_id: str, turn_ids: Collection[str]) -> set[str]:

@@ -80,6 +80,16 @@ class ThreadVectors:
         rows = self._tx.all("thread_vectors.archived", place.row() | {"space_id": space_id})
         return [row["thread_id"] for row in rows], _matrix([row["vector"] for row in rows])
 
+    def missing(self, space_id: str, after: int, limit: int) -> dict[int, str]:
+        """The next threads behind a place in their table that have no vector in this space and could, by their place: a
+        prompt of theirs has one."""
+        rows = self._tx.all("thread_vectors.missing", {"space_id": space_id, "after": after, "limit": limit})
+        return {row["seq"]: row["id"] for row in rows}
+
+    def clear_retired(self) -> None:
+        """Take the vectors of retired spaces out."""
+        self._tx.run("thread_vectors.clear_retired")
+
 
 class ActiveDays:
     """The days (UTC) on which something was said in a project."""

@@ -142,6 +142,11 @@ class Threads:
         rows = self._tx.all("threads.of_turns", {"ids": json.dumps(list(turn_ids))})
         return {row["turn_id"]: row["thread_id"] for row in rows}
 
+    def of_prompt(self, turn_id: str) -> str | None:
+        """The thread that a prompt was placed in; None for any other turn."""
+        row = self._tx.one("threads.of_prompt", {"turn_id": turn_id})
+        return row["thread_id"] if row else None
+
     def of_memories(self, memory_ids: Collection[str]) -> dict[str, list[str]]:
         """The threads of these memories, by memory: those of the turns that are their evidence, oldest first."""
         found: dict[str, list[str]] = {}

@@ -889,6 +889,34 @@ WHERE +tenant = 'local' AND seq > :after AND role = 'user' AND skipped = '' AND 
   AND NOT EXISTS (SELECT 1 FROM thread_turns WHERE turn_id = turns.id)
   AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'thread:' || turns.id)
 ORDER BY seq LIMIT :limit
+-- name: threads.with_merged
+-- Threads with all that were merged into them, one through the other.
+WITH RECURSIVE kin (id) AS (
+  SELECT value FROM json_each(:ids) UNION SELECT threads.id FROM threads JOIN kin ON merged_into = kin.id)
+SELECT id FROM kin
+-- name: threads.emptied
+-- Those without a turn whose turns are in no other thread either, as they would be after a merge.
+SELECT value AS id FROM json_each(:ids) WHERE NOT EXISTS (
+  WITH RECURSIVE kin (id) AS (
+    SELECT value UNION SELECT merged_into FROM threads JOIN kin USING (id) WHERE merged_into IS NOT NULL)
+  SELECT 1 FROM thread_turns JOIN kin ON thread_id = kin.id)
+-- name: threads.drifted
+SELECT id FROM threads WHERE EXISTS (
+  SELECT 1 FROM json_each(drifts) AS one JOIN json_each(:turns) AS gone ON one.value ->> 'turn_id' = gone.value)
+-- name: threads.displace
+DELETE FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:turns))
+-- name: threads.unparent
+UPDATE threads SET parent_id = NULL WHERE parent_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.unbridge
+DELETE FROM bridges WHERE source_id IN (SELECT value FROM json_each(:ids))
+  OR target_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.unsum
+DELETE FROM syntheses WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.erase
+DELETE FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: threads.of_prompt
+SELECT thread_id FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE turn_id = :turn_id AND role = 'user' AND skipped = '' AND agent = ''
 -- name: threads.reach
 -- Of every thread the session of its first prompt, and of how many its prompts are.
 SELECT user_id, project_id, opened_at,
@@ -911,6 +939,12 @@ INSERT INTO thread_decisions (turn_id, at, action, thread_id, parent_id, similar
 VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :borderline, :model, :actor, :weighed)
 -- name: thread_decisions.about
 SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
+-- name: thread_decisions.erase
+DELETE FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:turns))
+-- name: thread_decisions.about_none
+DELETE FROM thread_decisions WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: thread_decisions.unparent
+UPDATE thread_decisions SET parent_id = NULL WHERE parent_id IN (SELECT value FROM json_each(:ids))
 
 -- name: thread_vectors.put
 INSERT OR REPLACE INTO thread_vectors (thread_id, space_id, vector) VALUES (:thread_id, :space_id, :vector)
@@ -923,6 +957,16 @@ SELECT thread_id, vector FROM threads JOIN thread_vectors ON thread_id = threads
 WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND state = 'archived'
   AND merged_into IS NULL AND space_id = :space_id
   AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
+-- name: thread_vectors.missing
+-- Threads without a vector in a space in which one of their prompts has one.
+SELECT id, seq FROM threads WHERE merged_into IS NULL AND seq > :after
+  AND NOT EXISTS (SELECT 1 FROM thread_vectors WHERE thread_id = threads.id AND space_id = :space_id)
+  AND EXISTS (SELECT 1 FROM thread_turns JOIN turns ON turns.id = turn_id
+    JOIN vectors ON owner_kind = 'turn' AND owner_id = turn_id AND space_id = :space_id AND part = 0
+    WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND agent = '')
+ORDER BY seq LIMIT :limit
+-- name: thread_vectors.clear_retired
+DELETE FROM thread_vectors WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 
 -- name: active_days.note
 INSERT INTO active_days (project_id, day) VALUES (:project_id, :day) ON CONFLICT DO NOTHING
