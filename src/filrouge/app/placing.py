@@ -56,14 +56,14 @@ class Prepared:
     Attributes:
         vector: None where there is none.
         is_coming: a job is about to make its vector.
-        archived: the nearest archived threads.
+        beside: the nearest archived threads, and those that were not archived: a sweep may come in between.
     """
 
     turn: Turn
     topics: tuple[str, ...]
     vector: Vector | None
     is_coming: bool
-    archived: tuple[str, ...]
+    beside: tuple[str, ...]
 
 
 def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
@@ -115,10 +115,12 @@ def prepared(parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: C
     complete = [id_ for id_ in ids if stored.first_part("turn", id_, space.id) == 0]
     windows = stored.some("turn", complete, space.id)
     archives: dict[ThreadPlace, tuple[list[str], Vectors]] = {}
+    live: dict[ThreadPlace, list[str]] = {}
     found: list[Prepared] = []
     for turn in parts.turns(tx).get(ids):
         where, vector = caps.place_of(turn), prompt_vector(windows.get(turn.id))
         if where not in archives:
+            live[where] = [thread.id for thread in Threads(tx).at_place(where, ("active", "suspended"))]
             archives[where] = ThreadVectors(tx).archived(where, space.id)
         found.append(
             Prepared(
@@ -126,7 +128,7 @@ def prepared(parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: C
                 topics=subjects(turn),
                 vector=vector,
                 is_coming=vector is None and turn.id in coming,
-                archived=_nearest(vector, *archives[where]),
+                beside=(*_nearest(vector, *archives[where]), *live[where]),
             )
         )
     return found
@@ -200,7 +202,7 @@ def _known(
 ) -> dict[str, Known]:
     """Every thread that a prompt may belong to, as it is at that moment."""
     live = {thread.id: thread for thread in swept(tx, where, one.turn.at, caps.mode)}
-    others = [id_ for id_ in (*one.archived, *([own] if own else [])) if id_ not in live]
+    others = [id_ for id_ in (*one.beside, *([own] if own else [])) if id_ not in live]
     there = live | {thread.id: thread for thread in Threads(tx).some(others) if thread.merged_into is None}
     vectors = ThreadVectors(tx).some(there, meaning.space.id)
     return {id_: Known(thread=it, state=it.state, vector=vectors.get(id_)) for id_, it in there.items()}
