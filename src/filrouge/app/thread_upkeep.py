@@ -7,6 +7,7 @@ turns do not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -71,6 +72,20 @@ def as_of(threads: Iterable[Thread], now: datetime, mode: str) -> list[Thread]:
     for move in sweep(found.values(), now, mode):
         found[move.thread_id] = moved(found[move.thread_id], move.act, move.at)
     return list(found.values())
+
+
+def state_counts(parts: Parts, tx: Tx) -> dict[str, int]:
+    """How many threads are active, suspended and archived now, of all places."""
+    threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
+    places: dict[ThreadPlace, list[Thread]] = {}
+    for thread in threads.live():
+        places.setdefault(caps.place_beside(thread), []).append(thread)
+    states = Counter(one.state for beside in places.values() for one in as_of(beside, now, caps.mode))
+    return {
+        "active": states["active"],
+        "suspended": states["suspended"],
+        "archived": states["archived"] + threads.archived_count(),
+    }
 
 
 def swept(tx: Tx, place: ThreadPlace, now: datetime, mode: str) -> list[Thread]:

@@ -91,6 +91,15 @@ class Threads:
         asked = place.row() | {"states": json.dumps(sorted(states))}
         return [thread_from_row(row) for row in self._tx.all("threads.at_place", asked)]
 
+    def live(self) -> list[Thread]:
+        """The threads of all places that are not archived as stored, without their counts."""
+        return [thread_from_row(row) for row in self._tx.all("threads.live")]
+
+    def archived_count(self) -> int:
+        """How many threads of all places are archived; none that was merged away."""
+        row = self._tx.one("threads.archived_count")
+        return int(row["n"]) if row else 0
+
     def listed(
         self,
         *,

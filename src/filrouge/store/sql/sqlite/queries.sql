@@ -72,11 +72,12 @@ ORDER BY seq DESC LIMIT :limit
 SELECT text FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
 -- name: turns.prompts
--- What the user said in a time, newest first.
-SELECT id, host, session_id, project_id, channel, text, at FROM turns
+-- What the user said in a time, newest first, with the thread that it is in.
+SELECT id, host, session_id, project_id, channel, text, turns.at, thread_id
+FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
 WHERE tenant = 'local' AND role = 'user' AND skipped IN ('', 'too short') AND user_id = :user_id AND (:everywhere OR project_id IS :project_id)
-  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent) AND at >= :since AND at < :until
-ORDER BY at DESC, seq DESC LIMIT :limit
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent) AND turns.at >= :since AND turns.at < :until
+ORDER BY turns.at DESC, seq DESC LIMIT :limit
 -- name: turns.newest_prompts
 SELECT text FROM turns WHERE tenant = 'local' AND role = 'user' ORDER BY seq DESC LIMIT :limit
 -- name: turns.recent
@@ -112,6 +113,7 @@ WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
   AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND (:channel IS NULL OR channel = :channel) AND (:role IS NULL OR role = :role) AND trust >= :trust
   AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:as_of IS NULL OR at <= :as_of)
+  AND (:thread IS NULL OR id IN (SELECT turn_id FROM thread_turns WHERE thread_id = :thread))
 -- name: turns.share_matching
 SELECT rowid AS seq FROM messages_fts
 WHERE messages_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
@@ -311,6 +313,8 @@ WHERE tenant = 'local'
   AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
   AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
   AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
+  AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
+                                 WHERE thread_id = :thread))
 -- name: memories.share_matching
 SELECT rowid AS seq FROM memories_fts
 WHERE memories_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
@@ -800,6 +804,10 @@ WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND 
   AND state IN (SELECT value FROM json_each(:states))
   AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
 ORDER BY last_active DESC, seq DESC
+-- name: threads.live
+SELECT * FROM threads WHERE tenant = 'local' AND state <> 'archived'
+-- name: threads.archived_count
+SELECT count(*) AS n FROM threads WHERE tenant = 'local' AND state = 'archived' AND merged_into IS NULL
 -- name: threads.listed
 SELECT id FROM threads
 WHERE tenant = 'local' AND (:user_id IS NULL OR user_id = :user_id) AND (:everywhere OR project_id IS :project_id)
