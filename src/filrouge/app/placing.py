@@ -21,7 +21,8 @@ import numpy as np
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import REINDEX
-from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored, swept, take_in
+from filrouge.app.thread_moves import take_in
+from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored, swept
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.model.thread import Drift, Routing, Thread

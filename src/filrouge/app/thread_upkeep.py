@@ -180,23 +180,3 @@ def refit(parts: Parts, tx: Tx, threads: Sequence[Thread], space_id: str) -> lis
             into = next((one.title for one in done if one.id == thread.merged_into), "")
             Threads(tx).update(replace(thread, title=into, title_by="rules"))
     return done
-
-
-def take_in(tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
-    """Put every turn of one thread into another; the emptied one is archived and names the other.
-
-    Returns:
-        The other, not yet with a new name or vector.
-
-    Raises:
-        BadInput: one of them was merged before.
-    """
-    threads = Threads(tx)
-    threads.move(threads.turns(source.id), target.id)
-    emptied = moved(source, "merge", at)
-    threads.update(replace(emptied, merged_into=target.id, summary="", topics=(), drifts=()))
-    ThreadVectors(tx).drop([source.id])
-    drifts = sorted([*target.drifts, *source.drifts], key=lambda one: one.at)
-    parent = None if target.parent == source.id else target.parent
-    used = moved(target, "use" if target.state == "active" else "reactivate", max(at, source.last_active))
-    return replace(used, drifts=tuple(one for one in drifts if one.became != target.id), parent=parent)

@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from filrouge.app.parts import Parts
+from filrouge.app.thread_moves import move_turns, take_in
 from filrouge.app.thread_report import as_it_is, detail, turn_of
-from filrouge.app.thread_upkeep import Caps, is_routed, refit, take_in
+from filrouge.app.thread_upkeep import Caps, is_routed, refit
 from filrouge.clock import new_id
 from filrouge.errors import BadInput
 from filrouge.model.thread import Routing, Thread
@@ -156,18 +157,11 @@ def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
         sources = threads.some([id_ for id_ in dict.fromkeys(former.values()) if id_ != target.id])
         for source in sources:
             _refuse_apart(source, target)
-        going = threads.with_followers(turn_ids)
-        threads.move(going, target.id)
         prompts = [turn for turn in parts.turns(tx).get(list(turn_ids)) if is_routed(turn)]
         _log(tx, prompts, target.id, at, "Moved by hand.")
-        target = moved(target, "use" if target.state == "active" else "reopen", at)
         for source in sources:
             _note(tx, at, "thread_move", source, target.id)
-            if not threads.turns(source.id, routed=True, limit=1):
-                target = take_in(tx, source, target, at)
-            else:
-                refit(parts, tx, [source], parts.meaning.space.id)
-        refit(parts, tx, [target], parts.meaning.space.id)
+        move_turns(parts, tx, turn_ids, target, at, parts.meaning.space.id)
         return target.id
 
     return _written(parts, write)
