@@ -7,7 +7,7 @@ however often its job is done, so what a user moved by hand stays too. What the 
 where the prompt went, at once or together with it.
 
 Archived threads are found by their stored vectors, read anew for each batch of jobs: five thousand of them cost some
-ten milliseconds in the background and no memory in between, so they have no index of their own.
+thirty milliseconds in the background and no memory in between, so they have no index of their own.
 """
 
 from __future__ import annotations
