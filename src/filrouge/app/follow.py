@@ -1,5 +1,5 @@
-"""What follows from a new turn, from wherever it came: analysis of the user's words, vectors for all, and a reading of
-the conversation by a model where there is one."""
+"""What follows from a new turn, from wherever it came: analysis of the user's words, vectors for all, a place
+in a thread, and a reading of the conversation by a model where there is one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from filrouge.app.due_readings import queue_reading
 from filrouge.app.parts import Parts
+from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
@@ -22,6 +23,7 @@ def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
             jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
+    queue_placing(parts, tx, turns)
     queue_reading(parts, tx, turns)
 
 

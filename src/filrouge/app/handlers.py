@@ -7,6 +7,9 @@ digest       a session that ended, was compacted or fell silent → its summary 
 brief        what changed in a project → what its sessions are told where no daemon runs
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
+thread       a prompt → its place in a thread, and that of what followed it
+thread_vectors  threads that lack a vector in the current space → their vectors
+thread_earlier  prompts of before there were threads → their places, batch by batch
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
 clear_spaces vectors of retired spaces → nothing
@@ -29,10 +32,12 @@ from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.passes import Pass, next_passes
+from filrouge.app.placing import EARLIER, THREAD, TOGETHER, place, place_earlier
 from filrouge.app.reconcile import reconcile
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
+from filrouge.app.thread_upkeep import VECTORS, late_vector, make_vectors
 from filrouge.app.worker import Handler, Outcome, Payload, alone
 from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
@@ -142,8 +147,14 @@ def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners
 def _indexed(parts: Parts, meaning: Meaning, payload: Payload, done: Pass | None) -> Outcome:
     if done is None:
         return Outcome(write=lambda _: None)
+
+    def write(tx: Tx) -> None:
+        done.write(tx, meaning.space.id)
+        if not done.first and done.owner.kind == "turn":
+            late_vector(tx, done.owner.id, meaning.space.id)
+
     return Outcome(
-        write=lambda tx: done.write(tx, meaning.space.id),
+        write=write,
         afterwards=lambda: done.show(parts, meaning),
         again=lambda: payload if done.first else None,
     )
@@ -158,6 +169,9 @@ HANDLERS: Mapping[str, Handler] = {
     "digest": alone(digest),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
+    THREAD: Handler(prepare=place, most=TOGETHER),
+    EARLIER: alone(place_earlier),
+    VECTORS: alone(make_vectors),
     "retokenise": alone(retokenise),
     REINDEX: alone(embed_more),
     CLEAR: alone(clear),

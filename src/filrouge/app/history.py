@@ -17,6 +17,7 @@ from typing import Any, Final
 from filrouge.app import understanding
 from filrouge.app.follow import to_be_analysed
 from filrouge.app.parts import Parts
+from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
@@ -111,6 +112,7 @@ def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id:
                 continue
             if turn.role != "tool":
                 queue_vectors(tx, "turn", turn.id, parts.clock.now())
+            queue_placing(parts, tx, [turn])
             if turn.id in own:
                 done.extend(understanding.settle(parts, tx, own[turn.id], fresh))
 

@@ -64,6 +64,10 @@ class Meters:
         )
         self._jobs = Gauge("filrouge_jobs", "Jobs in the queue.", ["state"], registry=own)
         self._events = Gauge("filrouge_events", "Events taken in, by what became of them.", ["state"], registry=own)
+        self._threads = Gauge("filrouge_threads", "Threads, by state.", ["state"], registry=own)
+        self._continued = Gauge("filrouge_threads_continued", "Threads of two sessions and more.", registry=own)
+        self._could = Gauge("filrouge_threads_could_continue", "Threads that could be by now.", registry=own)
+        self._rate = Gauge("filrouge_thread_continuation_rate", "The share of those that are.", registry=own)
         spent = ["provider", "model", "operation"]
         self._calls = Counter("filrouge_llm_calls", "Calls to language models.", spent, registry=own)
         self._tokens = Counter("filrouge_llm_tokens", "Their tokens.", [*spent, "direction"], registry=own)
@@ -128,15 +132,28 @@ class Meters:
             self._tokens.labels(**names, direction="output").inc(usage.output_tokens)
             self._cost.labels(**names).inc(usage.dollars or 0.0)
 
-    def text(self, *, jobs: Mapping[str, int], events: Mapping[str, int], cached: int) -> bytes:
+    def text(
+        self,
+        *,
+        jobs: Mapping[str, int],
+        events: Mapping[str, int],
+        cached: int,
+        threads: Mapping[str, int],
+        continuation: tuple[int, int],
+    ) -> bytes:
         """Everything in Prometheus' text format 0.0.4.
 
         Args:
-            jobs, events: how many there are in each state.
+            jobs, events, threads: how many there are in each state.
             cached: analyses in the cache.
+            continuation: how many threads have prompts of two sessions, and how many could.
         """
         self._cached.set(cached)
-        for gauge, counts in ((self._jobs, jobs), (self._events, events)):
+        continued, could = continuation
+        self._continued.set(continued)
+        self._could.set(could)
+        self._rate.set(continued / could if could else 0.0)
+        for gauge, counts in ((self._jobs, jobs), (self._events, events), (self._threads, threads)):
             for state, count in counts.items():
                 gauge.labels(state=state).set(count)
         return generate_latest(_Shown(self._registry))

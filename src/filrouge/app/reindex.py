@@ -17,12 +17,14 @@ from filrouge.app.meaning import Meaning, meaning_of
 from filrouge.app.parts import Parts
 from filrouge.app.passes import next_passes
 from filrouge.app.spaces import CLEAR, REINDEX, describe, queue_vectors, wanted_name
+from filrouge.app.thread_upkeep import late_vector, queue_vectors_of_threads
 from filrouge.app.worker import Outcome
 from filrouge.clock import new_id
 from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import Embedder, Tx
 from filrouge.store.jobs import DEADLY, Jobs
 from filrouge.store.settings import StoredSettings
+from filrouge.store.thread_traces import ThreadVectors
 from filrouge.store.vectors import Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
 
 _LOG = logging.getLogger(__name__)
@@ -120,6 +122,8 @@ def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
     def write(tx: Tx) -> None:
         after = StoredVectors(tx).clear_retired((begin[0], begin[1]), _ROWS_PER_SWEEP)
         rest.append({"after": after} if after else None)
+        if after is None:
+            ThreadVectors(tx).clear_retired()
 
     return Outcome(write=write, again=lambda: rest[-1])
 
@@ -134,6 +138,8 @@ def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: lis
         if _is_wanted_still(tx, target):
             for one in passes:
                 one.write(tx, target.id)
+                if target.state == "current" and one.owner.kind == "turn" and not one.first:
+                    late_vector(tx, one.owner.id, target.id)
             left.append(rest)
         else:
             left.append({})  # somebody asked for another space: nothing is written, and that one is begun
@@ -176,6 +182,7 @@ def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder)
             late.extend((kind, owner.id) for owner in since)
         for kind, id_ in dict.fromkeys(late):
             queue_vectors(tx, kind, id_, parts.clock.now())
+        queue_vectors_of_threads(tx, parts.clock.now())
         _queue_clearing(parts, tx)
         if fresh.space.calibration is None:
             Jobs(tx).enqueue(CALIBRATE, {}, dedupe=CALIBRATE, at=parts.clock.now())

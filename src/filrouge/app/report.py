@@ -13,6 +13,7 @@ from typing import Any
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import notice, wanted, wanted_name
+from filrouge.app.thread_upkeep import state_counts
 from filrouge.capture import inbox
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
@@ -29,6 +30,7 @@ from filrouge.store.jobs import Jobs
 from filrouge.store.journal import Journal
 from filrouge.store.lives import Lives
 from filrouge.store.shares import Place, Share
+from filrouge.store.threads import Threads
 from filrouge.store.undoing import undone
 from filrouge.store.vectors import StoredVectors
 
@@ -270,7 +272,13 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
     """What Prometheus is told, in its text format."""
     count = Jobs(tx).count()
     jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
-    return parts.meters.text(jobs=jobs, events=Events(tx).ledger(), cached=number_of(tx, "analyses.cached_count"))
+    return parts.meters.text(
+        jobs=jobs,
+        events=Events(tx).ledger(),
+        cached=number_of(tx, "analyses.cached_count"),
+        threads=state_counts(parts, tx),
+        continuation=Threads(tx).continuation(),
+    )
 
 
 def names_of(tx: Tx) -> dict[str, str]:

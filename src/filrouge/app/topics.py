@@ -1,25 +1,29 @@
 """Topics and timeline: what was talked about, and when.
 
-`discussed` alone knows where topics come from. Today they are read off the newest conversations; threads will take that
-place. Dates and conversations are those within the time that is asked about.
+`discussed` alone knows where topics come from. A thread is a topic; conversations of which no prompt is in a thread are
+read for themselves, as those are that were captured before there were threads. Dates and conversations are those within
+the time that is asked about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from filrouge.app.parts import Parts
 from filrouge.clock import from_text, to_text
 from filrouge.errors import BadInput
 from filrouge.model.scope import LOCAL_USER
+from filrouge.model.thread import Thread
 from filrouge.model.timeline import format_timeline
 from filrouge.model.topic import Timeframe, Timeline, Topic, timeline_of
 from filrouge.model.when import Language
 from filrouge.ports import Tx
 from filrouge.recall.asked_back import Period, asks_back, span_of
-from filrouge.recall.topics import Conversation, telling_words, topics_of
+from filrouge.recall.topics import Conversation, telling_words, topics_of, vitality
+from filrouge.store.threads import Threads
 from filrouge.understand.language import vote
 from filrouge.understand.titles import title_of
 
@@ -85,14 +89,19 @@ def discussed(
         "until": to_text(until) if until else "9999",
         "limit": _MOST_PROMPTS,
     }
+    threads = dict[str, list[dict[str, Any]]]()
     sessions = dict[tuple[str, str], list[dict[str, Any]]]()
     for row in reversed(tx.all("turns.prompts", asked)):
-        sessions.setdefault((row["host"], row["session_id"] or row["id"]), []).append(row)
+        if row["thread_id"]:
+            threads.setdefault(row["thread_id"], []).append(row)
+        else:
+            sessions.setdefault(_session(row), []).append(row)
     conversations = [one for rows in sessions.values() if (one := _conversation(parts, rows))]
-    return [
-        replace(topic, first=topic.first.astimezone(), last=topic.last.astimezone())
-        for topic in topics_of(conversations, now)
-    ]
+    known = {thread.id: thread for thread in Threads(tx).some(list(threads))}
+    found = [topic for id_, rows in threads.items() if (topic := _of_thread(known[id_], rows, now))]
+    found += topics_of(conversations, now)
+    found.sort(key=lambda topic: (topic.last, topic.first, topic.id), reverse=True)
+    return [replace(topic, first=topic.first.astimezone(), last=topic.last.astimezone()) for topic in found]
 
 
 def topic_json(topic: Topic) -> dict[str, Any]:
@@ -129,6 +138,31 @@ def language_of(parts: Parts, tx: Tx) -> Language:
     if settings.language != "auto":
         return settings.language
     return vote([row["text"] for row in tx.all("turns.newest_prompts", {"limit": 5})])
+
+
+def _session(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What a prompt is part of; what was said outside every session is by itself."""
+    return row["host"], row["session_id"] or row["id"]
+
+
+def _of_thread(thread: Thread, rows: Sequence[Mapping[str, Any]], now: datetime) -> Topic | None:
+    """A thread as far as these prompts of it go, oldest first; None where none of them has a subject."""
+    told = [row for row in rows if _subject(row["text"])]
+    if not told:
+        return None
+    moments = [from_text(row["at"]) for row in told]
+    return Topic(
+        id=thread.id,
+        title=thread.title,
+        summary="" if thread.summary.casefold() == thread.title.casefold() else thread.summary,
+        first=min(moments),
+        last=max(moments),
+        conversations=len({_session(row) for row in told}),
+        threads=(thread.id,),
+        vitality=vitality(max(moments), now),
+        channel=told[-1]["channel"],
+        project=thread.project,
+    )
 
 
 def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation | None:

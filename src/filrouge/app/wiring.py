@@ -19,6 +19,7 @@ from filrouge.app.mirror import write_all_briefs, write_hook_settings
 from filrouge.app.models import BuildPanel, Models, Pace
 from filrouge.app.panel import panel as panel_of
 from filrouge.app.parts import Parts
+from filrouge.app.placing import queue_earlier
 from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
@@ -182,7 +183,15 @@ def load_indexes(parts: Parts) -> None:
 def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every, words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
-    for step in (load_indexes, drain_spool, resume, queue_calibration, queue_stale_words, write_all_briefs):
+    for step in (
+        load_indexes,
+        drain_spool,
+        resume,
+        queue_calibration,
+        queue_stale_words,
+        queue_earlier,
+        write_all_briefs,
+    ):
         try:
             step(parts)
         except Exception:  # a full disk, a damaged index: the rest must still be done

@@ -108,6 +108,21 @@ class InformativeShape(Shape):
     summary: Text = ""
 
 
+class RelatedShape(Shape):
+    """Whether a message belongs to a thread, and how sure that is."""
+
+    related: bool
+    confidence: float = Field(ge=0.0, le=1.0)
+    reason: Text = ""
+
+
+class NameShape(Shape):
+    """What a thread is called."""
+
+    title: str
+    summary: Text = ""
+
+
 def schema_of(shape: type[Shape]) -> dict[str, Any]:
     """The JSON schema of an answer."""
     return shape.model_json_schema(mode="serialization")

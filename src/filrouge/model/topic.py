@@ -1,7 +1,7 @@
 """A topic: something that was talked about, over one conversation or several, and when.
 
-Topics come from whoever knows them: today they are read off the conversations themselves. Its moments are aware; which
-zone they are in is the choice of whoever shows them.
+Threads are topics, and so is what was talked about in conversations of before there were threads. Its moments are
+aware; which zone they are in is the choice of whoever shows them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Topic:
     """One subject.
 
     Attributes:
-        id: stays the same while the conversation that began it is the first one known.
+        id: of its thread, or of the conversation that began it.
         title: a few words, in the user's own.
         summary: where it went since, or empty.
         first, last: when it was spoken of.
         conversations: sessions in which it was.
-        threads: the ids of its threads; none before there are threads.
+        threads: the ids of its threads; none where no prompt of it is in one.
         vitality: in [0, 1], 1 = spoken of just now.
         channel: the host of its last conversation.
     """

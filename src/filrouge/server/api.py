@@ -27,6 +27,7 @@ from filrouge.server.routes import (
     memory,
     metrics,
     models,
+    threads,
     topics,
 )
 
@@ -38,7 +39,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None)
     app.state.running = running
     app.state.leave = leave
-    for routes in (hooks, memory, injecting, topics, embedding, models, daemon, changing, concepts, metrics):
+    for routes in (hooks, memory, injecting, topics, threads, embedding, models, daemon, changing, concepts, metrics):
         app.include_router(routes.router)
     app.middleware("http")(_sign)
     app.add_exception_handler(FilrougeError, _problem)

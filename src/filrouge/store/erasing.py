@@ -3,8 +3,9 @@
 A memory goes with the turns that it rests on, because they hold its words, and a turn with the payload of the event
 that brought it. Nothing is erased that nobody named, except for those: where another memory rests on such a turn alone,
 the whole is refused and that memory named. One that has other evidence keeps its text and loses this evidence. What was
-said again in a turn that no erased memory cites is another turn, and stays. What an analysed session came to goes
-with any of its turns: its summaries, the concepts that no other session spoke of, and what was kept of tool output.
+said again in a turn that no erased memory cites is another turn, and stays. A thread goes with the last of its turns.
+What an analysed session came to goes with any of its turns: its summaries, the concepts that no other session spoke of,
+and what was kept of tool output.
 
 The rows are overwritten in the file (`secure_delete`) once the write-ahead log is empty; that is the caller's to do.
 """
@@ -22,6 +23,7 @@ from filrouge.ports import Analyser, Tx
 from filrouge.store.analyses import Analyses, output_hash
 from filrouge.store.journal import Journal
 from filrouge.store.memories import Memories
+from filrouge.store.thread_erasing import ThreadErasing
 from filrouge.store.turns import Turns
 from filrouge.store.words import Words
 
@@ -96,6 +98,7 @@ class Erasing:
         self._tx.run("memories.unlink", {"ids": memories})
         self._tx.run("memories.unfollow", {"ids": memories})
         self._tx.run("memories.erase", {"ids": memories})
+        ThreadErasing(self._tx).carry_out(doomed.turns)
         self._tx.run("unread.erase", {"turns": turns})
         self._tx.run("turns.erase", {"ids": turns})
         self._tx.run("events.erase", {"ids": events})
@@ -117,7 +120,7 @@ class Erasing:
 
 def _jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
     """The names of the jobs that would read what is gone, or have read it and not yet written what they made of it."""
-    of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn") for id_ in doomed.turns]
+    of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread") for id_ in doomed.turns]
     of_turns += {f"digest:{turn.host}:{turn.scope.session}" for turn in turns}
     return [
         *of_turns,

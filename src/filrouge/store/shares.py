@@ -130,6 +130,7 @@ def _parameters(place: Place, filters: Filters) -> dict[str, object]:
         "as_of": _text(filters.as_of),
         "trust": filters.trust,
         "role": filters.role,
+        "thread": filters.thread,
     }
 
 

@@ -38,6 +38,10 @@ PROMISED = {
     ("filrouge_recall_seconds", "histogram", ()),
     ("filrouge_hook_seconds", "histogram", ("event",)),
     ("filrouge_jobs", "gauge", ("state",)),
+    ("filrouge_threads", "gauge", ("state",)),
+    ("filrouge_threads_continued", "gauge", ()),
+    ("filrouge_threads_could_continue", "gauge", ()),
+    ("filrouge_thread_continuation_rate", "gauge", ()),
     ("filrouge_events", "gauge", ("state",)),
     ("filrouge_llm_calls", "counter", ("model", "operation", "provider")),
     ("filrouge_llm_tokens", "counter", ("direction", "model", "operation", "provider")),
@@ -59,7 +63,9 @@ def everything_once() -> str:
     with meters.hook("prompt"):
         pass
     meters.spent("extract", {("openai", "small"): Usage(calls=1, input_tokens=90, output_tokens=10, dollars=0.02)})
-    return meters.text(jobs={"waiting": 3}, events={"done": 4}, cached=2).decode()
+    return meters.text(
+        jobs={"waiting": 3}, events={"done": 4}, cached=2, threads={"active": 5}, continuation=(2, 4)
+    ).decode()
 
 
 def values(text: str) -> dict[str, float]:
@@ -110,7 +116,12 @@ def test_counters_end_in_total_and_nothing_else_is_shown() -> None:
 def test_two_filrouges_in_one_process_do_not_add_up_and_leave_the_programs_own_registry_alone() -> None:
     first, second = Meters(), Meters()
     first.cache(hit=True)
-    assert values(second.text(jobs={}, events={}, cached=0).decode())["memory_analysis_cache_hits_total"] == 0
+    assert (
+        values(second.text(jobs={}, events={}, cached=0, threads={}, continuation=(0, 0)).decode())[
+            "memory_analysis_cache_hits_total"
+        ]
+        == 0
+    )
     own = {metric.name for metric in REGISTRY.collect()}
     assert not [name for name in own if name.startswith(("memory_analysis", "rag_", "filrouge_"))]
 

@@ -64,7 +64,9 @@ def test_an_agent_that_knows_nothing_is_told_so(told: Api) -> None:
 
 
 def test_topics_and_timeline_have_their_fields(told: Api) -> None:
+    said(told, "Please choose a new glaze and a colour for the teapots of the showroom.", days=8, session="teapots")
     found = told.get("/api/memory/topics?timeframe=all")
+    assert found["topics"][0]["thread_ids"] == [found["topics"][0]["id"]]
     assert (found.keys(), found["nothing_known"]) == ({"timeframe", "topics", "nothing_known"}, False)
     assert found["topics"][0].keys() == {
         "id", "title", "summary", "first_date", "last_date", "conversations", "thread_ids", "vitality", "channel",

@@ -24,6 +24,7 @@ Until = Annotated[str | None, typer.Option(help="Only what was said up to this d
 AsOf = Annotated[str | None, typer.Option("--as-of", help="What was believed on this day or at this moment.")]
 Trust = Annotated[int, typer.Option(min=0, max=3, help="At least: 1 the agent, 2 your prompts, 3 your own hand.")]
 Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
+Thread = Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")]
 _NOTHING = "Nothing is known about that."
 
 
@@ -80,11 +81,12 @@ def search(
     as_of: AsOf = None,
     trust: Trust = 0,
     role: Role = None,
+    thread: Thread = None,
     json: Json = False,
 ) -> None:
     """Search turns and memories of all projects."""
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit}
-    asked |= _filters(agent, channel, kind, since, until, as_of, trust, role)
+    asked |= _filters(agent, channel, kind, since, until, as_of, trust, role, thread)
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
     if json:
         output.show_json(found)
@@ -110,11 +112,12 @@ def recall(
     until: Until = None,
     as_of: AsOf = None,
     trust: Trust = 0,
+    thread: Thread = None,
     json: Json = False,
 ) -> None:
     """Recall the memories of this project that a prompt would bring up, with their relevance."""
     body = {"query": query, "k": limit, "threshold": min_relevance, "project": [] if everywhere else here(project)}
-    found = ask("POST", "/search", body | _filters(agent, channel, kind, since, until, as_of, trust))
+    found = ask("POST", "/search", body | _filters(agent, channel, kind, since, until, as_of, trust, thread=thread))
     if json:
         output.show_json(found)
         return
@@ -138,10 +141,17 @@ def facts(
     until: Until = None,
     as_of: AsOf = None,
     trust: Trust = 0,
+    thread: Thread = None,
     json: Json = False,
 ) -> None:
     """List what is believed now, newest first."""
-    _list("/api/memory/facts", everything, project, _filters(agent, channel, kind, since, until, as_of, trust), json)
+    _list(
+        "/api/memory/facts",
+        everything,
+        project,
+        _filters(agent, channel, kind, since, until, as_of, trust, thread=thread),
+        json,
+    )
 
 
 def rules(
@@ -153,10 +163,17 @@ def rules(
     until: Until = None,
     as_of: AsOf = None,
     trust: Trust = 0,
+    thread: Thread = None,
     json: Json = False,
 ) -> None:
     """List the standing rules, newest first."""
-    _list("/api/memory/rules", everything, project, _filters(agent, channel, None, since, until, as_of, trust), json)
+    _list(
+        "/api/memory/rules",
+        everything,
+        project,
+        _filters(agent, channel, None, since, until, as_of, trust, thread=thread),
+        json,
+    )
 
 
 def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: Json = False) -> None:
@@ -201,11 +218,12 @@ def _filters(
     as_of: str | None,
     trust: int,
     role: str | None = None,
+    thread: str | None = None,
 ) -> dict[str, Any]:
     """The filters that were given, by the names the API has for them."""
     given = {
         "agent": agent, "channel": channel, "kind": kind, "since": since, "until": until, "as_of": as_of,
-        "trust": trust, "role": role,
+        "trust": trust, "role": role, "thread": thread,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value}
 

@@ -28,6 +28,7 @@ class FilterBody(BaseModel):
     as_of: str | None = Field(None, description=f"What was believed then, at the end of a day. {_WHEN}")
     trust: int = Field(0, ge=0, le=3, description="At least: 1 the agent, 2 the user's prompts, 3 the user's own hand.")
     role: Role | None = None
+    thread: str | None = Field(None, description="A thread's id: its turns, and what rests on them.")
 
     def filters(self) -> Filters:
         """The filters these fields spell.
@@ -45,6 +46,7 @@ class FilterBody(BaseModel):
             as_of=_moment("as_of", self.as_of, end=True),
             trust=self.trust,
             role=self.role,
+            thread=self.thread,
         )
 
 
@@ -58,11 +60,12 @@ def filters_of(
     as_of: Annotated[str | None, Query(description=f"What was believed then. {_WHEN}")] = None,
     trust: Annotated[int, Query(ge=0, le=3, description="At least this much.")] = 0,
     role: Role | None = None,
+    thread: Annotated[str | None, Query(description="A thread's id: its turns, and what rests on them.")] = None,
 ) -> Filters:
     """The filters of a request's query."""
     return FilterBody(
         user=user, agent=agent, channel=channel, kind=kind or [], since=since, until=until, as_of=as_of, trust=trust,
-        role=role,
+        role=role, thread=thread,
     ).filters()  # fmt: skip
 
 

@@ -76,11 +76,12 @@ ORDER BY seq DESC LIMIT :limit
 SELECT text FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
 -- name: turns.prompts
--- What the user said in a time, newest first.
-SELECT id, host, session_id, project_id, channel, text, at FROM turns
+-- What the user said in a time, newest first, with the thread that it is in.
+SELECT id, host, session_id, project_id, channel, text, turns.at, thread_id
+FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
 WHERE tenant = 'local' AND role = 'user' AND skipped IN ('', 'too short') AND user_id = :user_id AND (:everywhere OR project_id IS :project_id)
-  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent) AND at >= :since AND at < :until
-ORDER BY at DESC, seq DESC LIMIT :limit
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent) AND turns.at >= :since AND turns.at < :until
+ORDER BY turns.at DESC, seq DESC LIMIT :limit
 -- name: turns.newest_prompts
 SELECT text FROM turns WHERE tenant = 'local' AND role = 'user' ORDER BY seq DESC LIMIT :limit
 -- name: turns.recent
@@ -120,6 +121,7 @@ WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
   AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND (:channel IS NULL OR channel = :channel) AND (:role IS NULL OR role = :role) AND trust >= :trust
   AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:as_of IS NULL OR at <= :as_of)
+  AND (:thread IS NULL OR id IN (SELECT turn_id FROM thread_turns WHERE thread_id = :thread))
 -- name: turns.share_matching
 SELECT rowid AS seq FROM messages_fts
 WHERE messages_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
@@ -334,6 +336,8 @@ WHERE tenant = 'local'
   AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
   AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
   AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
+  AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
+                                 WHERE thread_id = :thread))
 -- name: memories.share_matching
 SELECT rowid AS seq FROM memories_fts
 WHERE memories_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
@@ -801,3 +805,203 @@ SELECT count(*) AS n FROM unread_answers
 -- An answer quotes what it was asked about.
 DELETE FROM unread_answers
 WHERE EXISTS (SELECT 1 FROM json_each(unread_answers.turns) AS one JOIN json_each(:turns) AS gone ON one.value = gone.value)
+
+-- name: threads.add
+INSERT INTO threads (id, user_id, project_id, agent, channel, title, title_by, summary, topics, state, origin, parent_id,
+                     merged_into, weight, opened_at, last_active, suspended_at, drifts)
+VALUES (:id, :user_id, :project_id, :agent, :channel, :title, :title_by, :summary, :topics, :state, :origin, :parent_id,
+        :merged_into, :weight, :opened_at, :last_active, :suspended_at, :drifts)
+-- name: threads.update
+UPDATE threads SET title = :title, title_by = :title_by, summary = :summary, topics = :topics, state = :state,
+                   parent_id = :parent_id, merged_into = :merged_into, weight = :weight, last_active = :last_active,
+                   suspended_at = :suspended_at, drifts = :drifts
+WHERE id = :id
+-- name: threads.some
+-- Threads in the order asked for, with how many turns they have and from how many sessions the prompts among them are.
+SELECT threads.*,
+  (SELECT count(*) FROM thread_turns WHERE thread_id = threads.id) AS turns,
+  (SELECT count(DISTINCT turns.host || ' ' || turns.session_id) FROM thread_turns JOIN turns ON turns.id = turn_id
+   WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = '') AS sessions
+FROM json_each(:ids) CROSS JOIN threads ON threads.id = value ORDER BY json_each.key
+-- name: threads.beginning
+SELECT id FROM threads WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: threads.at_place
+SELECT * FROM threads
+WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND merged_into IS NULL
+  AND state IN (SELECT value FROM json_each(:states))
+  AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
+ORDER BY last_active DESC, seq DESC
+-- name: threads.live
+SELECT * FROM threads WHERE tenant = 'local' AND state <> 'archived'
+-- name: threads.archived_count
+SELECT count(*) AS n FROM threads WHERE tenant = 'local' AND state = 'archived' AND merged_into IS NULL
+-- name: threads.listed
+SELECT id FROM threads
+WHERE tenant = 'local' AND (:user_id IS NULL OR user_id = :user_id) AND (:everywhere OR project_id IS :project_id)
+  AND merged_into IS NULL AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
+  AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
+ORDER BY last_active DESC, seq DESC LIMIT :limit
+-- name: threads.children
+SELECT id FROM threads WHERE parent_id = :id ORDER BY seq
+-- name: threads.titles
+SELECT id, title FROM threads
+WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND state <> 'archived'
+  AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
+-- name: threads.title_of
+SELECT id, title FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: threads.place
+INSERT INTO thread_turns (turn_id, thread_id, at)
+SELECT id, :thread_id, :at FROM turns WHERE id = :turn_id ON CONFLICT DO NOTHING
+-- name: threads.move
+UPDATE thread_turns SET thread_id = :thread_id WHERE turn_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.of_turns
+SELECT turn_id, thread_id FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.of_memories
+SELECT DISTINCT memory_id, thread_id FROM evidence JOIN thread_turns USING (turn_id)
+WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, at
+-- name: threads.of_session
+-- Where a session's last prompt before a turn went, prompts that are not placed yet left aside.
+-- (`role <> 'tool'`: so that the index of a session's messages is used.)
+SELECT thread_id FROM turns JOIN thread_turns ON turn_id = turns.id
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
+  AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
+  AND turns.at <= :at AND turns.id <> :turn_id
+ORDER BY turns.at DESC, seq DESC LIMIT 1
+-- name: threads.prompt_before
+-- A session's last prompt before a turn, and where it went, which is nowhere as long as it waits.
+SELECT turns.id, thread_id FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
+  AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
+  AND turns.at <= :at AND turns.id <> :turn_id
+ORDER BY turns.at DESC, seq DESC LIMIT 1
+-- name: threads.waiting_before
+-- An earlier prompt of the session that a job is still to place.
+SELECT 1 FROM turns JOIN jobs ON dedupe_key = 'thread:' || turns.id
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
+  AND skipped = '' AND turns.at < :at AND turns.id <> :turn_id AND jobs.state <> 'dead'
+  AND NOT EXISTS (SELECT 1 FROM thread_turns WHERE turn_id = turns.id)
+LIMIT 1
+-- name: threads.follow
+-- What came in after a prompt and before the session's next one goes where the prompt went.
+INSERT INTO thread_turns (turn_id, thread_id, at)
+SELECT turns.id, prompt.thread_id, turns.at FROM turns
+JOIN thread_turns AS prompt ON prompt.turn_id = :turn_id
+WHERE tenant = 'local' AND session_id = :session_id AND seq > (SELECT seq FROM turns WHERE id = :turn_id)
+  AND host = :host AND user_id = :user_id AND project_id IS :project_id
+  AND NOT (role = 'user' AND skipped = '' AND agent = '') AND turns.at >= :at
+  AND turns.at < ifnull((SELECT min(next.at) FROM turns AS next
+    WHERE next.tenant = 'local' AND next.host = :host AND next.session_id = :session_id AND next.role <> 'tool'
+      AND next.role = 'user' AND next.skipped = '' AND next.agent = '' AND next.user_id = :user_id
+      AND next.project_id IS :project_id AND next.at > :at), '~')
+ON CONFLICT DO NOTHING
+-- name: threads.oldest
+SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE thread_id = :id AND (NOT :routed OR (role = 'user' AND skipped = '' AND agent = ''))
+ORDER BY thread_turns.at, seq LIMIT :limit
+-- name: threads.newest
+SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE thread_id = :id AND (NOT :routed OR (role = 'user' AND skipped = '' AND agent = ''))
+ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
+-- name: threads.with_followers
+-- Turns of threads and, of the prompts among them, what followed up to the session's next prompt in the same thread.
+SELECT turn_id FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
+UNION
+SELECT own.turn_id FROM json_each(:ids) JOIN turns AS prompt ON prompt.id = value
+JOIN thread_turns AS placed ON placed.turn_id = prompt.id
+JOIN thread_turns AS own ON own.thread_id = placed.thread_id AND own.at >= placed.at
+JOIN turns AS follower ON follower.id = own.turn_id
+WHERE prompt.role = 'user' AND prompt.skipped = '' AND prompt.agent = ''
+  AND follower.host = prompt.host AND follower.session_id = prompt.session_id
+  AND NOT (follower.role = 'user' AND follower.skipped = '' AND follower.agent = '')
+  AND own.at < ifnull((SELECT min(next.at) FROM turns AS next
+    WHERE next.tenant = 'local' AND next.host = prompt.host AND next.session_id = prompt.session_id
+      AND next.role <> 'tool' AND next.role = 'user' AND next.skipped = '' AND next.agent = ''
+      AND next.user_id = prompt.user_id AND next.project_id IS prompt.project_id AND next.at > prompt.at), '~')
+-- name: threads.unplaced
+-- Prompts of sessions that belong into a thread, are in none, and have no job that would see to it.
+SELECT seq, id FROM turns
+WHERE +tenant = 'local' AND seq > :after AND role = 'user' AND skipped = '' AND agent = '' AND session_id <> ''
+  AND NOT EXISTS (SELECT 1 FROM thread_turns WHERE turn_id = turns.id)
+  AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'thread:' || turns.id)
+ORDER BY seq LIMIT :limit
+-- name: threads.with_merged
+-- Threads with all that were merged into them, one through the other.
+WITH RECURSIVE kin (id) AS (
+  SELECT value FROM json_each(:ids) UNION SELECT threads.id FROM threads JOIN kin ON merged_into = kin.id)
+SELECT id FROM kin
+-- name: threads.emptied
+-- Those without a turn whose turns are in no other thread either, as they would be after a merge.
+SELECT value AS id FROM json_each(:ids) WHERE NOT EXISTS (
+  WITH RECURSIVE kin (id) AS (
+    SELECT value UNION SELECT merged_into FROM threads JOIN kin USING (id) WHERE merged_into IS NOT NULL)
+  SELECT 1 FROM thread_turns JOIN kin ON thread_id = kin.id)
+-- name: threads.drifted
+SELECT id FROM threads WHERE EXISTS (
+  SELECT 1 FROM json_each(drifts) AS one JOIN json_each(:turns) AS gone ON one.value ->> 'turn_id' = gone.value)
+-- name: threads.displace
+DELETE FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:turns))
+-- name: threads.unparent
+UPDATE threads SET parent_id = NULL WHERE parent_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.unbridge
+DELETE FROM bridges WHERE source_id IN (SELECT value FROM json_each(:ids))
+  OR target_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.unsum
+DELETE FROM syntheses WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: threads.erase
+DELETE FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: threads.of_prompt
+SELECT thread_id FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE turn_id = :turn_id AND role = 'user' AND skipped = '' AND agent = ''
+-- name: threads.reach
+-- Of every thread the session of its first prompt, and of how many its prompts are.
+SELECT user_id, project_id, opened_at,
+  (SELECT host || ' ' || session_id FROM thread_turns JOIN turns ON turns.id = turn_id
+   WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = ''
+   ORDER BY thread_turns.at LIMIT 1) AS session,
+  (SELECT count(DISTINCT host || ' ' || session_id) FROM thread_turns JOIN turns ON turns.id = turn_id
+   WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = '') AS sessions
+FROM threads WHERE tenant = 'local' AND merged_into IS NULL
+-- name: threads.last_prompts
+-- When each session last brought a prompt into a thread.
+SELECT turns.user_id, turns.project_id, host || ' ' || session_id AS session, max(turns.at) AS at
+FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE role = 'user' AND skipped = '' AND turns.agent = ''
+GROUP BY turns.user_id, turns.project_id, host, session_id
+
+-- name: thread_decisions.add
+INSERT INTO thread_decisions (turn_id, at, action, thread_id, parent_id, similarity, reason, borderline, model, actor,
+                              weighed)
+VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :borderline, :model, :actor, :weighed)
+-- name: thread_decisions.about
+SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
+-- name: thread_decisions.erase
+DELETE FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:turns))
+-- name: thread_decisions.about_none
+DELETE FROM thread_decisions WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: thread_decisions.unparent
+UPDATE thread_decisions SET parent_id = NULL WHERE parent_id IN (SELECT value FROM json_each(:ids))
+
+-- name: thread_vectors.put
+INSERT OR REPLACE INTO thread_vectors (thread_id, space_id, vector) VALUES (:thread_id, :space_id, :vector)
+-- name: thread_vectors.drop
+DELETE FROM thread_vectors WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: thread_vectors.some
+SELECT thread_id, vector FROM json_each(:ids) CROSS JOIN thread_vectors ON thread_id = value AND space_id = :space_id
+-- name: thread_vectors.archived
+SELECT thread_id, vector FROM threads JOIN thread_vectors ON thread_id = threads.id
+WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND state = 'archived'
+  AND merged_into IS NULL AND space_id = :space_id
+  AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
+-- name: thread_vectors.missing
+-- Threads without a vector in a space in which one of their prompts has one.
+SELECT id, seq FROM threads WHERE merged_into IS NULL AND seq > :after
+  AND NOT EXISTS (SELECT 1 FROM thread_vectors WHERE thread_id = threads.id AND space_id = :space_id)
+  AND EXISTS (SELECT 1 FROM thread_turns JOIN turns ON turns.id = turn_id
+    JOIN vectors ON owner_kind = 'turn' AND owner_id = turn_id AND space_id = :space_id AND part = 0
+    WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND agent = '')
+ORDER BY seq LIMIT :limit
+-- name: thread_vectors.clear_retired
+DELETE FROM thread_vectors WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
+
+-- name: active_days.note
+INSERT INTO active_days (project_id, day) VALUES (:project_id, :day) ON CONFLICT DO NOTHING

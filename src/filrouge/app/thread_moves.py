@@ -1,0 +1,59 @@
+"""Moving turns between threads: one thread into another, or some prompts with what followed them.
+
+Both ends are named anew and get new vectors in the same transaction. A thread that is left without a prompt goes into
+the one that took its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+
+from filrouge.app.parts import Parts
+from filrouge.app.thread_upkeep import refit
+from filrouge.model.thread import Thread
+from filrouge.ports import Tx
+from filrouge.store.thread_traces import ThreadVectors
+from filrouge.store.threads import Threads
+from filrouge.threads.lifecycle import moved
+
+
+def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, at: datetime, space_id: str) -> Thread:
+    """Put turns, and what followed the prompts among them, into a thread that is not archived by a merge.
+
+    Args:
+        turn_ids: each in a thread, of the same user and project as the target.
+    """
+    threads = Threads(tx)
+    former = [id_ for id_ in dict.fromkeys(threads.of_turns(turn_ids).values()) if id_ != target.id]
+    sources = threads.some(former)
+    threads.move(threads.with_followers(turn_ids), target.id)
+    target = moved(target, "use" if target.state == "active" else "reactivate", at)
+    for source in sources:
+        if threads.turns(source.id, routed=True, limit=1):
+            refit(parts, tx, [source], space_id)
+        else:
+            target = take_in(tx, source, target, at)
+    [target] = refit(parts, tx, [target], space_id)
+    return target
+
+
+def take_in(tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
+    """Put every turn of one thread into another; the emptied one is archived and names the other.
+
+    Returns:
+        The other, not yet with a new name or vector.
+
+    Raises:
+        BadInput: one of them was merged before.
+    """
+    threads = Threads(tx)
+    threads.move(threads.turns(source.id), target.id)
+    emptied = moved(source, "merge", at)
+    threads.update(replace(emptied, merged_into=target.id, summary="", topics=(), drifts=()))
+    ThreadVectors(tx).drop([source.id])
+    drifts = sorted([*target.drifts, *source.drifts], key=lambda one: one.at)
+    parent = None if target.parent == source.id else target.parent
+    used = moved(target, "use" if target.state == "active" else "reactivate", max(at, source.last_active))
+    return replace(used, drifts=tuple(one for one in drifts if one.became != target.id), parent=parent)

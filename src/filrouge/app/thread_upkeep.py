@@ -1,0 +1,182 @@
+"""Upkeep of threads: what of a thread follows from its turns is made again whenever they change.
+
+Its vector comes from the vectors of its prompts, its title, summary and topics from their words. All of it is derived
+except what a user named; whoever moves turns calls this in the same transaction, so that no thread ever says what its
+turns do not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from filrouge.app.parts import Parts
+from filrouge.app.worker import Outcome, Payload
+from filrouge.config import Settings
+from filrouge.model.thread import Thread
+from filrouge.model.turn import Turn
+from filrouge.ports import Tx, Vector
+from filrouge.store.jobs import Jobs
+from filrouge.store.thread_traces import ThreadVectors
+from filrouge.store.threads import ThreadPlace, Threads
+from filrouge.store.vectors import StoredVectors
+from filrouge.threads.lifecycle import moved, sweep
+from filrouge.threads.naming import name
+from filrouge.threads.vectors import thread_vector
+
+#: Prompts that a thread's vector and name are made of, the newest: months of work in one thread.
+MOST_PROMPTS: Final = 96
+_LONGEST_TITLE: Final = 64
+#: The job that makes vectors of threads, and of how many at once.
+VECTORS, _AT_ONCE = "thread_vectors", 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caps:
+    """What the settings say about threads.
+
+    Attributes:
+        isolated: each agent has threads of its own.
+    """
+
+    mode: str
+    isolated: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> Caps:
+        """Read them off the settings."""
+        return cls(mode=settings.mode, isolated=settings.isolation)
+
+    def place_of(self, turn: Turn) -> ThreadPlace:
+        """Where the threads stand that a turn may belong to."""
+        agent = (turn.scope.agent or turn.scope.channel) if self.isolated else None
+        return ThreadPlace(user=turn.scope.user, project=turn.scope.project, agent=agent)
+
+    def place_beside(self, thread: Thread) -> ThreadPlace:
+        """Where the threads stand that are beside this one."""
+        agent = (thread.agent or thread.channel) if self.isolated else None
+        return ThreadPlace(user=thread.user, project=thread.project, agent=agent)
+
+
+def is_routed(turn: Turn) -> bool:
+    """True for a prompt that is placed by what it says; whatever else a session holds follows its prompts."""
+    return turn.role == "user" and not turn.skipped and not turn.scope.agent and bool(turn.scope.session)
+
+
+def as_of(threads: Iterable[Thread], now: datetime, mode: str) -> list[Thread]:
+    """Threads of one place as they are now, whether a sweep has written it yet or not; the order stays."""
+    found = {one.id: one for one in threads}
+    for move in sweep(found.values(), now, mode):
+        found[move.thread_id] = moved(found[move.thread_id], move.act, move.at)
+    return list(found.values())
+
+
+def state_counts(parts: Parts, tx: Tx) -> dict[str, int]:
+    """How many threads are active, suspended and archived now, of all places."""
+    threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
+    places: dict[ThreadPlace, list[Thread]] = {}
+    for thread in threads.live():
+        places.setdefault(caps.place_beside(thread), []).append(thread)
+    states = Counter(one.state for beside in places.values() for one in as_of(beside, now, caps.mode))
+    return {
+        "active": states["active"],
+        "suspended": states["suspended"],
+        "archived": states["archived"] + threads.archived_count(),
+    }
+
+
+def swept(tx: Tx, place: ThreadPlace, now: datetime, mode: str) -> list[Thread]:
+    """Suspend and archive what is due in a place; the threads that were active or suspended, as they are now."""
+    threads = Threads(tx)
+    before = threads.at_place(place, ("active", "suspended"))
+    after = as_of(before, now, mode)
+    for was, thread in zip(before, after, strict=True):
+        if thread != was:
+            threads.update(thread)
+    return after
+
+
+def prompts_of(parts: Parts, tx: Tx, thread_id: str) -> list[Turn]:
+    """The newest prompts that were placed in a thread, oldest first."""
+    return parts.turns(tx).get(Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True))
+
+
+def revectored(tx: Tx, thread_id: str, space_id: str) -> Vector | None:
+    """Make a thread's vector again from its prompts' in this space; those of other spaces are dropped."""
+    ids = Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True)
+    stored = StoredVectors(tx).some("turn", ids, space_id)
+    vector = thread_vector([stored[id_] for id_ in ids if id_ in stored])
+    vectors = ThreadVectors(tx)
+    if vector is None:
+        vectors.drop([thread_id])
+    else:
+        vectors.put(thread_id, space_id, vector)
+    return vector
+
+
+def late_vector(tx: Tx, turn_id: str, space_id: str) -> None:
+    """Let a thread know of a vector that came after its prompt was placed."""
+    thread_id = Threads(tx).of_prompt(turn_id)
+    if thread_id is not None:
+        revectored(tx, thread_id, space_id)
+
+
+def queue_vectors_of_threads(tx: Tx, at: datetime) -> None:
+    """Have the vectors made that threads lack in the space that recall reads."""
+    Jobs(tx).enqueue(VECTORS, {"after": 0}, dedupe=VECTORS, at=at)
+
+
+def make_vectors(parts: Parts, payload: Payload) -> Outcome:
+    """The job: make the vectors of some threads that lack them in the space that recall reads."""
+    space_id = parts.meaning.space.id
+    lacking = parts.readers.here(lambda tx: ThreadVectors(tx).missing(space_id, int(payload["after"]), _AT_ONCE))
+
+    def write(tx: Tx) -> None:
+        for thread_id in lacking.values():
+            revectored(tx, thread_id, space_id)
+
+    return Outcome(write=write, again=lambda: {"after": max(lacking)} if lacking else None)
+
+
+def renamed(parts: Parts, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh: bool = False) -> Thread:
+    """The thread with title, summary and topics of its prompts, not written yet; a title given by a user stays.
+
+    Args:
+        afresh: let go of the former title, since what it came from may be gone.
+    """
+    turns = prompts_of(parts, tx, thread.id) or parts.turns(tx).get(Threads(tx).turns(thread.id, limit=MOST_PROMPTS))
+    if not turns:
+        return thread
+    taken = [title for id_, title in Threads(tx).titles(place).items() if id_ != thread.id]
+    kept = None if afresh and thread.title_by != "user" else thread
+    named = name(turns, taken, kept)
+    by_user = thread.title_by == "user"
+    title = thread.title if by_user else named.title or " ".join(turns[0].text.split())[:_LONGEST_TITLE]
+    return replace(
+        thread,
+        title=title,
+        title_by=thread.title_by if title == thread.title else "rules",
+        summary=named.summary,
+        topics=named.topics,
+    )
+
+
+def refit(parts: Parts, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
+    """Write threads whose turns changed, with the names and vectors that follow from the turns they have now.
+
+    Those that were merged into another are called what the other is called.
+    """
+    caps, done = Caps.of(parts.settings(tx)), list[Thread]()
+    for thread in threads:
+        if thread.merged_into is None:
+            done.append(renamed(parts, tx, thread, caps.place_beside(thread), afresh=True))
+            Threads(tx).update(done[-1])
+            revectored(tx, thread.id, space_id)
+    for thread in threads:
+        if thread.merged_into is not None:
+            into = next((one.title for one in done if one.id == thread.merged_into), "")
+            Threads(tx).update(replace(thread, title=into, title_by="rules"))
+    return done

@@ -1,0 +1,141 @@
+"""`filrouge threads`, `thread` and `why-thread`: what lives across sessions, and how each turn came to be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.talk import ask, here
+from filrouge.errors import BadInput
+
+Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
+Id = Annotated[str, typer.Argument(help="A thread's id, or its beginning; see `filrouge threads`.")]
+_PATH = "/api/memory/threads"
+_LONGEST = 100
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(threads)
+    app.command()(thread)
+    app.command("why-thread")(why_thread)
+
+
+def threads(
+    status: Annotated[str, typer.Option("--status", "-s", help="active, suspended, archived or all.")] = "all",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 50,
+    project: Project = None,
+    agent: Annotated[str | None, typer.Option(help="Only what this agent opened: its id, or its channel.")] = None,
+    json: Json = False,
+) -> None:
+    """List threads, the latest first."""
+    asked: dict[str, Any] = {"status": status, "limit": limit} | ({"project": here(project)} if project else {})
+    found = ask("GET", _PATH, query=asked | ({"agent": agent} if agent else {}))
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("There is no such thread yet.")
+    output.table(
+        ("Id", "Title", "Status", "Weight", "Topics", "Messages"),
+        [
+            (one["id"], one["title"], one["status"], f"{one['weight']:.2f}", ", ".join(one["topics"]), one["messages"])
+            for one in found
+        ],
+    )
+
+
+def thread(
+    thread_id: Id,
+    rename: Annotated[str | None, typer.Option("--rename", help="Give it this title, for good.")] = None,
+    archive: Annotated[bool, typer.Option("--archive", help="Put it away.")] = False,
+    reopen: Annotated[bool, typer.Option("--reopen", help="Make it active again.")] = False,
+    merge_into: Annotated[str | None, typer.Option("--merge-into", help="Put all of it into this thread.")] = None,
+    split: Annotated[list[str] | None, typer.Option("--split", help="A turn for a new thread; repeatable.")] = None,
+    move: Annotated[list[str] | None, typer.Option("--move", help="A turn that belongs here; repeatable.")] = None,
+    json: Json = False,
+) -> None:
+    """Show a thread with its turns and drifts, or change it: one option at a time."""
+    chosen = [one for one in (rename, archive, reopen, merge_into, split, move) if one not in (None, False, [])]
+    if len(chosen) > 1:
+        raise BadInput("A thread is changed in one way at a time.", remedy="Give one of the options.")
+    path = f"{_PATH}/{quote(thread_id, safe='')}"
+    if rename is not None:
+        found = ask("PATCH", path, {"title": rename})
+    elif archive or reopen:
+        found = ask("PATCH", path, {"status": "archived" if archive else "active"})
+    elif merge_into:
+        found = ask("POST", f"{path}/merge", {"into": merge_into})
+    elif split or move:
+        found = ask("POST", f"{path}/{'split' if split else 'move'}", {"turns": split or move})
+    else:
+        found = ask("GET", path)
+    if json:
+        output.show_json(found)
+    else:
+        _show(found)
+
+
+def why_thread(
+    turn_id: Annotated[str, typer.Argument(help="A turn's id; see `filrouge thread ID`.")], json: Json = False
+) -> None:
+    """Say why a turn is in its thread: what it was held against, and what came of it."""
+    found = ask("GET", f"/api/memory/turns/{quote(turn_id, safe='')}/thread")
+    if json:
+        output.show_json(found)
+        return
+    output.say(_line(found["text"]))
+    output.say(f"In: {found['title']} ({found['thread_id']})" if found["thread_id"] else "In no thread.")
+    if found["follows"]:
+        output.say("It goes where the prompt before it went.")
+    for one in found["decisions"]:
+        asked = f", asked {one['model']}" if one["model"] else ""
+        output.say(f"{one['at'][:19]} {one['action']} {one['title'] or one['thread_id']} ({one['actor']}{asked})")
+        output.say(f"  {one['reason']}")
+        output.table(
+            ("Similarity", "Embedding", "Topics", "State", "Thread"),
+            [
+                (
+                    f"{it['similarity']:.2f}",
+                    "-" if it["embedding"] is None else f"{it['embedding']:.2f}",
+                    f"{it['topics']:.2f}{' exact' if it['exact'] else ''}",
+                    f"{it['state']}{', its own' if it['own'] else ''}",
+                    it["title"] or it["thread_id"],
+                )
+                for it in one["weighed"]
+            ],
+        )
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    rows = {
+        "Id": found["id"],
+        "Status": f"{found['status']} (weight {found['weight']:.2f})",
+        "Topics": ", ".join(found["topics"]) or "-",
+        "Summary": found["summary"] or "-",
+        "Messages": f"{found['messages']} in {found['conversations']} conversations",
+        "Project": found["project_name"] or "-",
+        "Opened": found["opened_at"][:16],
+        "Last active": found["last_active"][:16],
+    }
+    if found["parent"]:
+        rows["From"] = f"{found['parent_title']} ({found['parent']})"
+    if found["merged_into"]:
+        rows["Merged into"] = found["merged_into"]
+    output.box(found["title"], rows)
+    output.table(
+        ("Turn", "When", "Who", "How", "Text"),
+        [(one["id"], one["at"][:16], one["role"], one["action"], _line(one["text"])) for one in found["turns_shown"]],
+    )
+    for one in found["drift"]:
+        output.say(f"drifted {one['at'][:16]} ({one['similarity']:.2f}) into {one['title'] or one['became']}")
+
+
+def _line(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"

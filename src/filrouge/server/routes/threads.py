@@ -1,0 +1,107 @@
+"""Threads over HTTP: list them, look into one, put right what is in which, and ask why a turn is where it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from filrouge.app import thread_report, threads
+from filrouge.app.thread_report import Status
+from filrouge.errors import BadInput
+from filrouge.server.access import elsewhere, parts_of, reading
+
+router = APIRouter(tags=["threads"])
+Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
+Agent = Annotated[str | None, Query(description="Only those that this agent opened: its id, or its channel.")]
+Turns = Annotated[list[str], Field(min_length=1, max_length=1000)]
+
+
+class ThreadBody(BaseModel):
+    """What to change of a thread: its title, or whether it is put away."""
+
+    title: str | None = None
+    status: Literal["active", "archived"] | None = None
+
+
+class MergeBody(BaseModel):
+    """The thread that takes another in."""
+
+    into: str
+
+
+class SplitBody(BaseModel):
+    """Turns that become a thread of their own; what followed them goes along."""
+
+    turns: Turns
+    title: str = ""
+
+
+class MoveBody(BaseModel):
+    """Turns that belong into a thread; what followed them goes along."""
+
+    turns: Turns
+
+
+@router.get("/api/memory/threads")
+async def list_threads(
+    request: Request,
+    status: Status = "all",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    project: Names = None,
+    agent: Agent = None,
+) -> list[dict[str, Any]]:
+    """The threads, the latest first; all projects unless one is named."""
+    parts = parts_of(request)
+    return await reading(
+        request, lambda tx: thread_report.listing(parts, tx, project or [], status=status, limit=limit, agent=agent)
+    )
+
+
+@router.get("/api/memory/threads/{thread_id}")
+async def one_thread(thread_id: str, request: Request) -> dict[str, Any]:
+    """One thread with its newest turns and its drifts; the beginning of an id is enough."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: thread_report.detail(parts, tx, thread_id))
+
+
+@router.patch("/api/memory/threads/{thread_id}")
+async def change_thread(thread_id: str, body: ThreadBody, request: Request) -> dict[str, Any]:
+    """Rename a thread, or archive or reopen it."""
+    parts = parts_of(request)
+    if (body.title is None) == (body.status is None):
+        raise BadInput("A change is either a title or a status.", remedy="Send one of the two.")
+    if body.title is not None:
+        title = body.title
+        return await elsewhere(lambda: threads.rename(parts, thread_id, title))
+    act = threads.archive if body.status == "archived" else threads.reopen
+    return await elsewhere(lambda: act(parts, thread_id))
+
+
+@router.post("/api/memory/threads/{thread_id}/merge")
+async def merge_thread(thread_id: str, body: MergeBody, request: Request) -> dict[str, Any]:
+    """Put all turns of a thread into another; answers the other."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: threads.merge(parts, thread_id, body.into))
+
+
+@router.post("/api/memory/threads/{thread_id}/split")
+async def split_thread(thread_id: str, body: SplitBody, request: Request) -> dict[str, Any]:
+    """Put turns of a thread into a new one; answers the new one."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: threads.split(parts, thread_id, body.turns, body.title))
+
+
+@router.post("/api/memory/threads/{thread_id}/move")
+async def move_turns(thread_id: str, body: MoveBody, request: Request) -> dict[str, Any]:
+    """Put turns of other threads into this one; answers it."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: threads.move(parts, body.turns, thread_id))
+
+
+@router.get("/api/memory/turns/{turn_id}/thread")
+async def why_thread(turn_id: str, request: Request) -> dict[str, Any]:
+    """The thread that a turn is in, and every decision about it with what was weighed."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: thread_report.why(parts, tx, turn_id))

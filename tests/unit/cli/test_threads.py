@@ -1,0 +1,50 @@
+"""`filrouge threads`, `thread` and `why-thread`, as a person types them; `--json` is the body of the route."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.app.spoken import COUPON, POSTGRES, tell, turn_of
+from tests.unit.server.conftest import serving
+
+from .test_changing import Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Generator[Shell]:
+    with serving(str(tmp_path / "home")) as api:
+        yield Shell(api=api)
+
+
+def test_threads_are_listed_shown_and_explained(shell: Shell) -> None:
+    tell(shell.api.parts, "a", COUPON[0], POSTGRES[0])
+    listed = shell.json("threads", "--status", "active")
+    assert listed == shell.api.get("/api/memory/threads?status=active")
+    coupon = next(one for one in listed if "checkout" in one["title"])
+    assert coupon["title"] in shell("threads").out
+    assert shell.json("thread", coupon["id"]) == shell.api.get(f"/api/memory/threads/{coupon['id']}")
+    shown = shell("thread", coupon["id"][:20]).out
+    assert COUPON[0][:40] in shown
+    assert "drifted" in shown
+    turn = turn_of(shell.api.parts, POSTGRES[0])
+    assert shell.json("why-thread", turn) == shell.api.get(f"/api/memory/turns/{turn}/thread")
+    why = shell("why-thread", turn)
+    assert "fork" in why.out
+    assert coupon["title"] in why.out
+
+
+def test_a_thread_is_changed_in_one_way_at_a_time(shell: Shell) -> None:
+    tell(shell.api.parts, "a", COUPON[0], COUPON[1])
+    [one] = shell.json("threads")
+    id_ = one["id"]
+    assert shell.json("thread", id_, "--rename", "Coupons")["title"] == "Coupons"
+    assert shell.json("thread", id_, "--archive")["status"] == "archived"
+    assert shell.json("thread", id_, "--reopen")["status"] == "active"
+    made = shell.json("thread", id_, "--split", turn_of(shell.api.parts, COUPON[1]))
+    assert shell.json("thread", made["id"], "--merge-into", id_)["id"] == id_
+    both = shell("thread", id_, "--archive", "--reopen")
+    assert (both.code, "one of the options" in both.err) == (2, True)
+    assert shell("thread", "nothing").code == 1
