@@ -13,6 +13,7 @@ import typer
 from filrouge.cli.commands import (
     asking,
     audit,
+    bridges,
     changing,
     concepts,
     daemon,
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing, concepts):
+for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing, concepts, bridges):
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")
