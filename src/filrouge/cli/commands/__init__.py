@@ -19,6 +19,7 @@ from filrouge.cli.commands import (
     daemon,
     demo,
     doctor,
+    health,
     model,
     models,
     reindex,
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing, concepts, bridges):
+for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing, concepts, bridges, health):
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")

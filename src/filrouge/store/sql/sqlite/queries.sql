@@ -840,3 +840,35 @@ JOIN evidence AS proof ON proof.memory_id = older.id
 JOIN thread_turns AS learned ON learned.turn_id = proof.turn_id
 WHERE thread_turns.thread_id = :thread_id AND learned.thread_id <> :thread_id
   AND newer.state IN ('live', 'quarantined')
+
+-- name: standing.threads
+SELECT state, count(*) AS n FROM threads WHERE tenant = 'local' AND merged_into IS NULL GROUP BY state
+-- name: standing.current
+-- The thread that was spoken in last.
+SELECT threads.id, threads.title, threads.last_active, projects.name AS project_name
+FROM threads LEFT JOIN projects ON projects.id = threads.project_id
+WHERE threads.tenant = 'local' AND threads.state = 'active' AND merged_into IS NULL
+ORDER BY threads.last_active DESC LIMIT 1
+-- name: standing.continued
+-- Threads with prompts of at least two sessions, and those that could have: after they began, another session spoke.
+WITH said AS (
+  SELECT thread_turns.thread_id, turns.user_id, turns.project_id, turns.host || '/' || turns.session_id AS session,
+         turns.at
+  FROM thread_turns JOIN turns ON turns.id = thread_turns.turn_id
+  WHERE turns.role = 'user' AND turns.skipped = ''
+), sessions AS (
+  SELECT user_id, project_id, session, max(at) AS last FROM said GROUP BY user_id, project_id, session
+), begun AS (
+  SELECT thread_id, user_id, project_id, session, min(at) AS at, count(DISTINCT session) AS sessions
+  FROM said GROUP BY thread_id
+)
+SELECT count(*) AS could, ifnull(sum(sessions > 1), 0) AS continued FROM begun
+WHERE EXISTS (SELECT 1 FROM sessions WHERE sessions.user_id = begun.user_id AND sessions.project_id IS begun.project_id
+              AND sessions.session <> begun.session AND sessions.last > begun.at)
+-- name: standing.woken
+-- Threads that were ever put down, as far as it shows, and those of them that were taken up again.
+SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
+  SELECT threads.state, EXISTS (SELECT 1 FROM thread_decisions WHERE thread_decisions.thread_id = threads.id
+                                AND thread_decisions.action = 'reactivate') AS woken
+  FROM threads WHERE threads.tenant = 'local' AND merged_into IS NULL
+) WHERE woken OR state <> 'active'
