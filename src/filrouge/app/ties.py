@@ -35,7 +35,7 @@ from filrouge.threads.bridges import (
     with_end,
 )
 from filrouge.threads.gossip import heard
-from filrouge.threads.signs import Known, Replaced, similarities, ties_of
+from filrouge.threads.signs import Known, Replaced, beyond_the_usual, similarities, ties_of
 
 BRIDGE: Final = "bridge"
 #: A thread that changes several times within a moment is looked at once.
@@ -83,7 +83,7 @@ def tie(parts: Parts, payload: Payload) -> Outcome:
         return Outcome(write=lambda _: None)  # it is gone, or part of another
     thread, place, known, others, replaced = seen
     ties = ties_of(known, others, space, replaced)
-    alike = similarities(known, others, space)
+    alike = beyond_the_usual(similarities(known, others, space))
 
     def write(tx: Tx) -> None:
         store, at = Bridges(tx), min(thread.last_active, parts.clock.now())

@@ -20,7 +20,7 @@ from filrouge.threads.bridges import LEAST_CONFIDENCE, Strength, Tie, other_end
 DEEPEST: Final = 2
 #: What is left of how sure a tie is with every step.
 PER_STEP: Final = 0.9
-#: Calibrated similarity from which two threads with a common neighbour are tied.
+#: Similarity beyond what is usual in the project, from which two threads with a common neighbour are tied.
 LEAST_SIMILARITY: Final = 0.35
 
 
@@ -31,7 +31,7 @@ def heard(
 
     Args:
         bridges: those that live, of the thread and of its neighbours.
-        similarity: of the thread and another, calibrated; None where one of the two has no vector.
+        similarity: with another, beyond what is usual in the project; None where one of the two has no vector.
     """
     at = defaultdict[str, list[Bridge]](list)
     for bridge in bridges:
@@ -56,7 +56,7 @@ def heard(
                 target=far,
                 kind="relates_to",
                 confidence=confidence,
-                reason=f"both are tied to a third, and they are alike in meaning ({alike:.2f})",
+                reason="both are tied to a third, and they are alike in meaning",
                 made_by="gossip",
                 depth=depth,
             )

@@ -28,14 +28,17 @@ from filrouge.threads.bridges import LEAST_CONFIDENCE, MOST, Tie
 from filrouge.understand.words import content, fold, tokens
 
 #: Similarity beyond what is usual in the project, and how probable it makes a tie.
-_SIMILARITY: Final = (0.25, 0.45, 0.65, 0.9)
+_SIMILARITY: Final = (0.3, 0.5, 0.7, 0.9)
 _MEANING: Final = (0.0, 0.5, 0.8, 0.95)
-#: What threads of a project have in common is known once so many were compared.
-_ENOUGH_OTHERS: Final = 8
+#: Calibrated similarity of threads that have nothing in common (a mean of prompts is like any other mean); it counts as
+#: much as so many others of the project.
+_USUAL, _AS_MANY_OTHERS = 0.3, 8
 #: How probable a common topic makes it that no other thread has; the less, the more threads have it.
 _COMMON_TOPIC: Final = 0.45
 #: How probable it is that what is named is the thread: its title, a rare topic of it, a file of it.
-_NAMED: Final = {"title": 0.85, "topic": 0.55, "file": 0.6}
+_NAMED: Final = {"title": 0.85, "file": 0.5, "topic": 0.3}
+#: The same where the sentence says what the one has to do with the other.
+_NAMED_AND_TOLD: Final = {"title": 0.9, "file": 0.6, "topic": 0.45}
 #: A topic is rare that so few threads have, itself included.
 _RARE: Final = 2
 #: A memory of one thread replaces, or speaks against, one of the other.
@@ -111,7 +114,7 @@ def ties_of(
         others: every other thread of the same user and project.
     """
     alike = similarities(thread, others, space)
-    beyond = _beyond_the_usual(alike)
+    beyond = beyond_the_usual(alike)
     spread = Counter(topic for one in (thread, *others) for topic in set(map(fold, one.topics)))
     names = _Names(thread.said)
     found = list[Tie]()
@@ -190,7 +193,7 @@ def _typed(
         named = _named(other, runs, files, spread)
         if named and kind not in found:
             why = [f"a sentence that names the other's {named} says so", *plain]
-            found[kind] = _tie(thread, other, kind, _either(meaning, _NAMED[named]), why)
+            found[kind] = _tie(thread, other, kind, _either(meaning, _NAMED_AND_TOLD[named]), why)
     return list(found.values())
 
 
@@ -218,11 +221,15 @@ def _named(
     return None
 
 
-def _beyond_the_usual(alike: Mapping[str, float]) -> dict[str, float]:
-    """Similarities on the scale that begins at what is usual in the project; of few threads nothing is usual."""
-    if len(alike) < _ENOUGH_OTHERS:
-        return dict(alike)
-    usual = min(float(np.median(list(alike.values()))), 0.9)
+def beyond_the_usual(alike: Mapping[str, float]) -> dict[str, float]:
+    """Similarities on the scale that begins at what any two threads of the project have in common.
+
+    That is the median over the others, and of few others rather what threads without anything in common have.
+    """
+    if not alike:
+        return {}
+    number, median = len(alike), float(np.median(list(alike.values())))
+    usual = min((number * median + _AS_MANY_OTHERS * _USUAL) / (number + _AS_MANY_OTHERS), 0.9)
     return {id_: max(0.0, (one - usual) / (1 - usual)) for id_, one in alike.items()}
 
 

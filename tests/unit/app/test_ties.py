@@ -130,7 +130,7 @@ def test_a_memory_that_replaces_one_of_another_thread_ties_the_two(shop: Worksho
 
 
 def test_neighbours_of_neighbours_hear_of_each_other(shop: Workshop) -> None:
-    for name, at in (("a", 0), ("b", 38), ("c", 64)):
+    for name, at in (("a", 0), ("b", 40), ("c", 50)):
         shop.thread(name, at=at)
     tied(shop, "a", "b")
     tied(shop, "b", "c")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,8 +50,8 @@ def only(thread: Known, other: Known = ROLLBACK, *replaced: Replaced) -> Tie:
 
 
 def test_threads_that_are_alike_are_related() -> None:
-    found = only(known("a", at=0), known("b", at=40))
-    assert (found.kind, found.reason) == ("relates_to", "they are alike in meaning (0.77)")
+    found = only(known("a", at=0), known("b", at=35))
+    assert (found.kind, found.reason) == ("relates_to", "they are alike in meaning (0.82)")
     assert found.confidence > 0.8
 
 
@@ -79,7 +81,7 @@ def test_meaning_and_topics_together_are_surer_than_either() -> None:
 def test_a_topic_of_all_threads_says_less_than_one_of_two() -> None:
     def sure(spread: int) -> float:
         filling = [known(f"f{number}", "", *(("shared", "wide") if number < spread else ())) for number in range(20)]
-        first, second = known("a", "", "shared", "wide", at=0), known("b", "", "shared", "wide", at=58)
+        first, second = known("a", "", "shared", "wide", at=0), known("b", "", "shared", "wide", at=48)
         found = {one.target: one for one in ties_of(first, [second, *filling], SPACE)}
         return found["b"].confidence if "b" in found else 0.0
 
@@ -112,10 +114,16 @@ def test_a_file_that_both_speak_of_ties_them() -> None:
     ],
 )
 def test_the_sentence_that_names_the_other_says_what_it_has_to_do_with_it(said: str, kind: str) -> None:
-    found = only(known("a", said=(f"Hello. {said} Thanks!",)))
+    near = replace(ROLLBACK, vector=pointing(50))
+    found = only(known("a", at=0, said=(f"Hello. {said} Thanks!",)), near)
     assert (found.source, found.target, found.kind) == ("a", "rollback", kind)
     assert "rollback" not in found.reason
     assert "alembic" not in found.reason
+
+
+def test_a_rare_topic_that_is_named_is_not_enough_by_itself() -> None:
+    thread = known("a", said=("It needs alembic. What is alembic?",))
+    assert ties_of(thread, [ROLLBACK], SPACE) == []
 
 
 def test_a_word_of_dependency_in_another_sentence_says_nothing_of_the_other() -> None:
