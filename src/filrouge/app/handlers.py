@@ -4,6 +4,7 @@ read_turns   an event → its turns, and the jobs that follow from them
 reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
 digest       a session that ended, was compacted or fell silent → its summary and concepts
+bridge       a thread that changed → its ties to other threads
 brief        what changed in a project → what its sessions are told where no daemon runs
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
@@ -38,6 +39,7 @@ from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
 from filrouge.app.thread_upkeep import VECTORS, late_vector, make_vectors
+from filrouge.app.ties import BRIDGE, tie
 from filrouge.app.worker import Handler, Outcome, Payload, alone
 from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
@@ -167,6 +169,7 @@ HANDLERS: Mapping[str, Handler] = {
     "brief": alone(brief),
     EXTRACT: alone(extract),
     "digest": alone(digest),
+    BRIDGE: alone(tie),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     THREAD: Handler(prepare=place, most=TOGETHER),

@@ -23,6 +23,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.spaces import REINDEX
 from filrouge.app.thread_moves import take_in
 from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored, swept
+from filrouge.app.ties import queue_ties
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.model.thread import Drift, Routing, Thread
@@ -181,6 +182,7 @@ def carry_out(
         revectored(tx, thread.id, meaning.space.id)
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
     ActiveDays(tx).note(turn.scope.project, turn.at)
+    queue_ties(parts, tx, thread.id)
     return thread
 
 
@@ -242,7 +244,7 @@ def _joined(parts: Parts, tx: Tx, thread: Thread, known: Mapping[str, Known], me
     into = known.get(routing.thread_id or "") if routing else None
     if routing is None or into is None:
         return
-    target = take_in(tx, thread, into.thread, thread.last_active)
+    target = take_in(parts, tx, thread, into.thread, thread.last_active)
     threads.update(renamed(parts, tx, target, caps.place_beside(target)))
     revectored(tx, target.id, meaning.space.id)
     for turn_id in prompts:

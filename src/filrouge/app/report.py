@@ -13,6 +13,7 @@ from typing import Any
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import notice, wanted, wanted_name
+from filrouge.app.standing import of_threads
 from filrouge.app.thread_upkeep import state_counts
 from filrouge.capture import inbox
 from filrouge.clock import to_text
@@ -233,6 +234,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "last_activity": last["at"] if last else None,
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
         "embedding_notice": notice(parts.meaning, wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))),
+        **of_threads(parts, tx),
         **parts.to_json(),
     }
 

@@ -1,4 +1,4 @@
-"""Moving turns between threads: one thread into another, or some prompts with what followed them.
+"""Moving turns between threads: one thread into another, or some prompts with what followed them. Bridges follow.
 
 Both ends are named anew and get new vectors in the same transaction. A thread that is left without a prompt goes into
 the one that took its last.
@@ -12,6 +12,7 @@ from datetime import datetime
 
 from filrouge.app.parts import Parts
 from filrouge.app.thread_upkeep import refit
+from filrouge.app.ties import follow_merge, queue_ties
 from filrouge.model.thread import Thread
 from filrouge.ports import Tx
 from filrouge.store.thread_traces import ThreadVectors
@@ -33,13 +34,15 @@ def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, 
     for source in sources:
         if threads.turns(source.id, routed=True, limit=1):
             refit(parts, tx, [source], space_id)
+            queue_ties(parts, tx, source.id)
         else:
-            target = take_in(tx, source, target, at)
+            target = take_in(parts, tx, source, target, at)
     [target] = refit(parts, tx, [target], space_id)
+    queue_ties(parts, tx, target.id)
     return target
 
 
-def take_in(tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
+def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
     """Put every turn of one thread into another; the emptied one is archived and names the other.
 
     Returns:
@@ -49,6 +52,8 @@ def take_in(tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
         BadInput: one of them was merged before.
     """
     threads = Threads(tx)
+    follow_merge(parts, tx, merged=source.id, into=target.id)
+    queue_ties(parts, tx, target.id)
     threads.move(threads.turns(source.id), target.id)
     emptied = moved(source, "merge", at)
     threads.update(replace(emptied, merged_into=target.id, summary="", topics=(), drifts=()))

@@ -16,6 +16,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.thread_moves import move_turns, take_in
 from filrouge.app.thread_report import as_it_is, detail, turn_of
 from filrouge.app.thread_upkeep import Caps, is_routed, refit
+from filrouge.app.ties import queue_ties
 from filrouge.clock import new_id
 from filrouge.errors import BadInput
 from filrouge.model.thread import Routing, Thread
@@ -86,7 +87,7 @@ def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
             raise BadInput(f"Thread {source.id} cannot be merged into itself.")
         for thread in (source, target):
             _refuse_merged(thread)
-        refit(parts, tx, [take_in(tx, source, target, at)], parts.meaning.space.id)
+        refit(parts, tx, [take_in(parts, tx, source, target, at)], parts.meaning.space.id)
         _note(tx, at, "thread_merge", source, target.id)
         return target.id
 
@@ -129,6 +130,8 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
         [_, made] = refit(parts, tx, [thread, fresh], parts.meaning.space.id)
         if title.strip():
             threads.update(replace(made, title=" ".join(parts.redact(title).split())[:LONGEST_TITLE], title_by="user"))
+        for changed in (thread.id, fresh.id):
+            queue_ties(parts, tx, changed)
         _note(tx, at, "thread_split", thread, fresh.id)
         return fresh.id
 

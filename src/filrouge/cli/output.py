@@ -30,6 +30,16 @@ def show_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
 
 
+def as_json(value: object) -> str:
+    """A JSON document for a file."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def write(text: str) -> None:
+    """Print a document exactly as it is."""
+    sys.stdout.write(text)
+
+
 def say(line: str) -> None:
     """Print one line of plain text, exactly as it is."""
     console().print(Text(line))

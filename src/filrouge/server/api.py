@@ -18,6 +18,7 @@ from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.routes import (
+    bridges,
     changing,
     concepts,
     daemon,
@@ -39,7 +40,9 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None)
     app.state.running = running
     app.state.leave = leave
-    for routes in (hooks, memory, injecting, topics, threads, embedding, models, daemon, changing, concepts, metrics):
+    for routes in (
+        hooks, memory, injecting, topics, threads, bridges, embedding, models, daemon, changing, concepts, metrics,
+    ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)
     app.add_exception_handler(FilrougeError, _problem)

@@ -31,6 +31,20 @@ class Typed:
     err: str
 
 
+def typed(home: str, *words: str) -> Typed:
+    """A command at a home."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "filrouge.cli.main", *words],
+        env={**os.environ, "FILROUGE_HOME": home},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Typed(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shell:
     """A person at a home."""
@@ -38,16 +52,7 @@ class Shell:
     api: Api
 
     def __call__(self, *words: str) -> Typed:
-        ended = subprocess.run(
-            [sys.executable, "-m", "filrouge.cli.main", *words],
-            env={**os.environ, "FILROUGE_HOME": self.api.home},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Typed(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+        return typed(self.api.home, *words)
 
     def json(self, *words: str) -> Any:
         typed = self(*words, "--json")

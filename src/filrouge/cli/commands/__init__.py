@@ -13,11 +13,13 @@ import typer
 from filrouge.cli.commands import (
     asking,
     audit,
+    bridges,
     changing,
     concepts,
     daemon,
     demo,
     doctor,
+    health,
     injecting,
     model,
     models,
@@ -36,7 +38,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (asking, injecting, topics, threads, telling, models, reindex, doctor, demo, changing, concepts):
+for _commands in (
+    asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
+):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.commands.health import threads_line
 from filrouge.cli.talk import SHORT_SECONDS, ask, here
 from filrouge.daemon import client
 from filrouge.errors import BadConfig, DaemonUnavailable
@@ -49,12 +50,15 @@ def status(json: Json = False) -> None:
     if json:
         output.show_json(found)
         return
-    queue = found["queue"]
+    queue, current = found["queue"], found["current_thread"]
     rows = {
         "Daemon": f"Running (version {found['version']}, pid {found['pid']})",
         "Memories": f"{found['memories']} ({found['superseded']} superseded)",
         "Rules": found["rules"],
         "Turns": found["turns"],
+        "Threads": threads_line(found["threads"]),
+        "Current thread": f"{current['title']} ({current['id']})" if current else "none yet",
+        "Bridges": found["bridges"],
         "Projects": ", ".join(project["name"] for project in found["projects"]) or "none yet",
         "Queue": f"{queue['waiting']} waiting, {queue['running']} running, {queue['dead']} dead",
         "Last activity": found["last_activity"] or "none yet",

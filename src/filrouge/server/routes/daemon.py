@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, BackgroundTasks, Request
 
 from filrouge._version import __version__
-from filrouge.app import report
+from filrouge.app import report, standing
 from filrouge.home import socket_path
 from filrouge.server.access import parts_of, reading
 
@@ -26,6 +26,13 @@ async def status(request: Request) -> dict[str, Any]:
     parts = parts_of(request)
     whole = await reading(request, lambda tx: report.status(parts, tx))
     return {"running": True, "url": None, "socket": socket_path(parts.home), **whole}
+
+
+@router.get("/daemon/health")
+async def well(request: Request) -> dict[str, Any]:
+    """How well it works, in figures, with what is to be done."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: standing.health(parts, tx))
 
 
 @router.post("/daemon/stop")

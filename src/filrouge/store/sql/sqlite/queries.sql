@@ -1005,3 +1005,82 @@ DELETE FROM thread_vectors WHERE space_id IN (SELECT id FROM spaces WHERE state 
 
 -- name: active_days.note
 INSERT INTO active_days (project_id, day) VALUES (:project_id, :day) ON CONFLICT DO NOTHING
+-- name: bridges.put
+-- What stands under this id is brought up to date; what the user removed between the same two makes room.
+INSERT INTO bridges (id, source_id, target_id, kind, reason, confidence, depth, made_by, created_at, reinforced_at)
+VALUES (:id, :source_id, :target_id, :kind, :reason, :confidence, :depth, :made_by, :created_at, :reinforced_at)
+ON CONFLICT (id) DO UPDATE SET source_id = excluded.source_id, target_id = excluded.target_id, reason = excluded.reason,
+  confidence = excluded.confidence, depth = excluded.depth, made_by = excluded.made_by,
+  reinforced_at = excluded.reinforced_at
+-- name: bridges.drop
+DELETE FROM bridges WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: bridges.refuse
+UPDATE bridges SET removed_at = :at WHERE id = :id AND removed_at IS NULL
+-- name: bridges.get
+SELECT * FROM bridges WHERE id = :id AND removed_at IS NULL
+-- name: bridges.at_place
+-- Those between threads of one user and project; what the user removed is told apart by its date.
+SELECT bridges.* FROM threads JOIN bridges ON bridges.source_id = threads.id
+WHERE threads.tenant = 'local' AND threads.user_id = :user_id AND threads.project_id IS :project_id
+ORDER BY bridges.id
+-- name: bridges.shown
+SELECT bridges.*, source.title AS source_title, target.title AS target_title, source.project_id AS project_id,
+       source.user_id AS user_id
+FROM bridges JOIN threads AS source ON source.id = bridges.source_id
+             JOIN threads AS target ON target.id = bridges.target_id
+WHERE removed_at IS NULL AND source.user_id = :user_id
+  AND (:everywhere OR source.project_id IS :project_id)
+  AND (:thread_id IS NULL OR :thread_id IN (bridges.source_id, bridges.target_id))
+  AND (:kind IS NULL OR bridges.kind = :kind)
+ORDER BY bridges.id
+-- name: bridges.touching
+SELECT * FROM bridges WHERE source_id = :thread_id OR target_id = :thread_id ORDER BY id
+-- name: bridges.count
+-- Those that are not faded are fewer; `unsure` is nought by the table's own check.
+SELECT count(*) AS n, ifnull(sum(confidence < 0.5), 0) AS unsure FROM bridges WHERE removed_at IS NULL
+-- name: bridges.active_days
+SELECT day FROM active_days WHERE tenant = 'local' AND project_id = ifnull(:project_id, '') AND day <= :today
+ORDER BY day DESC LIMIT :limit
+-- name: bridges.thread
+SELECT * FROM threads WHERE tenant = 'local' AND id = :id
+-- name: bridges.threads
+-- The threads beside one another, latest first, with their vectors.
+SELECT threads.*, thread_vectors.vector
+FROM threads LEFT JOIN thread_vectors ON thread_vectors.thread_id = threads.id AND thread_vectors.space_id = :space_id
+WHERE threads.tenant = 'local' AND threads.user_id = :user_id AND merged_into IS NULL
+  AND (:everywhere OR threads.project_id IS :project_id)
+  AND (:agent IS NULL OR :agent IN (threads.agent, threads.channel))
+ORDER BY last_active DESC LIMIT :limit
+-- name: bridges.said
+-- The beginnings of the newest prompts of threads.
+SELECT thread_id, text FROM (
+  SELECT thread_turns.thread_id, substr(turns.text, 1, :length) AS text, thread_turns.at AS at,
+         row_number() OVER (PARTITION BY thread_turns.thread_id ORDER BY thread_turns.at DESC) AS place
+  FROM thread_turns JOIN turns ON turns.id = thread_turns.turn_id
+  WHERE thread_turns.thread_id IN (SELECT value FROM json_each(:ids)) AND turns.role = 'user' AND turns.skipped = ''
+) WHERE place <= :limit ORDER BY thread_id, at DESC
+-- name: bridges.replaced
+-- Memories of a thread that took the place of one that was learned in another, or are in conflict with it.
+SELECT DISTINCT learned.thread_id, newer.text, older.text AS former, newer.state = 'quarantined' AS conflict
+FROM thread_turns JOIN evidence ON evidence.turn_id = thread_turns.turn_id
+JOIN memories AS newer ON newer.id = evidence.memory_id
+LEFT JOIN reviews ON reviews.memory_id = newer.id AND reviews.kind = 'conflict' AND reviews.outcome = 'open'
+JOIN memories AS older ON older.id = ifnull(reviews.against, newer.supersedes)
+JOIN evidence AS proof ON proof.memory_id = older.id
+JOIN thread_turns AS learned ON learned.turn_id = proof.turn_id
+WHERE thread_turns.thread_id = :thread_id AND learned.thread_id <> :thread_id
+  AND newer.state IN ('live', 'quarantined')
+
+-- name: standing.current
+-- The thread that was spoken in last.
+SELECT threads.id, threads.title, threads.last_active, projects.name AS project_name
+FROM threads LEFT JOIN projects ON projects.id = threads.project_id
+WHERE threads.tenant = 'local' AND threads.state = 'active' AND merged_into IS NULL
+ORDER BY threads.last_active DESC LIMIT 1
+-- name: standing.woken
+-- Threads that were ever put down, as far as it shows, and those of them that were taken up again.
+SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
+  SELECT threads.state, EXISTS (SELECT 1 FROM thread_decisions WHERE thread_decisions.thread_id = threads.id
+                                AND thread_decisions.action = 'reactivate') AS woken
+  FROM threads WHERE threads.tenant = 'local' AND merged_into IS NULL
+) WHERE woken OR state <> 'active'

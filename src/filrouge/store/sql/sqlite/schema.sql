@@ -29,7 +29,8 @@ CREATE TABLE bridges (
   depth          INTEGER NOT NULL DEFAULT 0,
   made_by        TEXT NOT NULL CHECK (made_by IN ('rules', 'gossip', 'model', 'user')),
   created_at     TEXT NOT NULL,
-  reinforced_at  TEXT NOT NULL
+  reinforced_at  TEXT NOT NULL,
+  removed_at     TEXT -- by the user: it is not made again
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE concept_mentions (

@@ -1,0 +1,71 @@
+"""`filrouge health`: how well the whole works, in figures; 1 where something is to be done, with the next command."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.talk import SHORT_SECONDS, ask
+from filrouge.daemon import client
+from filrouge.errors import DaemonUnavailable
+from filrouge.home import home
+
+Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+_STOPPED: dict[str, Any] = {
+    "status": "warn",
+    "daemon": "Stopped",
+    "warnings": [{"what": "Daemon", "cause": "it does not run", "next": "filrouge daemon start"}],
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(health)
+
+
+def health(json: Json = False) -> None:
+    """Show how well it works: threads, bridges, vectors, models, queue, daemon."""
+    try:
+        found = ask("GET", "/daemon/health", start=False, timeout=SHORT_SECONDS)
+    except DaemonUnavailable:
+        if not client.is_absent(home()):
+            raise
+        found = _STOPPED
+    if json:
+        output.show_json(found)
+    else:
+        for line in _lines(found):
+            output.say(line)
+    if found["warnings"]:
+        raise typer.Exit(1)
+
+
+def threads_line(counts: dict[str, int]) -> str:
+    """`158 (100 active, 58 suspended)`, and how many are archived."""
+    line = f"{counts['active'] + counts['suspended']} ({counts['active']} active, {counts['suspended']} suspended)"
+    return f"{line}, {counts['archived']} archived" if counts["archived"] else line
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    lines = list[str]()
+    if found["daemon"] == "Running":
+        llm, queue = found["llm"], found["queue"]
+        ledger = ", ".join(f"{number} {state}" for state, number in sorted(found["ledger"].items()))
+        lines += [
+            f"Threads: {threads_line(found['threads'])}",
+            f"Bridges: {found['bridges']['stored']}",
+            f"Continuation rate: {_percent(found['continuation']['rate'])}",
+            f"Reactivation rate: {_percent(found['reactivation']['rate'])}",
+            f"Embedding coverage: {_percent(found['embedding_coverage']['rate'])}",
+            f"LLM calls: {llm['calls']} in {llm['days']} days (${llm['dollars']:.2f}), {llm['today']['calls']} today",
+            f"Queue: {queue['waiting']} waiting, {queue['running']} running, {queue['dead']} dead",
+            f"Events: {ledger or 'none yet'}",
+        ]
+    lines.append(f"Daemon: {found['daemon']}")
+    return lines + [f"! {one['what']}: {one['cause']} → {one['next']}" for one in found["warnings"]]
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.1f}%"
