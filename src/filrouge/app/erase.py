@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from filrouge.app.digests import queue_digest
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
+from filrouge.app.syntheses import queue_synthesis
 from filrouge.ports import Tx
 from filrouge.store.analyses import Analyses
 from filrouge.store.erasing import Doomed, Erasing
+from filrouge.store.syntheses import Syntheses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,9 +47,12 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         erasing = Erasing(tx, parts.analyser)
         doomed = erasing.reach(ids)
         sessions = Analyses(tx, parts.analyser).about((), doomed.turns)
+        worked = Syntheses(tx).sessions(doomed.turns)
         redacted = erasing.carry_out(doomed, at=parts.clock.now(), actor=actor)
         for session in sessions:  # what is left of them is summed up anew
             queue_digest(parts, tx, session)
+        for session in worked:
+            queue_synthesis(parts, tx, session, "quiet")
         return doomed, redacted
 
     doomed, redacted = parts.writer.run(write)

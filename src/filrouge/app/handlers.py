@@ -4,6 +4,8 @@ read_turns   an event → its turns, and the jobs that follow from them
 reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
 digest       a session that ended, was compacted or fell silent → its summary and concepts
+synthesise   the same → where its work stands
+recount      what the rules made of that → the same as a model sees it
 brief        what changed in a project → what its sessions are told where no daemon runs
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
@@ -33,6 +35,7 @@ from filrouge.app.reconcile import reconcile
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
+from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
 from filrouge.app.worker import Handler, Outcome, Payload, alone
 from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
@@ -63,6 +66,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
         added = [turn for turn in turns if parts.turns(tx).add(turn)]
         follow(parts, tx, added)
         queue_last_reading(parts, tx, event)
+        follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)
         if event.kind in ("pre_compact", "session_end"):
             # The transcript is read a moment later, and may hold the last words.
             delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
@@ -156,6 +160,8 @@ HANDLERS: Mapping[str, Handler] = {
     "brief": alone(brief),
     EXTRACT: alone(extract),
     "digest": alone(digest),
+    SYNTHESISE: alone(synthesise),
+    RECOUNT: alone(recount),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     "retokenise": alone(retokenise),

@@ -21,6 +21,7 @@ from filrouge.cli.commands import (
     model,
     models,
     reindex,
+    rules,
     telling,
     topics,
 )
@@ -39,6 +40,7 @@ for _commands in (asking, topics, telling, models, reindex, doctor, demo, changi
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")
 app.add_typer(audit.app, name="audit")
+app.add_typer(rules.app, name="rules")
 
 
 def run() -> int:

@@ -1,0 +1,1 @@
+"""Sources: what may go in front of a model, one small module each."""
