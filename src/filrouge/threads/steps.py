@@ -9,11 +9,12 @@ is known (an exit code, the class of an error, a count of failed tests). No othe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from filrouge.model.turn import source_of_tool
+from filrouge.model.synthesis import Point
+from filrouge.model.turn import Turn, source_of_tool
 
 _LONGEST_COMMAND: Final = 160
 _LONGEST_PATH: Final = 240
@@ -77,6 +78,29 @@ def step_of(turn_id: str, call: Mapping[str, Any]) -> Step:
         command=_one_line(command),
         failure=failure,
     )
+
+
+def last_failure(
+    turns: Sequence[Turn], steps: Mapping[str, Step], mended: Collection[int], former: Point | None
+) -> Point | None:
+    """The last command that failed and has not gone well since; nor did the agent say that it is mended.
+
+    Args:
+        mended: the places among the turns at which the agent said so.
+        former: what had failed before these turns.
+    """
+    failed = {former.text[1:].partition("`: ")[0]: former} if former else {}
+    for place, turn in enumerate(turns):
+        if place in mended:
+            failed.clear()
+        step = steps.get(turn.id)
+        if step is None or not step.command:
+            continue
+        for command in [one for one in failed if Step(turn_id="", command=one).what == step.what]:
+            del failed[command]
+        if step.failure:
+            failed[step.command] = Point(text=f"`{step.command}`: {step.failure}", turn_id=turn.id, trust=turn.trust)
+    return next(reversed(failed.values()), None)
 
 
 def _first(given: object, names: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ from filrouge.model.analysis import Quote
 from filrouge.model.memory import Memory, Span, Statement
 from filrouge.model.synthesis import Point, Synthesis
 from filrouge.model.turn import TRUST_AGENT, Turn
-from filrouge.threads.steps import Step
+from filrouge.threads.steps import Step, last_failure
 from filrouge.understand import moods
 from filrouge.understand.heuristics import extract
 from filrouge.understand.plain_words import PLAIN_WORDS
@@ -86,13 +86,14 @@ def standing_of(stretch: Stretch, former: Synthesis | None = None) -> Standing:
     sentences = [one for one in said(stretch.turns) if not _is_quoted(one, stretch.quoted)]
     decisions = _decisions(stretch, former.decisions if former else ())
     questions = _questions(stretch.turns, sentences, decisions, former.questions if former else ())
+    mended = {one.place for one in sentences if one.speaker == "agent" and _WENT_WELL.search(one.sentence.plain)}
     state = _state(sentences) or (former.state if former else ()) or _told(sentences)
     return Standing(
         state=state,
         decisions=decisions,
         questions=questions,
         files=_files(stretch, former.files if former else ()),
-        error=_error(stretch, sentences, former.error if former else None),
+        error=last_failure(stretch.turns, stretch.steps, mended, former.error if former else None),
     )
 
 
@@ -249,27 +250,6 @@ def _files(stretch: Stretch, former: Sequence[str]) -> tuple[str, ...]:
     """The paths that were written to, the latest first."""
     wrote = [path for turn in stretch.turns if turn.id in stretch.steps for path in stretch.steps[turn.id].wrote]
     return tuple(dict.fromkeys([*reversed(wrote), *former]))[:MOST_FILES]
-
-
-def _error(stretch: Stretch, sentences: Sequence[Said], former: Point | None) -> Point | None:
-    """The last command that failed and has not gone well since; nor did the agent say that it is mended."""
-    open_: dict[str, Point] = {former.text.partition("`: ")[0].strip("`"): former} if former else {}
-    mended = {one.place for one in sentences if one.speaker == "agent" and _WENT_WELL.search(one.sentence.plain)}
-    for place, turn in enumerate(stretch.turns):
-        step = stretch.steps.get(turn.id)
-        if place in mended:
-            open_.clear()
-        if step is None or not step.command:
-            continue
-        for command in [one for one in open_ if _what(one) == step.what]:
-            del open_[command]
-        if step.failure:
-            open_[step.command] = Point(text=f"`{step.command}`: {step.failure}", turn_id=turn.id, trust=turn.trust)
-    return next(reversed(open_.values()), None)
-
-
-def _what(command: str) -> str:
-    return Step(turn_id="", command=command).what
 
 
 def _is_quoted(one: Said, quoted: Iterable[str]) -> bool:

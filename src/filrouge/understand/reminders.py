@@ -57,7 +57,7 @@ _TRIGGERS: Final[Mapping[Reminder, re.Pattern[str]]] = {
 
 def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, ...]:
     """Those of the reminders that the user switched on for which a prompt gives occasion, in their order."""
-    wanted = [name for name in REMINDERS if name in switched_on]
+    wanted: list[Reminder] = [name for name in REMINDERS if name in switched_on]
     if not wanted or written_by_host(prompt):
         return ()
     plain = [one.plain for one in split(prompt) if not moods.JOKE.search(one.plain)]
