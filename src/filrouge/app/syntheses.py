@@ -167,12 +167,12 @@ def state_of_session(parts: Parts, tx: Tx, session: Session) -> list[Synthesis]:
     """
     material = gather(parts, tx, session, at_once=True)
     made = brought_up(material, "pre_compact") if material.turns else list(material.former)
-    return _today(tx, sorted((one for one in made if not is_empty(one)), key=lambda one: one.at, reverse=True))
+    return of_today(tx, sorted((one for one in made if not is_empty(one)), key=lambda one: one.at, reverse=True))
 
 
 def state_of_thread(tx: Tx, thread_id: str) -> Synthesis | None:
     """Where the work in a thread stood when it was worked on last (THR-10); None where nothing is known of it."""
-    stored = _today(tx, Syntheses(tx).of_thread(thread_id))
+    stored = of_today(tx, Syntheses(tx).of_thread(thread_id))
     return next((one for one in stored if not is_empty(one)), None)
 
 
@@ -270,7 +270,8 @@ def _last(turns: Sequence[Turn]) -> list[Turn]:
     return list(turns[prompts[-_AT_ONCE] :] if len(prompts) > _AT_ONCE else turns)
 
 
-def _today(tx: Tx, syntheses: Sequence[Synthesis]) -> list[Synthesis]:
+def of_today(tx: Tx, syntheses: Sequence[Synthesis]) -> list[Synthesis]:
+    """Stored syntheses without the decisions that no longer hold."""
     cited = {point.turn_id for one in syntheses for point in one.decisions}
     memories = Syntheses(tx).memories(cited) if cited else []
     return [today(one, memories) for one in syntheses]

@@ -16,7 +16,9 @@ from filrouge.model.asking import Ask
 from filrouge.model.synthesis import Point, Synthesis
 from filrouge.model.turn import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.ports import Prompts
-from filrouge.threads.synthesis import LONGEST, MOST_DECISIONS, MOST_QUESTIONS
+from filrouge.threads.points import LONGEST
+from filrouge.threads.still_open import MOST_QUESTIONS
+from filrouge.threads.synthesis import MOST_DECISIONS
 from filrouge.understand.answers import Thought, asked
 from filrouge.understand.evidence import locate
 from filrouge.understand.said import speaker_of

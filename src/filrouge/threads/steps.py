@@ -63,13 +63,14 @@ class Step:
 
 def step_of(turn_id: str, call: Mapping[str, Any]) -> Step:
     """Read a tool call as an event holds it: `{name, input, output, failed}`."""
-    source, given = source_of_tool(str(call.get("name") or "")), call.get("input")
+    name, given = str(call.get("name") or ""), call.get("input")
+    source = source_of_tool(name)
     command = _first(given, _COMMANDS) if source == "command" else ""
     if source == "command" and isinstance(given, str):
         command = given
     path = _first(given, _PATHS) if source == "file_write" else ""
     wrote = dict.fromkeys([path] if path else [])
-    wrote |= dict.fromkeys(_patched(given))
+    wrote |= dict.fromkeys(_patched(given) if source == "command" or name == "apply_patch" else [])
     wrote |= dict.fromkeys(found[1] or found[2] or found[3] for found in _REDIRECTED.finditer(command))
     failure = _failure(call, command)
     return Step(

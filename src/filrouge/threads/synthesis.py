@@ -15,25 +15,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from filrouge.model.analysis import Quote
 from filrouge.model.memory import Memory, Span, Statement
 from filrouge.model.synthesis import Point, Synthesis
 from filrouge.model.turn import TRUST_AGENT, Turn
+from filrouge.threads.points import point_in, point_of, same
 from filrouge.threads.steps import Step, last_failure
+from filrouge.threads.still_open import still_open
 from filrouge.understand import moods
 from filrouge.understand.heuristics import extract
-from filrouge.understand.plain_words import PLAIN_WORDS
-from filrouge.understand.questions import open_questions
 from filrouge.understand.said import Said, said
 from filrouge.understand.summaries import reports_work
 from filrouge.understand.words import content
 
 MOST_DECISIONS: Final = 8
-MOST_QUESTIONS: Final = 5
 MOST_FILES: Final = 12
-LONGEST: Final = 240
 #: Sentences of the agent's last report that are kept, besides what it says comes next.
 _REPORTS: Final = 2
+_MOSTLY: Final = 0.7
+_OF_ANYTHING: Final = frozenset(
+    "one last check look again more thing try now please go continue proceed next step same run encore dernier verifie"
+    " regarde chose continue suite essaie etape meme lance otra ultima revisa mira sigue".split()
+)
 _NEXT: Final = re.compile(
     r"\b(?:next(?:,| step| up| is| i | we )|remaining|remains?|left to (?:do|be)|still (?:to (?:do|be)|needs?|missing|open)|to ?do\b|not (?:yet )?(?:done|finished|implemented|started)|half ?way|so far"
     r"|il (?:me |nous )?reste|reste a|prochaine? etape|ensuite|a faire|pas encore|manquent?|encore a|jusqu'ici"
@@ -42,7 +44,6 @@ _NEXT: Final = re.compile(
 _WENT_WELL: Final = re.compile(
     r"\b(?:all )?tests? (?:now |all )?pass|\bles tests passent|\b(?:is|are|now) (?:fixed|green|working)\b|\b(?:fixed|resolved|solved)\b|\b(?:corrigee?s?|repare|resolu)\b|\b(?:it|everything) works\b|\bca marche\b|\btout (?:passe|est vert)\b|\bya funciona\b|\bpasan\b"
 )
-_ANSWERED_BACK: Final = re.compile(r"[?¿]\s*$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,13 +86,13 @@ def standing_of(stretch: Stretch, former: Synthesis | None = None) -> Standing:
     """
     sentences = [one for one in said(stretch.turns) if not _is_quoted(one, stretch.quoted)]
     decisions = _decisions(stretch, former.decisions if former else ())
-    questions = _questions(stretch.turns, sentences, decisions, former.questions if former else ())
+    questions = still_open(stretch.turns, sentences, decisions, former.questions if former else ())
     mended = {one.place for one in sentences if one.speaker == "agent" and _WENT_WELL.search(one.sentence.plain)}
     state = _state(sentences) or (former.state if former else ()) or _told(sentences)
     return Standing(
         state=state,
         decisions=decisions,
-        questions=questions,
+        questions=questions if state or decisions else tuple(one for one in questions if one.trust > TRUST_AGENT),
         files=_files(stretch, former.files if former else ()),
         error=last_failure(stretch.turns, stretch.steps, mended, former.error if former else None),
     )
@@ -110,7 +111,7 @@ def today(synthesis: Synthesis, memories: Sequence[Memory]) -> Synthesis:
         if point.memory_id:
             return point.memory_id not in ended
         cited = (one for one in gone if any(cite.turn_id == point.turn_id for cite in one.evidence))
-        return not any(_same(memory.text, point.text) for memory in cited)
+        return not any(same(memory.text, point.text) for memory in cited)
 
     return replace(synthesis, decisions=tuple(filter(holds, synthesis.decisions)))
 
@@ -134,8 +135,8 @@ def _decisions(stretch: Stretch, former: Sequence[Point]) -> tuple[Point, ...]:
             if statement.corrects or statement.is_correction:
                 found = [one for one in found if not _takes_back(statement, one)]
             if statement.kind == "decision" or statement.is_correction:
-                point = _point(statement.text, turn, _memory_of(turn, statement.span, stretch.memories))
-                found = [one for one in found if not _same(one.text, point.text)] + [point]
+                point = point_in(statement.text, turn, _memory_of(turn, statement.span, stretch.memories))
+                found = [one for one in found if not same(one.text, point.text)] + [point]
     gone = {memory.id for memory in stretch.memories if memory.state != "live"}
     return tuple(one for one in reversed(found) if one.memory_id not in gone)[:MOST_DECISIONS]
 
@@ -155,49 +156,10 @@ def _memory_of(turn: Turn, span: Span, memories: Sequence[Memory]) -> str:
     return ""
 
 
-def _questions(
-    turns: Sequence[Turn], sentences: Sequence[Said], decisions: Sequence[Point], former: Sequence[Point]
-) -> tuple[Point, ...]:
-    """The user's questions that nobody answered or decided, then what the agent asked last; the latest first."""
-    trust = {turn.id: turn.trust for turn in turns} | {one.turn_id: one.trust for one in former}
-    asked = [
-        Quote(text=one.text, turn_id=one.turn_id, span=Span(start=0, end=0))
-        for one in former
-        if one.trust > TRUST_AGENT
-    ]
-    left = open_questions(turns, former=asked)
-    own = [Point(text=_clipped(one.text), turn_id=one.turn_id, trust=trust[one.turn_id]) for one in left]
-    undecided = [one for one in own if not any(_settles(decision, one) for decision in decisions)]
-    last = _last_reply(sentences)
-    users = any(one.speaker == "user" for one in sentences)
-    raised = [_of(one) for one in last if _ANSWERED_BACK.search(one.text) and len(one.text.split()) > 3]
-    if not last and not users:
-        raised = [one for one in former if one.trust <= TRUST_AGENT]
-    return tuple([*raised[-2:][::-1], *undecided[::-1]][:MOST_QUESTIONS])
-
-
-def _settles(decision: Point, question: Point) -> bool:
-    """True where a decision was taken after a question and speaks of the same thing."""
-    telling = _telling(question.text)
-    return decision.turn_id > question.turn_id and len(telling & _telling(decision.text)) >= max(
-        1, min(2, len(telling))
-    )
-
-
-def _last_reply(sentences: Sequence[Said]) -> list[Said]:
-    """The sentences of the agent behind the user's last words; none where it has not answered yet."""
-    found: list[Said] = []
-    for one in reversed(sentences):
-        if one.speaker == "user":
-            break
-        if one.speaker == "agent" and (not found or one.turn is found[0].turn):
-            found.append(one)
-    return found[::-1]
-
-
 def _state(sentences: Sequence[Said]) -> tuple[Point, ...]:
     """The last piece of work that was asked for, what was reported of it, and what comes next."""
-    asked = next((one for one in reversed(sentences) if one.speaker == "user" and _asks_for_work(one)), None)
+    requests = (one for one in reversed(sentences) if one.speaker == "user" and _asks_for_work(one))
+    asked = next((one for one in requests if _says_what(one) and not _is_stated(one)), None)
     if asked is None:
         return ()
     behind = [one for one in sentences if one.speaker == "agent" and one.place > asked.place and _tells(one)]
@@ -205,22 +167,36 @@ def _state(sentences: Sequence[Said]) -> tuple[Point, ...]:
     reported = [one for one in behind if reports_work(one.sentence.plain) and not _answers_a_question(one, sentences)]
     coming = [one for one in behind if _NEXT.search(one.sentence.plain)]
     done = [one for one in reported if one not in coming][-_REPORTS:]
-    return tuple(map(_of, [asked, *done, *coming[-1:]]))
+    return tuple(map(point_of, [asked, *done, *coming[-1:]]))
 
 
 def _asks_for_work(one: Said) -> bool:
     plain = one.sentence.plain
     return (
-        moods.is_request(plain)
+        (moods.is_request(plain) or _PLEASE.match(plain) is not None)
         and not moods.SMALLTALK.search(plain)
         and not (moods.QUESTION.search(plain) and not moods.is_imperative(plain) and not _CAN_YOU.search(plain))
         and len(plain.split()) >= 3
     )
 
 
+_PLEASE: Final = re.compile(r"(?:please|s'il te plait|merci de|por favor),? \w")
 _CAN_YOU: Final = re.compile(
     r"\b(?:can|could|would|will) (?:you|we)\b|\b(?:peux|pourrais|veux|pouvez|pourriez)-(?:tu|vous)\b|\btu (?:peux|pourrais)\b|\b(?:puedes|podrias)\b"
 )
+
+
+def _says_what(one: Said) -> bool:
+    """False for "one last check please": nobody could go on with that."""
+    return len(set(content(one.text)) - _OF_ANYTHING) > 1
+
+
+def _is_stated(one: Said) -> bool:
+    """True where the sentence states something after all: "Deploy note: staging runs on Fly"."""
+    own = one.sentence
+    spans = [found.span for found in extract(one.turn, mined=False)]
+    stated = sum(max(0, min(span.end, own.end) - max(span.start, own.start)) for span in spans)
+    return stated > _MOSTLY * (own.end - own.start)
 
 
 def _answers_a_question(one: Said, sentences: Sequence[Said]) -> bool:
@@ -241,7 +217,7 @@ def _tells(one: Said) -> bool:
 def _told(sentences: Sequence[Said]) -> tuple[Point, ...]:
     """What the host's own summary says of work that was done or is to come, where nothing else tells."""
     told = [one for one in sentences if one.speaker == "told" and _tells(one)]
-    return tuple(_of(one) for one in told if _NEXT.search(one.sentence.plain) or reports_work(one.sentence.plain))[
+    return tuple(point_of(one) for one in told if _NEXT.search(one.sentence.plain) or reports_work(one.sentence.plain))[
         -_REPORTS:
     ]
 
@@ -256,28 +232,5 @@ def _is_quoted(one: Said, quoted: Iterable[str]) -> bool:
     """True for a sentence of the agent that repeats what it was given from memory."""
     if one.speaker == "user" or not quoted:
         return False
-    words = _telling(one.text)
-    return len(words) > 2 and any(len(words & _telling(text)) >= 0.8 * len(words) for text in quoted)
-
-
-def _of(one: Said) -> Point:
-    return _point(one.text, one.turn)
-
-
-def _point(text: str, turn: Turn, memory_id: str = "") -> Point:
-    return Point(text=_clipped(text), turn_id=turn.id, trust=turn.trust, memory_id=memory_id)
-
-
-def _same(one: str, other: str) -> bool:
-    first, second = _telling(one), _telling(other)
-    return one == other or (bool(first) and first == second)
-
-
-def _telling(text: str) -> frozenset[str]:
-    return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
-
-
-def _clipped(text: str) -> str:
-    """On one line, cut in front of a word."""
-    line = " ".join(text.split()).lstrip("#*->• ")
-    return line if len(line) <= LONGEST else line[:LONGEST].rpartition(" ")[0].rstrip(",;: ") + "…"
+    words = set(content(one.text))
+    return len(words) > 2 and any(len(words & set(content(text))) >= _MOSTLY * len(words) for text in quoted)

@@ -66,6 +66,7 @@ def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, 
 
 def _gives_occasion(name: Reminder, plain: str) -> bool:
     """A choice is asked for in a question; of work only a request speaks, not a report of it."""
-    if not _TRIGGERS[name].search(plain):
+    found = _TRIGGERS[name].search(plain)
+    if found is None:
         return False
-    return name == "present_all_choices" or moods.is_request(plain)
+    return name == "present_all_choices" or found.start() == 0 or moods.is_request(plain)

@@ -13,7 +13,7 @@ from typing import Final
 
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
-from filrouge.app.syntheses import is_empty, state_of_session, state_of_thread
+from filrouge.app.syntheses import is_empty, of_today, state_of_session, state_of_thread
 from filrouge.model.piece import Piece, Section
 from filrouge.model.synthesis import Point, Synthesis
 from filrouge.model.turn import TRUST_PROMPT
@@ -59,7 +59,7 @@ def thread_state(tx: Tx, moment: Moment, thread_id: str) -> Sequence[Piece]:
 def in_brief(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     """The last synthesis of the project, as it is stored, for a brief."""
     place = _place(moment, Session(host="", id=""))
-    stored = Syntheses(tx).of_place(place, 1)
+    stored = of_today(tx, Syntheses(tx).of_place(place, 1))
     return [piece for one in stored if not is_empty(one) for piece in pieces_of(one, moment, worth=0.8)]
 
 
@@ -105,7 +105,8 @@ def _worked_on(parts: Parts, tx: Tx, moment: Moment, own: Session) -> list[Synth
     behind = [session for session, seq in latest if max((s.until for s in store.of_session(session)), default=0) < seq]
     fresh = [one for session in behind for one in state_of_session(parts, tx, session)]
     brought = {(one.host, one.session) for one in fresh}
-    stored = [one for one in store.of_place(place, _LOOKED_AT) if (one.host, one.session) not in brought]
+    known = of_today(tx, store.of_place(place, _LOOKED_AT))
+    stored = [one for one in known if (one.host, one.session) not in brought]
     once: dict[str, Synthesis] = {}
     for one in sorted([*fresh, *stored], key=lambda one: one.at, reverse=True):
         if one.project == moment.project and (one.state or one.decisions or one.questions):
