@@ -34,6 +34,8 @@ from filrouge.threads.steps import Step, step_of
 from filrouge.threads.synthesis import Stretch, apart, standing_of, today
 from filrouge.understand.language import vote
 
+#: The share of the model's context from which on the work is written down (GARD-3).
+FULL: Final = 0.95
 SYNTHESISE: Final = "synthesise"
 RECOUNT: Final = "recount"
 _OCCASIONS: Final[dict[str, Occasion]] = {

@@ -81,7 +81,8 @@ def turns(parts: Parts, tx: Tx) -> list[Turn]:
 def put_into(parts: Parts, thread: str, *ids: str) -> None:
     """Open a thread and put turns into it, as whoever routes them does."""
     at = to_text(parts.clock.now())
-    with closing(apsw.Connection(inside(parts.home, DATABASE))) as database:
+    opened: Any = apsw.Connection(inside(parts.home, DATABASE))  # apsw's stubs leave the types of its bindings open
+    with closing(opened) as database:
         row = "INSERT INTO threads (id, project_id, title, opened_at, last_active) VALUES (?, ?, ?, ?, ?)"
         database.execute(row, (thread, SHOP[0], f"Thread {thread}", at, at))
         for id_ in ids:
@@ -290,12 +291,29 @@ def test_of_a_very_long_session_that_was_never_summed_up_only_the_newest_prompts
         assert told(started(parts, "compact", session="s"))[-1] == ("decisions", DECIDED, True)
 
 
+def test_a_context_that_is_nearly_full_gets_a_synthesis_before_anything_is_compacted(
+    parts: Parts, tmp_path: Path
+) -> None:
+    def filled(share: float) -> None:
+        info = {"last_token_usage": {"total_tokens": int(200_000 * share)}, "model_context_window": 200_000}
+        with open(tmp_path / "rollout.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"type": "event_msg", "payload": {"type": "token_count", "info": info}}) + "\n")
+        asked = event(text=f"Please renew the certificate of host {share}.")
+        hand_over(parts, asked._replace(host="codex", transcript=str(tmp_path / "rollout.jsonl")))
+
+    codex = Session(host="codex", id="s")
+    filled(0.94)
+    assert stored(parts, codex) == []
+    filled(0.96)
+    assert [one.occasion for one in stored(parts, codex)] == ["pre_compact"]
+
+
 @contextmanager
 def asking(home: Path, model: ScriptedModel) -> Generator[Parts]:
     """A whole Filrouge that asks this model."""
 
     def build(*_: Any) -> Panel:
-        return Panel(model=model, tries=1, price=lambda *_: 0.0)
+        return Panel(model=model, tries=1, price=lambda _, __: 0.0)
 
     environ = {"FILROUGE_EXTRACT_PROVIDER": "openai"}
     with running(str(home), environ=environ, panel=build, pace=Pace(after_reply=0.0, quiet=0.0, rest=0.05)) as parts:
