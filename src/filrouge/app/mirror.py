@@ -11,10 +11,13 @@ import json
 import os
 from contextlib import suppress
 
+from filrouge.app.injecting import gathered, manner_of
+from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
+from filrouge.app.sources import IN_BRIEF
 from filrouge.daemon.process import write_whole
 from filrouge.home import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, inside, make_private
-from filrouge.inject.context import Manner, at_start
+from filrouge.inject.plan import planned
 from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
 from filrouge.store.events import Projects
@@ -72,9 +75,21 @@ def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
 
 def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     settings = parts.settings(tx)
-    language = "en" if settings.language == "auto" else settings.language
-    # A brief is read by whichever agent starts first; where each sees only its own, there is none.
-    rules = [] if settings.isolation else parts.memories(tx).rules(project=project, user=LOCAL_USER)
-    manner = Manner(language=language, budget=settings.budget, now=parts.clock.now(), dated=True)
     names = Projects(tx).aliases(project) if project else []
-    return at_start(rules, [], manner, nonce=UNSET_NONCE).text, names
+    if settings.isolation:
+        return "", names  # a brief is read by whichever agent starts first, and each sees only its own
+    moment = Moment(
+        occasion="start",
+        host="",
+        session="",
+        project=project,
+        user=LOCAL_USER,
+        agent=None,
+        prompt="",
+        opening="startup",
+        settings=settings,
+        language="en" if settings.language == "auto" else settings.language,
+        now=parts.clock.now(),
+    )
+    pieces = gathered(parts, tx, moment, IN_BRIEF)
+    return planned(pieces, manner_of(moment, dated=True), nonce=UNSET_NONCE).text, names

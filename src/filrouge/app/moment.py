@@ -7,7 +7,7 @@ them would otherwise find out again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -27,6 +27,8 @@ class Moment:
         opening: of a start: startup, resume, clear, compact or fork; else empty.
         agent: where agents are isolated, whose memory alone may be shown.
         prompt: cleaned; empty at a start.
+        notices: what a source could not do (no vectors yet, ...); a source that has less to offer adds a line.
+        offered: by the sources that were asked before, for one that goes by what was found.
     """
 
     occasion: Literal["start", "prompt"]
@@ -40,6 +42,8 @@ class Moment:
     settings: Settings
     language: Language
     now: datetime
+    notices: list[str] = field(default_factory=list[str])
+    offered: list[Piece] = field(default_factory=list[Piece])
 
 
 Source = Callable[[Parts, Tx, Moment], Sequence[Piece]]

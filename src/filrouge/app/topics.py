@@ -13,8 +13,6 @@ from typing import Any
 from filrouge.app.parts import Parts
 from filrouge.clock import from_text, to_text
 from filrouge.errors import BadInput
-from filrouge.inject.context import Block, Manner
-from filrouge.inject.topics import of_topics
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.timeline import format_timeline
 from filrouge.model.topic import Timeframe, Timeline, Topic, timeline_of
@@ -95,20 +93,6 @@ def discussed(
         replace(topic, first=topic.first.astimezone(), last=topic.last.astimezone())
         for topic in topics_of(conversations, now)
     ]
-
-
-def asked_for(parts: Parts, tx: Tx, period: Period, manner: Manner, *, project: str, agent: str | None) -> Block:
-    """The block for a prompt that asks what was discussed: of the current project alone, and never empty."""
-    topics = discussed(
-        parts,
-        tx,
-        user_id=LOCAL_USER,
-        period=period,
-        agent_id=agent,
-        project=project or None,
-        everywhere=False,
-    )
-    return of_topics(topics, period, manner)
 
 
 def topic_json(topic: Topic) -> dict[str, Any]:

@@ -113,3 +113,4 @@ class Recall:
     notices: tuple[str, ...]
     nonce: str
     latency_ms: float
+    notes_injected: int = 0

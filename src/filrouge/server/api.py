@@ -17,7 +17,19 @@ from starlette.exceptions import HTTPException
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
-from filrouge.server.routes import changing, concepts, daemon, embedding, hooks, memory, metrics, models, rules, topics
+from filrouge.server.routes import (
+    changing,
+    concepts,
+    daemon,
+    embedding,
+    hooks,
+    injecting,
+    memory,
+    metrics,
+    models,
+    rules,
+    topics,
+)
 
 VERSION_HEADER = "X-Filrouge-Version"
 
@@ -27,7 +39,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None)
     app.state.running = running
     app.state.leave = leave
-    for routes in (hooks, memory, rules, topics, embedding, models, daemon, changing, concepts, metrics):
+    for routes in (hooks, memory, injecting, rules, topics, embedding, models, daemon, changing, concepts, metrics):
         app.include_router(routes.router)
     app.middleware("http")(_sign)
     app.add_exception_handler(FilrougeError, _problem)

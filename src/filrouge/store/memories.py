@@ -94,9 +94,16 @@ class Memories:
         rows = self._tx.all("memories.rules_standing", {"limit": MOST_RULES, "least": LEAST_TO_INJECT})
         return frozenset(row["id"] for row in rows)
 
+    def core_facts(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
+        """The facts with a key that hold here, the user's own before the project's, newest first, without their
+        evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        rows = self._tx.all("memories.core_facts", place)
+        return [memory_from_row(row) for row in rows]
+
     def worth_knowing(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
         """What a session wants to know first: preferences, constraints, decisions, facts, the user's own before
-        the project's, newest first, without their evidence."""
+        the project's, newest first, without their evidence; core facts are not among them."""
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]

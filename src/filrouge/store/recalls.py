@@ -27,6 +27,7 @@ class Recalls:
                 "project_id": recall.project,
                 "preview": recall.preview,
                 "memories_injected": recall.memories_injected,
+                "notes_injected": recall.notes_injected,
                 "tokens": recall.tokens_added,
                 "items": json.dumps([item.to_json() for item in recall.items], ensure_ascii=False),
                 "notices": json.dumps(list(recall.notices), ensure_ascii=False),

@@ -6,7 +6,8 @@ import time
 from itertools import count
 from typing import Any
 
-from filrouge.app.asking import Question, context, recall
+from filrouge.app.asking import Question, recall
+from filrouge.app.injecting import context
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.model.event import Event, EventKind

@@ -16,8 +16,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from filrouge.app import wiring
-from filrouge.app.asking import Mode, Question, context, recall
+from filrouge.app.asking import Mode, Question, recall
 from filrouge.app.conversations import search_turns
+from filrouge.app.injecting import context
 from filrouge.app.parts import Parts
 from filrouge.app.report import listing
 from filrouge.app.word_feed import LargeWords

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from filrouge.app import rules
-from filrouge.app.asking import context
 from filrouge.app.by_hand import pin, restore
+from filrouge.app.injecting import context
 from filrouge.app.moment import Moment
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts

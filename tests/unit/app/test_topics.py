@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from filrouge.app import wiring
-from filrouge.app.asking import context
+from filrouge.app.injecting import context
 from filrouge.app.parts import Parts
 from filrouge.app.topics import get_conversation_timeline, list_discussed_topics, timeline_json, topics_json
 from filrouge.clock import new_id

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from filrouge.app import wiring
-from filrouge.app.asking import Question, context
+from filrouge.app.asking import Question
 from filrouge.app.conversations import search_turns
+from filrouge.app.injecting import context
 from filrouge.app.meaning import INDEX_LOADING, LEXICAL_ONLY
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts

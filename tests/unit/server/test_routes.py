@@ -143,6 +143,20 @@ def test_the_context_of_a_prompt_is_the_block_and_is_logged(api: Api) -> None:
     assert [item["injected"] for item in row["items"]] == [True]
 
 
+def test_a_context_is_previewed_with_every_candidate_and_without_a_trace(api: Api) -> None:
+    api.remember(PORT, SHOP)
+    body = {"prompt": QUESTION, "project": [SHOP], "channel": "bot"}
+    seen = api.ask("POST", "/api/memory/context/preview", body).body
+    assert [(one["injected"], one["section"], one["reason"]) for one in seen["candidates"]] == [
+        (True, "memories", "injected")
+    ]
+    start = api.ask("POST", "/api/memory/context/preview", {"occasion": "start", "project": [SHOP]}).body
+    assert "8443" in start["context"]
+    assert api.ask("POST", "/api/memory/context/preview", {"occasion": "never"}).status == 400
+    api.parts.writer.run(lambda _: None)
+    assert api.get("/api/memory/retrievals") == []
+
+
 def test_settings_are_answered_whole_with_their_origins(api: Api) -> None:
     whole = api.get("/api/memory/settings")
     assert whole == {**Settings().model_dump(mode="json"), "notes_tag": "mine", "embedding_model": "hashing"}
@@ -157,7 +171,8 @@ def test_a_setting_takes_effect_at_once(api: Api) -> None:
     api.remember(PORT, SHOP)
     assert api.ask("PATCH", "/api/memory/settings", {"auto_retrieve_enabled": False}).status == 200
     body = {"prompt": QUESTION, "project": [SHOP]}
-    assert api.ask("POST", "/memory/context", body).body == {"context": ""}
+    nothing: dict[str, Any] = {"context": "", "memories": [], "notes": [], "notices": []}
+    assert api.ask("POST", "/memory/context", body).body == nothing
     api.parts.writer.run(lambda _: None)
     assert api.get("/api/memory/retrievals") == []
 

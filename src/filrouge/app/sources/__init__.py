@@ -1,1 +1,35 @@
-"""Sources: what may go in front of a model, one small module each."""
+"""Sources: what may go in front of a model, one small module each.
+
+A source offers pieces for a moment (`app.moment`), those included that it would not show, each with its reason. What
+a session starts with and what stands before a prompt are two tables; a prompt that asks what was discussed has a
+third. The order of a table is the order in which its sources are asked, so that one may go by what those before it
+found; where a piece stands is the business of its section. To add one, write its module and name it here. Each fails
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from filrouge.app.moment import Source
+from filrouge.app.sources.hints import hints
+from filrouge.app.sources.known import core_facts, worth_knowing
+from filrouge.app.sources.memories import memories
+from filrouge.app.sources.reminders import reminders
+from filrouge.app.sources.rules import rules
+from filrouge.app.sources.synthesis import in_brief, synthesis
+from filrouge.app.sources.topics import topics
+
+Table = Mapping[str, Source]
+
+AT_START: Table = {"rules": rules, "synthesis": synthesis, "core facts": core_facts, "worth knowing": worth_knowing}
+"""What a session starts with."""
+
+BEFORE_PROMPT: Table = {"reminders": reminders, "memories": memories, "hints": hints}
+"""What may stand before a prompt."""
+
+ASKED_BACK: Table = {"topics": topics}
+"""What answers a prompt that asks what was discussed."""
+
+IN_BRIEF: Table = {"rules": rules, "synthesis": in_brief}
+"""What a brief holds, for a session that starts before the daemon does."""

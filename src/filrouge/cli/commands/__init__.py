@@ -18,6 +18,7 @@ from filrouge.cli.commands import (
     daemon,
     demo,
     doctor,
+    injecting,
     model,
     models,
     reindex,
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (asking, topics, telling, models, reindex, doctor, demo, changing, concepts):
+for _commands in (asking, injecting, topics, telling, models, reindex, doctor, demo, changing, concepts):
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app.asking import context
+from filrouge.app.injecting import context
 from filrouge.app.observe import observe
 from filrouge.errors import BadInput
 from filrouge.model.event import Event, event_from_json

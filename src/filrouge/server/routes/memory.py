@@ -8,14 +8,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from filrouge.app import report
-from filrouge.app.asking import Question, context, recall
+from filrouge.app.asking import Question, recall
 from filrouge.app.conversations import search_turns
 from filrouge.app.mirror import write_briefs, write_hook_settings
 from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.clock import new_id
 from filrouge.config import check
 from filrouge.errors import BadConfig, BadInput
-from filrouge.model.event import Event
 from filrouge.model.filters import Filters
 from filrouge.model.scope import ScopeName
 from filrouge.ports import Tx
@@ -57,15 +55,6 @@ class SearchBody(FilterBody):
     k: int = Field(5, ge=1, le=200)
     hybrid: bool = True
     threshold: float = Field(0.0, ge=0.0, le=1.0)
-    project: list[str] = Field(default_factory=list[str])
-
-
-class ContextBody(BaseModel):
-    """A prompt that is about to be sent to a model."""
-
-    prompt: str
-    channel: str = "api"
-    session_id: str = ""
     project: list[str] = Field(default_factory=list[str])
 
 
@@ -163,28 +152,6 @@ async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
         }
 
     return await reading(request, find)
-
-
-@router.post("/memory/context")
-async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
-    """The block that would be put in front of this prompt."""
-    parts = parts_of(request)
-    now = parts.clock.now()
-    event = Event(
-        id=new_id(now),
-        host=body.channel,
-        kind="prompt",
-        session=body.session_id,
-        at=now.timestamp(),
-        key="",
-        cwd="",
-        project=tuple(body.project),
-        transcript="",
-        agent="",
-        data={"text": body.prompt},
-    )
-    place = await reading(request, lambda tx: report.project_id(tx, body.project) or "")
-    return {"context": await elsewhere(lambda: context(parts, event, place))}
 
 
 @router.get("/api/memory/settings")

@@ -298,11 +298,19 @@ SELECT id FROM (
   FROM memories
   WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
 ) WHERE place <= :limit
+-- name: memories.core_facts
+-- Facts with a name of their own, the user's before the project's.
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= :least
+  AND kind NOT IN ('rule', 'episode', 'concept')
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+ORDER BY scope = 'project', seq DESC LIMIT :limit
 -- name: memories.worth_knowing
 -- What a session wants to know first. The inner query sorts numbers only; whole rows are read for the few that win.
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM memories
-  WHERE tenant = 'local' AND state = 'live' AND NOT disabled AND confidence >= :least
+  WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
     AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
     AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
     AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
@@ -687,8 +695,8 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.up
 
 -- name: recalls.add
 INSERT INTO memory_retrievals (id, channel, session_id, project_id, user_message_preview, memories_injected,
-                               total_tokens_added, items, notices, nonce, latency_ms, created_at)
-VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :tokens, :items, :notices, :nonce,
+                               obsidian_notes_injected, total_tokens_added, items, notices, nonce, latency_ms, created_at)
+VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :notes_injected, :tokens, :items, :notices, :nonce,
         :latency_ms, :created_at)
 -- name: recalls.last
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,

@@ -1,0 +1,204 @@
+"""Injection: what goes in front of a model when a session starts and before a prompt.
+
+A moment is made of the event, the sources of its table are asked within one reading transaction, their pieces are
+planned and written together, and what came of each is logged. It is automatic, so it sees the current project and the
+user's own memories, nothing else. A source that fails is left out with a notice, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from filrouge.app.moment import Moment
+from filrouge.app.parts import Parts
+from filrouge.app.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
+from filrouge.capture.intake import cleaned
+from filrouge.clock import monotonic, new_id, to_text
+from filrouge.config import Settings
+from filrouge.inject.harmless import neutral
+from filrouge.inject.plan import SHORTEST_PROMPT, Block, Manner, Verdict, planned
+from filrouge.inject.render import LONGEST_ITEM, shortened
+from filrouge.model.event import Event
+from filrouge.model.piece import Piece
+from filrouge.model.recall import Recall
+from filrouge.model.scope import LOCAL_USER
+from filrouge.model.when import Language, ago
+from filrouge.ports import Tx
+from filrouge.recall.asked_back import asks_back
+from filrouge.store.recalls import Recalls
+from filrouge.understand.language import vote
+
+_LOG = logging.getLogger(__name__)
+#: A text nobody asks: whoever embeds it first pays for loading the model.
+READY: Final = "ready?"
+#: Characters of a candidate that an explanation shows.
+_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What goes in front of a model at a moment, and how it came about.
+
+    Attributes:
+        moment: None where retrieval is switched off, and nobody was asked.
+        milliseconds: from the request to the text.
+    """
+
+    moment: Moment | None
+    block: Block
+    notices: tuple[str, ...] = ()
+    milliseconds: float = 0.0
+
+
+def context(parts: Parts, event: Event, project: str) -> str:
+    """The block that belongs in front of the model at this event; logged unless retrieval is off."""
+    return inject(parts, event, project).block.text
+
+
+def inject(parts: Parts, event: Event, project: str) -> Given:
+    """The same with how it came about."""
+    if event.kind == "session_start":
+        parts.readers.submit(lambda _: parts.meaning.question(READY))  # loads the model while the user is typing
+    given = preview(parts, event, project)
+    if given.moment is None:
+        return given
+    if given.moment.occasion == "prompt":
+        parts.meters.recalled(given.block.items, given.milliseconds / 1000)
+    if given.moment.occasion == "prompt" or given.block.text:
+        row = _row(given, given.moment, new_id(parts.clock.now()))
+        parts.writer.submit(lambda tx: Recalls(tx).add(row))
+    return given
+
+
+def preview(parts: Parts, event: Event, project: str) -> Given:
+    """What would be injected, and no trace of it."""
+    began = monotonic()
+    given = parts.readers.here(lambda tx: _given(parts, tx, cleaned(event, parts.redact), project))
+    return replace(given, milliseconds=(monotonic() - began) * 1000)
+
+
+def gathered(parts: Parts, tx: Tx, moment: Moment, table: Table) -> list[Piece]:
+    """The pieces of all sources of a table; one that fails is left out with a notice."""
+    for name, source in table.items():
+        try:
+            moment.offered.extend(source(parts, tx, moment))
+        except Exception:  # whatever one source meets, the others still have something to say
+            _LOG.exception("The source %r failed and was left out.", name)
+            moment.notices.append(f"{name} failed and was left out")
+    return moment.offered
+
+
+def manner_of(moment: Moment, *, dated: bool = False) -> Manner:
+    """How what was gathered for a moment is chosen and written."""
+    settings = moment.settings
+    return Manner(
+        occasion=moment.occasion,
+        language=moment.language,
+        budget=settings.budget,
+        now=moment.now,
+        least=settings.auto_retrieve_min_score,
+        limits={"memories": settings.auto_retrieve_max_results} if moment.occasion == "prompt" else {},
+        dated=dated,
+    )
+
+
+def given_json(given: Given, *, explained: bool = False) -> dict[str, Any]:
+    """The body of a route: the text, and what is in it; with every candidate where it is to be explained."""
+    inside = [verdict for verdict in given.block.verdicts if verdict.injected]
+    body: dict[str, Any] = {
+        "context": given.block.text,
+        "memories": [_shown(one, given.moment) for one in inside if one.piece.kind != "note"],
+        "notes": [{"path": one.piece.id, "content": one.piece.text} for one in inside if one.piece.kind == "note"],
+        "notices": list(given.notices),
+    }
+    if explained:
+        body["enabled"] = given.moment is not None
+        body["language"] = given.moment.language if given.moment else ""
+        body["tokens"] = given.block.tokens
+        body["latency_ms"] = round(given.milliseconds, 3)
+        body["candidates"] = [
+            one.logged().to_json() | {"content": shortened(neutral(one.piece.text[:LONGEST_ITEM]), _SHOWN)}
+            for one in given.block.verdicts
+        ]
+    return body
+
+
+def _given(parts: Parts, tx: Tx, event: Event, project: str) -> Given:
+    settings = parts.settings(tx, event.cwd)
+    if not settings.auto_retrieve_enabled:
+        return Given(moment=None, block=Block())
+    moment = _moment(parts, tx, event, project, settings)
+    pieces = gathered(parts, tx, moment, _table(moment))
+    return Given(moment=moment, block=planned(pieces, manner_of(moment)), notices=tuple(moment.notices))
+
+
+def _table(moment: Moment) -> Table:
+    if moment.occasion == "start":
+        return AT_START
+    if asks_back(moment.prompt):
+        return ASKED_BACK
+    return BEFORE_PROMPT if len(moment.prompt.strip()) >= SHORTEST_PROMPT else {}
+
+
+def _moment(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> Moment:
+    starts = event.kind == "session_start"
+    prompt = "" if starts else str(event.data.get("text") or "")
+    return Moment(
+        occasion="start" if starts else "prompt",
+        host=event.host,
+        session=event.session,
+        project=project or None,
+        user=LOCAL_USER,
+        agent=(event.agent or event.host) if settings.isolation else None,
+        prompt=prompt,
+        opening=str(event.data.get("source") or "startup") if starts else "",
+        settings=settings,
+        language=_language(parts, tx, event, project, prompt, settings),
+        now=parts.clock.now(),
+    )
+
+
+def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, settings: Settings) -> Language:
+    if settings.language != "auto":
+        return settings.language
+    turns = parts.turns(tx)
+    said = turns.last_user_texts(event.host, event.session) or turns.last_user_texts_of_project(project or None)
+    before = [text for text in reversed(said) if text != prompt]
+    return vote([*before, prompt] if prompt else before, "en")
+
+
+def _row(given: Given, moment: Moment, id_: str) -> Recall:
+    return Recall(
+        id=id_,
+        at=moment.now,
+        channel=moment.host,
+        session=moment.session,
+        project=moment.project,
+        preview=(moment.prompt or "[session_start]")[:100],
+        memories_injected=given.block.memories,
+        notes_injected=given.block.notes,
+        tokens_added=given.block.tokens,
+        items=given.block.items,
+        notices=given.notices,
+        nonce=given.block.nonce,
+        latency_ms=round(given.milliseconds, 3),
+    )
+
+
+def _shown(verdict: Verdict, moment: Moment | None) -> dict[str, Any]:
+    """One memory as a program wants it that injects by itself."""
+    piece = verdict.piece
+    said = piece.said if moment else None
+    return {
+        "id": piece.id,
+        "content": piece.text,
+        "score": round(piece.value, 4),
+        "channel": piece.source or "unknown",
+        "timestamp": to_text(piece.said) if piece.said else None,
+        "time_ago": ago(said, moment.now, moment.language) if said and moment else "",
+        "type": "conversation" if piece.kind == "turn" else "summary" if piece.kind == "synthesis" else piece.kind,
+        "section": piece.section,
+        "verified": piece.verified,
+    }

@@ -1,0 +1,75 @@
+"""Injection over HTTP: what belongs in front of a prompt or a session's start, and a preview that leaves no trace."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from filrouge.app import report
+from filrouge.app.injecting import given_json, inject, preview
+from filrouge.app.parts import Parts
+from filrouge.clock import new_id
+from filrouge.model.event import Event
+from filrouge.server.access import elsewhere, parts_of, reading
+
+router = APIRouter(tags=["memory"])
+
+
+class ContextBody(BaseModel):
+    """A prompt that is about to be sent to a model."""
+
+    prompt: str
+    channel: str = "api"
+    session_id: str = ""
+    project: list[str] = Field(default_factory=list[str])
+
+
+class PreviewBody(ContextBody):
+    """A prompt, or a session that starts, and where."""
+
+    prompt: str = ""
+    occasion: Literal["prompt", "start"] = "prompt"
+    opening: Literal["startup", "resume", "clear", "compact", "fork"] = "startup"
+    cwd: str = ""
+
+
+@router.post("/memory/context")
+async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
+    """What is put in front of this prompt: the text, and the memories and notes in it."""
+    parts = parts_of(request)
+    project = await reading(request, lambda tx: report.project_id(tx, body.project) or "")
+    event = _event(parts, body, "prompt", {"text": body.prompt})
+    return given_json(await elsewhere(lambda: inject(parts, event, project)))
+
+
+@router.post("/api/memory/context/preview")
+async def preview_of(body: PreviewBody, request: Request) -> dict[str, Any]:
+    """What a hook would be given here, with every candidate and why it is in or out; it is not logged."""
+    parts = parts_of(request)
+    project = await reading(request, lambda tx: report.project_id(tx, body.project) or "")
+    if body.occasion == "start":
+        event = _event(parts, body, "session_start", {"source": body.opening}, body.cwd)
+    else:
+        event = _event(parts, body, "prompt", {"text": body.prompt}, body.cwd)
+    return given_json(await elsewhere(lambda: preview(parts, event, project)), explained=True)
+
+
+def _event(
+    parts: Parts, body: ContextBody, kind: Literal["session_start", "prompt"], data: dict[str, Any], cwd: str = ""
+) -> Event:
+    now = parts.clock.now()
+    return Event(
+        id=new_id(now),
+        host=body.channel,
+        kind=kind,
+        session=body.session_id,
+        at=now.timestamp(),
+        key="",
+        cwd=cwd,
+        project=tuple(body.project),
+        transcript="",
+        agent="",
+        data=data,
+    )

@@ -1,0 +1,153 @@
+"""What goes in front of a model, from its sources to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filrouge.app.injecting import context, gathered, given_json, inject, manner_of, preview
+from filrouge.app.moment import Moment
+from filrouge.app.parts import Parts
+from filrouge.app.remember import put_fact, remember
+from filrouge.app.sources.hints import hints
+from filrouge.inject.plan import planned
+from filrouge.inject.render import parse
+from filrouge.model.piece import Piece
+from filrouge.ports import Tx
+from filrouge.testing import idle, running
+
+from .given import SHOP, ask, event, log, say
+
+PORT = "For the record: production listens on port 8443."
+QUESTION = "What port does production listen on?"
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Generator[Parts]:
+    with running(str(tmp_path)) as found:
+        idle(found)
+        yield found
+
+
+def start(parts: Parts) -> str:
+    return context(parts, event("session_start", source="startup"), SHOP[0])
+
+
+def asked(parts: Parts) -> Moment:
+    """The moment of a prompt of which nothing is known."""
+    moment = preview(parts, event(text=QUESTION), SHOP[0]).moment
+    assert moment is not None
+    assert moment.offered == []
+    return moment
+
+
+def broken(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    raise RuntimeError("this source is ill")
+
+
+def well(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    return [Piece(id="1", kind="fact", section="facts", text="still here", value=0.9)]
+
+
+def test_a_source_that_fails_is_left_out_with_a_notice_and_the_others_go_on(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    moment = asked(parts)
+    pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"ill": broken, "well": well}))
+    assert parse(planned(pieces, manner_of(moment)).text) == ["[unknown] still here"]
+    assert moment.notices == ["ill failed and was left out"]
+    assert "this source is ill" in caplog.text
+
+
+def test_a_session_starts_with_rules_then_what_is_known_under_its_headings(parts: Parts) -> None:
+    say(parts, "From now on, always use uv and never pip in this repository.")
+    put_fact(parts, "user_name", "Ana Beltran", names=(), scope="user")
+    remember(parts, "We decided to keep SQLite for the storage.", names=SHOP, scope="project", host="cli")
+    headings = [line for line in start(parts).split("\n") if line.startswith("## ")]
+    assert headings == ["## Rules", "## Known facts", "## Decisions in force"]
+    assert "user_name: Ana Beltran" in start(parts)
+
+
+def test_core_facts_are_twenty_and_five_hundred_characters_at_the_most_and_nothing_of_them_is_said_twice(
+    parts: Parts,
+) -> None:
+    for n in range(30):
+        put_fact(parts, f"key_{n:02}", "x", names=(), scope="user")
+    assert len(parse(start(parts))) == 20
+    for n in range(30):
+        put_fact(parts, f"key_{n:02}", "x" * 60, names=(), scope="user")
+    lines = [line.partition("] ")[2] for line in parse(start(parts))]
+    assert sum(map(len, lines)) <= 500
+    assert len(lines) == len(set(lines)) == 7
+
+
+def test_a_preview_is_the_same_and_leaves_no_trace(parts: Parts) -> None:
+    say(parts, PORT)
+    seen = preview(parts, event(text=QUESTION), SHOP[0])
+    assert log(parts) == []
+    given = inject(parts, event(text=QUESTION), SHOP[0])
+    assert seen.block.text.replace(seen.block.nonce, "") == given.block.text.replace(given.block.nonce, "")
+    assert seen.block.verdicts == given.block.verdicts
+    [row] = log(parts)
+    assert (row["memories_injected"], row["obsidian_notes_injected"], len(row["items"])) == (
+        1, 0, len(given.block.verdicts),
+    )  # fmt: skip
+
+
+def test_a_silent_recall_is_logged_with_every_candidate(parts: Parts) -> None:
+    say(parts, PORT)
+    assert ask(parts, "Which pizza is the best one, production or margherita?") == ""
+    [row] = log(parts)
+    assert (row["memories_injected"], [item["reason"] for item in row["items"]]) == (0, ["nothing is known of this"])
+    assert {"section", "value", "relevance"} <= row["items"][0].keys()
+
+
+def test_what_a_program_gets_beside_the_text_is_what_is_in_the_text(parts: Parts) -> None:
+    say(parts, PORT)
+    body: dict[str, Any] = given_json(inject(parts, event(text=QUESTION), SHOP[0]))
+    [memory] = body["memories"]
+    assert (memory["type"], memory["channel"], memory["time_ago"]) == ("fact", "claude-code", "just now")
+    assert parse(body["context"]) == [f"[just now, claude-code] {memory['content']}"]
+    assert (body["notes"], body["notices"]) == ([], [])
+    assert memory["timestamp"].startswith("20")
+
+
+def test_the_prompt_itself_counts_for_the_language_however_much_was_said_before(parts: Parts) -> None:
+    say(parts, PORT)
+    for word in ("alpha", "beta", "gamma", "delta", "omega"):
+        say(parts, f"{word} 42")
+    assert "## Souvenirs pertinents" in ask(parts, "Sur quel port est-ce que la production écoute dans le projet ?")
+
+
+def test_settings_take_effect_at_once(tmp_path: Path) -> None:
+    with running(str(tmp_path), environ={"FILROUGE_AUTO_RETRIEVE_ENABLED": "false"}) as parts:
+        idle(parts)
+        say(parts, PORT)
+        off = preview(parts, event(text=QUESTION), SHOP[0])
+        assert (off.moment, off.block.text, given_json(off, explained=True)["enabled"]) == (None, "", False)
+    with running(str(tmp_path), environ={"FILROUGE_AUTO_RETRIEVE_MIN_SCORE": "1"}) as parts:
+        idle(parts)
+        assert ask(parts, QUESTION) == ""
+
+
+def test_a_plan_that_bears_on_the_prompt_and_has_no_place_among_the_memories_is_recalled_as_a_plan(
+    parts: Parts,
+) -> None:
+    found = [Piece(id=f"m{n}", kind="fact", section="memories", text=f"memory {n}", value=0.9) for n in range(4)] + [
+        Piece(id="plan", kind="intent", section="memories", text="We will move to SQLite.", value=0.8),
+        Piece(id="far", kind="constraint", section="memories", text="No cloud.", value=0.4),
+        Piece(id="gone", kind="preference", section="memories", text="x", value=0.9, refused="not sure enough"),
+    ]
+    moment = asked(parts)
+    moment.offered.extend(found)  # as a source would that was asked before
+    pieces = parts.readers.here(lambda tx: gathered(parts, tx, moment, {"hints": hints}))
+    block = planned(pieces, manner_of(moment))
+    assert block.text.split("\n")[-3:-1] == [
+        "## Worth recalling", "- [unknown] Planned, perhaps still to do: We will move to SQLite.",
+    ]  # fmt: skip
+    assert [one.reason for one in block.verdicts if one.piece.id == "plan"] == ["injected", "beyond the limit"]
+    fewer = planned([one for one in pieces if one.id != "m3"], manner_of(moment))
+    assert [one.reason for one in fewer.verdicts if one.piece.id == "plan"] == ["injected", "said already"]

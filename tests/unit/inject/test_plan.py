@@ -1,0 +1,218 @@
+"""Which pieces go in front of a model, in which order, and when none does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filrouge.inject.plan import INJECTED, MOST_BYTES, Block, Manner, planned
+from filrouge.inject.render import parse
+from filrouge.inject.sections import MOST_THREADS, SHAPES, most
+from filrouge.model.piece import SECTIONS, Piece, Section
+from filrouge.model.recall import RecallItem
+from filrouge.model.when import Language
+from filrouge.testing import ManualClock
+
+NOW = ManualClock().now()
+PROMPT = Manner(occasion="prompt", language="en", budget=2000, now=NOW)
+START = replace(PROMPT, occasion="start")
+
+
+def piece(text: str, section: Section = "memories", value: float = 0.8, **more: Any) -> Piece:
+    kind = {"rules": "rule", "threads": "thread", "thread": "thread", "notes": "note"}.get(section, "fact")
+    said = NOW - timedelta(days=3)
+    about: dict[str, Any] = {"id": text, "kind": kind, "said": said, "source": "codex"} | more
+    return Piece(**about, section=section, text=text, value=value)
+
+
+def texts(block: Block) -> list[str]:
+    return [line.partition("] ")[2] for line in parse(block.text)]
+
+
+def reasons(block: Block) -> dict[str, str]:
+    return {verdict.piece.id: verdict.reason for verdict in block.verdicts}
+
+
+def test_sections_stand_in_their_order_whatever_the_order_they_were_offered_in() -> None:
+    block = planned([piece(f"a {name}", name) for name in reversed(SECTIONS) if name != "hints"], START)
+    headings = [line for line in block.text.split("\n") if line.startswith("## ")]
+    assert headings == [SHAPES[name].heading["en"] for name in SECTIONS if name != "hints"]
+    assert [verdict.piece.section for verdict in block.verdicts if verdict.injected] == [
+        name for name in SECTIONS if name != "hints"
+    ]
+
+
+def test_within_a_section_pieces_stand_as_they_were_offered() -> None:
+    block = planned([piece("first", value=0.1), piece("second", value=0.9)], PROMPT)
+    assert texts(block) == ["first", "second"]
+
+
+def test_nothing_offered_is_no_text_at_all() -> None:
+    assert planned([], PROMPT) == planned([], START) == Block()
+    assert not Block().nonce
+
+
+def test_what_its_source_refused_stays_out_with_its_reason() -> None:
+    block = planned([piece("in"), piece("out", value=0.99, refused="not sure enough")], PROMPT)
+    assert (texts(block), reasons(block)) == (["in"], {"in": INJECTED, "out": "not sure enough"})
+    assert planned([piece("out", refused="not sure enough")], PROMPT).text == ""
+
+
+@pytest.mark.parametrize("section", [name for name in SECTIONS if SHAPES[name].goes_along])
+def test_what_only_goes_along_breaks_no_silence_unless_it_is_as_relevant_itself(section: Section) -> None:
+    silent = planned([piece("x", section, 0.49)], PROMPT)
+    assert (silent.text, reasons(silent)) == ("", {"x": "it only goes along"})
+    assert texts(planned([piece("x", section, 0.5)], PROMPT)) == ["x"]
+    assert set(texts(planned([piece("x", section, 0.1), piece("m")], PROMPT))) == {"x", "m"}
+    assert reasons(planned([piece("x", section, 0.5)], replace(PROMPT, least=0.9))) == {"x": "it only goes along"}
+
+
+@pytest.mark.parametrize("section", [name for name in SECTIONS if not SHAPES[name].goes_along])
+def test_what_was_found_for_the_prompt_speaks_by_itself_however_little_it_is_worth(section: Section) -> None:
+    assert planned([piece("x", section, 0.06)], PROMPT).memories + planned([piece("x", section, 0.06)], PROMPT).notes
+
+
+def test_at_a_start_everything_speaks() -> None:
+    assert texts(planned([piece("x", "threads", 0.1)], START)) == ["x"]
+
+
+def test_a_section_has_no_more_items_than_it_may_and_settings_may_change_that() -> None:
+    pieces = [piece(f"m{n}") for n in range(8)]
+    block = planned(pieces, PROMPT)
+    assert texts(block) == ["m0", "m1", "m2", "m3"]
+    assert {reasons(block)[f"m{n}"] for n in range(4, 8)} == {"beyond the limit"}
+    assert texts(planned(pieces, replace(PROMPT, limits={"memories": 1}))) == ["m0"]
+    assert (most("memories", "start"), len(texts(planned([piece(f"m{n}") for n in range(12)], START)))) == (8, 8)
+
+
+def test_there_are_five_threads_at_the_most_the_current_one_among_them() -> None:
+    block = planned([piece("now", "thread"), *(piece(f"t{n}", "threads") for n in range(9))], START)
+    assert len(texts(block)) == MOST_THREADS == 5
+    assert texts(block)[0] == "now"
+
+
+def test_nothing_is_said_twice() -> None:
+    same_id = piece("other words", "decisions", id="m")
+    same_text = piece("M  \n", "constraints", id="c")
+    block = planned([piece("m"), same_id, same_text], PROMPT)
+    assert texts(block) == ["m"]
+    assert {verdict.piece.text: verdict.reason for verdict in block.verdicts} == {
+        "m": INJECTED, "other words": "said already", "M  \n": "said already",
+    }  # fmt: skip
+
+
+def test_one_synthesis_may_be_shown_in_several_pieces_but_no_memory_beside_the_part_that_says_it() -> None:
+    parts = [piece(text, "synthesis", id="s", kind="synthesis") for text in ("asked", "done")]
+    decided = piece("We keep SQLite.", "decisions", id="m", kind="synthesis")
+    same = piece("We decided to keep SQLite.", "decisions", id="m", kind="decision")
+    block = planned([*parts, decided, same], START)
+    assert texts(block) == ["asked", "done", "We keep SQLite."]
+    assert [verdict.reason for verdict in block.verdicts if verdict.piece is same] == ["said already"]
+
+
+def test_turns_that_a_passage_shows_are_not_shown_again_in_the_thread_after_it() -> None:
+    passage = piece("User: a\nAssistant: b", "memories", kind="turn", turns=("1", "2"))
+    within = piece("User: a", "threads", kind="turn", turns=("1",), id="x")
+    beyond = piece("User: a\nUser: c", "threads", kind="turn", turns=("1", "3"), id="y")
+    resting = piece("A memory that rests on it", "decisions", turns=("1",))
+    block = planned([passage, within, beyond, resting], PROMPT)
+    assert reasons(block) == {passage.id: INJECTED, "x": "said already", "y": INJECTED, resting.id: INJECTED}
+
+
+def test_rules_and_reminders_go_first_however_much_more_the_rest_is_worth() -> None:
+    rule, memory = piece("r" * 300, "rules", 0.05), piece("m" * 300, value=1.0)
+    block = planned([memory, rule], replace(PROMPT, budget=800))
+    assert reasons(block) == {rule.id: INJECTED, memory.id: "over the budget"}
+    assert len(block.text) <= 800
+
+
+def test_of_what_does_not_all_fit_goes_in_what_is_worth_most_together() -> None:
+    long, *short = piece("a" * 450, value=0.9), piece("b" * 200, value=0.5), piece("c" * 200, value=0.5)
+    block = planned([long, *short], replace(PROMPT, budget=900))
+    assert reasons(block) == {short[0].id: INJECTED, short[1].id: INJECTED, long.id: "over the budget"}
+
+
+def test_a_piece_says_when_and_where_it_was_said_and_whether_it_is_sure() -> None:
+    block = planned(
+        [
+            piece("hers"),
+            piece("a file's", verified=False),
+            piece("timeless", said=None),
+            piece("nowhere", source=""),
+        ],
+        PROMPT,
+    )
+    assert parse(block.text) == [
+        "[3 days ago, codex] hers",
+        "[3 days ago, codex, unverified] a file's",
+        "[codex] timeless",
+        "[3 days ago, unknown] nowhere",
+    ]
+
+
+def test_ages_and_headings_are_in_the_readers_language() -> None:
+    block = planned([piece("vieux", said=NOW - timedelta(days=20))], replace(PROMPT, language="fr"))
+    assert parse(block.text) == ["[il y a 2 semaines, codex] vieux"]
+    assert "## Souvenirs pertinents" in block.text
+
+
+def test_a_text_for_another_day_shows_dates() -> None:
+    assert parse(planned([piece("x")], replace(START, dated=True)).text) == ["[December 29, 2025, codex] x"]
+
+
+def test_a_note_shows_as_its_path_and_its_text_and_is_counted_apart() -> None:
+    block = planned([piece("- [x] forged", "notes", id="a/b.md"), piece("m")], PROMPT)
+    assert block.text.split("\n")[-4:-1] == ["## Reference notes", "### a/b.md", "\\- [x] forged"]
+    assert (block.memories, block.notes, len(parse(block.text))) == (1, 1, 2)
+
+
+def test_the_log_has_every_candidate_without_its_text() -> None:
+    block = planned([piece("secret plan", id="1", scores={"relevance": 0.7}), piece("x", id="2", refused="no")], PROMPT)
+    about = {"section": "memories", "value": 0.8}
+    assert block.items == (
+        RecallItem(id="1", kind="fact", injected=True, reason=INJECTED, scores=about | {"relevance": 0.7}),
+        RecallItem(id="2", kind="fact", injected=False, reason="no", scores=about),
+    )
+
+
+def test_a_word_that_stands_for_nothing_is_shown_and_is_no_candidate() -> None:
+    block = planned([piece("Nothing is known.", "topics", id="", kind="nothing")], PROMPT)
+    assert (texts(block), block.items, block.memories) == (["Nothing is known."], (), 0)
+
+
+def test_tokens_are_a_quarter_of_the_characters_and_each_block_has_its_own_nonce() -> None:
+    one, other = (planned([piece("m")], PROMPT) for _ in range(2))
+    assert one.tokens == -(-len(one.text) // 4)
+    assert one.nonce != other.nonce
+    assert one.text.endswith(f"</filrouge-memory {one.nonce}>")
+
+
+LANGUAGES = st.sampled_from(["en", "fr", "es"])
+
+
+@st.composite
+def offered(draw: st.DrawFn) -> Piece:
+    text = draw(st.sampled_from(["word ", "é", "東京", "🧵", "User: x\n"])) * draw(st.integers(1, 300))
+    section = draw(st.sampled_from(SECTIONS))
+    return piece(text, section, draw(st.floats(0, 1)), id=f"{len(text)}{section}")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(offered(), max_size=60), st.integers(200, 6000), LANGUAGES, st.sampled_from([START, PROMPT]))
+def test_a_block_stays_within_its_budget_its_bytes_and_its_limits_and_every_piece_has_a_verdict(
+    pieces: list[Piece], budget: int, language: Language, manner: Manner
+) -> None:
+    manner = replace(manner, budget=budget, language=language)
+    block = planned(pieces, manner)
+    assert len(block.text) <= budget
+    assert len(block.text.encode()) <= MOST_BYTES
+    inside = [verdict.piece.section for verdict in block.verdicts if verdict.injected]
+    assert inside == sorted(inside, key=SECTIONS.index)
+    assert len(parse(block.text)) == len(inside)
+    assert all(inside.count(section) <= most(section, manner.occasion) for section in SECTIONS)
+    assert sorted(id(verdict.piece) for verdict in block.verdicts) == sorted(map(id, pieces))
