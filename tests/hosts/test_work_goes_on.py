@@ -50,6 +50,8 @@ def begun(desk: Desk) -> Begun:
     with desk.open("claude-code", project) as session:
         session.say(DECIDED)
         session.say(ASKED)
+        session.say("good morning")  # the host keeps the agent's last words beside its summary
+        desk.product.understood()
         session.say("/compact")
         compacted = session.say("go on")
     desk.product.understood()
