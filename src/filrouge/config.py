@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from filrouge.errors import BadConfig
+from filrouge.model.reminder import Reminder
 
 Origin = Literal["default", "stored", "user file", "project file", "environment"]
 
@@ -57,6 +58,9 @@ class Settings(BaseModel):
         default="normal", description="How much work understanding may do."
     )
     isolation: bool = Field(default=False, description="Each agent sees only its own memories.")
+    reminders: tuple[Reminder, ...] = Field(
+        default=(), description="Said where a prompt asks for such work; none unless you name them."
+    )
     auto_capture: bool = Field(default=True, description="Capture what agents do.")
     disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
     project_name: str = Field(default="", description="Overrides the detected project.")

@@ -66,7 +66,7 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
     cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
     found = store.some(list({**lexical, **cosines}))
     narrow = question.filters.narrow
-    items = {id_: memory for id_, memory in found.items() if narrow or memory.state == "live"}
+    items = {id_: one for id_, one in found.items() if not one.disabled and (narrow or one.state == "live")}
     questioned = Questioned(words.meant, searched.frequencies, len(searched))
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
     alpha = 1.0 if question.mode == "semantic" else ALPHA

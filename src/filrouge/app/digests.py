@@ -12,6 +12,7 @@ from typing import Final
 from filrouge.app.analysis import gather, keep, prepare
 from filrouge.app.every import Every
 from filrouge.app.parts import Parts
+from filrouge.app.syntheses import queue_quiet
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import after
 from filrouge.model.analysis import NOTHING
@@ -52,8 +53,9 @@ def digest(parts: Parts, payload: Payload) -> Outcome:
 
 
 def queue_idle(parts: Parts) -> int:
-    """Have those sessions analysed that fell silent; returns how many."""
+    """Have those sessions analysed that fell silent, and say where their work stands; returns how many."""
     before = after(parts.clock.now(), -IDLE_SECONDS)
+    queue_quiet(parts, before)
     sessions = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_NEWEST, limit=_AT_ONCE))
     if sessions:
         parts.writer.run(lambda tx: [queue_digest(parts, tx, session) for session in sessions])

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from filrouge.app.digests import queue_digest
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
+from filrouge.app.syntheses import queue_synthesis
 from filrouge.app.thread_upkeep import refit
 from filrouge.ports import Tx
 from filrouge.store.analyses import Analyses
 from filrouge.store.erasing import Doomed, Erasing
+from filrouge.store.syntheses import Syntheses
 from filrouge.store.thread_erasing import ThreadErasing
 from filrouge.store.threads import Threads
 
@@ -49,9 +51,12 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         doomed = erasing.reach(ids)
         sessions = Analyses(tx, parts.analyser).about((), doomed.turns)
         threads = ThreadErasing(tx).of(doomed.turns)
+        worked = Syntheses(tx).sessions(doomed.turns)
         redacted = erasing.carry_out(doomed, at=parts.clock.now(), actor=actor)
         for session in sessions:  # what is left of them is summed up anew
             queue_digest(parts, tx, session)
+        for session in worked:
+            queue_synthesis(parts, tx, session, "quiet")
         refit(parts, tx, Threads(tx).some(threads), parts.meaning.space.id)
         return doomed, redacted
 

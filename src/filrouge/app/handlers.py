@@ -5,6 +5,8 @@ reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
 digest       a session that ended, was compacted or fell silent → its summary and concepts
 bridge       a thread that changed → its ties to other threads
+synthesise   the same → where its work stands
+recount      what the rules made of that → the same as a model sees it
 brief        what changed in a project → what its sessions are told where no daemon runs
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
@@ -38,6 +40,7 @@ from filrouge.app.reconcile import reconcile
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
+from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
 from filrouge.app.thread_upkeep import VECTORS, late_vector, make_vectors
 from filrouge.app.ties import BRIDGE, tie
 from filrouge.app.worker import Handler, Outcome, Payload, alone
@@ -70,6 +73,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
         added = [turn for turn in turns if parts.turns(tx).add(turn)]
         follow(parts, tx, added)
         queue_last_reading(parts, tx, event)
+        follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)
         if event.kind in ("pre_compact", "session_end"):
             # The transcript is read a moment later, and may hold the last words.
             delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
@@ -170,6 +174,8 @@ HANDLERS: Mapping[str, Handler] = {
     EXTRACT: alone(extract),
     "digest": alone(digest),
     BRIDGE: alone(tie),
+    SYNTHESISE: alone(synthesise),
+    RECOUNT: alone(recount),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     THREAD: Handler(prepare=place, most=TOGETHER),

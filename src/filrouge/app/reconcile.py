@@ -12,17 +12,19 @@ from typing import Any
 
 from filrouge.app.follow import follow
 from filrouge.app.parts import Parts
+from filrouge.app.syntheses import FULL, queue_synthesis
 from filrouge.app.worker import Outcome
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.capture.transcripts import read_from
 from filrouge.clock import from_epoch, new_id, to_text
 from filrouge.hosts.project import names
-from filrouge.hosts.transcripts import records
+from filrouge.hosts.transcripts import fullness, records
 from filrouge.model.scope import Scope
 from filrouge.model.transcript import TranscriptRecord
 from filrouge.model.turn import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Turn
 from filrouge.ports import Tx
+from filrouge.store.analyses import Session
 from filrouge.store.events import Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.turns import Turns
@@ -39,6 +41,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     start = int(state["byte_offset"]) if state else 0
     chunk = read_from(path, start)
     found = list(records(host, chunk.lines))
+    full = fullness(host, chunk.lines)
     others = {cwd: _elsewhere(cwd, payload) for cwd in {record.cwd for record in found}}
 
     def write(tx: Tx) -> None:
@@ -47,6 +50,8 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
         here = str(payload["project"]) or None
         turns = [_turn(parts, payload, record, projects.get(record.cwd, here)) for record in found]
         follow(parts, tx, [turn for turn in turns if _add(store, turn)])
+        if (full or 0.0) >= FULL:
+            queue_synthesis(parts, tx, Session(host=host, id=str(payload["session"])), "pre_compact")
         tx.run(
             "transcripts.put",
             {

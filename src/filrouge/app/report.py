@@ -91,6 +91,7 @@ def memory_json(memory: Memory, names: dict[str, str]) -> dict[str, Any]:
         "superseded_by": memory.superseded_by,
         "previous_text": memory.previous_text,
         "pinned": memory.pinned,
+        "disabled": memory.disabled,
         "mention_count": memory.mention_count,
         "evidence": [
             {"turn_id": cited.turn_id, "start": cited.span.start, "end": cited.span.end} for cited in memory.evidence

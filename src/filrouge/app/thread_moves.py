@@ -1,4 +1,5 @@
-"""Moving turns between threads: one thread into another, or some prompts with what followed them. Bridges follow.
+"""Moving turns between threads: one thread into another, or some prompts with what followed them. Bridges follow, and so
+does where the work stood.
 
 Both ends are named anew and get new vectors in the same transaction. A thread that is left without a prompt goes into
 the one that took its last.
@@ -15,6 +16,7 @@ from filrouge.app.thread_upkeep import refit
 from filrouge.app.ties import follow_merge, queue_ties
 from filrouge.model.thread import Thread
 from filrouge.ports import Tx
+from filrouge.store.syntheses import Syntheses
 from filrouge.store.thread_traces import ThreadVectors
 from filrouge.store.threads import Threads
 from filrouge.threads.lifecycle import moved
@@ -54,6 +56,7 @@ def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) 
     threads = Threads(tx)
     follow_merge(parts, tx, merged=source.id, into=target.id)
     queue_ties(parts, tx, target.id)
+    Syntheses(tx).tie(source.id, target.id)
     threads.move(threads.turns(source.id), target.id)
     emptied = moved(source, "merge", at)
     threads.update(replace(emptied, merged_into=target.id, summary="", topics=(), drifts=()))

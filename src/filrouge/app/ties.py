@@ -1,8 +1,9 @@
 """Ties between threads: made a moment after a thread changed, listed, made and removed by hand, and followed.
 
 The job `bridge` reads what there is to see of the thread and of those beside it, weighs the signs, and writes what they
-come to; the job stands behind all other work, so several changes in a row are one. What was weighed is held against the bridges as they are when it
-is written, so whoever changed them meanwhile is not overruled. The same job takes out what has faded in the project.
+come to; the job stands behind all other work, so several changes in a row are one. What was weighed is held against the
+bridges as they are when it is written, so whoever changed them meanwhile is not overruled. The same job takes out what
+has faded in the project.
 """
 
 from __future__ import annotations

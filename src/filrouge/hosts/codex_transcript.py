@@ -53,6 +53,19 @@ def records(lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
             yield item.record
 
 
+def fullness(lines: Iterable[bytes]) -> float | None:
+    """How full the model's context was at the last of these lines that tells, as a share; None where none does."""
+    told = None
+    for raw in objects(lines):
+        payload = as_object(raw.get("payload"))
+        if raw.get("type") == "event_msg" and payload.get("type") == "token_count":
+            info = as_object(payload.get("info"))
+            size, used = info.get("model_context_window"), as_object(info.get("last_token_usage")).get("total_tokens")
+            if isinstance(size, int) and isinstance(used, int) and size > 0:
+                told = used / size
+    return told
+
+
 def _chosen(item: _Told, generation: str, calls_told_as_items: set[str]) -> bool:
     """A result told as a response item counts unless a completed item tells it (all shell commands)."""
     if not item.generation:

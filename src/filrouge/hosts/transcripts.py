@@ -20,6 +20,16 @@ READERS: Final[dict[str, Reader]] = {
     codex.NAME: codex_transcript.records,
 }
 
+#: Claude Code counts tokens and does not say how many the model takes; it announces a compaction by a hook.
+COUNTERS: Final[dict[str, Callable[[Iterable[bytes]], float | None]]] = {codex.NAME: codex_transcript.fullness}
+
+
+def fullness(host: str, lines: Iterable[bytes]) -> float | None:
+    """How full the model's context is, as a share, by `lines` of a transcript of `host`; None where they do not
+    tell."""
+    counter = COUNTERS.get(host)
+    return counter(lines) if counter else None
+
 
 def records(host: str, lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
     """The messages that `lines` of a transcript of `host` tell; none for a host without transcripts."""

@@ -123,6 +123,21 @@ class NameShape(Shape):
     summary: Text = ""
 
 
+class ChosenQuote(Shape):
+    """A sentence of turn `turn`, letter by letter."""
+
+    turn: int
+    quote: str
+
+
+class StandingShape(Shape):
+    """Where a piece of work stands, in sentences of the conversation."""
+
+    state: list[ChosenQuote] = Field(default_factory=list[ChosenQuote])
+    decisions: list[ChosenQuote] = Field(default_factory=list[ChosenQuote])
+    questions: list[ChosenQuote] = Field(default_factory=list[ChosenQuote])
+
+
 def schema_of(shape: type[Shape]) -> dict[str, Any]:
     """The JSON schema of an answer."""
     return shape.model_json_schema(mode="serialization")

@@ -68,7 +68,11 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """One stored statement with its whole life."""
+    """One stored statement with its whole life.
+
+    Attributes:
+        disabled: a rule that the user switched off: it is kept, and in front of no model.
+    """
 
     id: str
     scope: Scope
@@ -91,6 +95,7 @@ class Memory:
     superseded_by: str | None = None
     previous_text: str | None = None
     pinned: bool = False
+    disabled: bool = False
     strength: float = 1.0
     mention_count: int = 1
     last_mention: datetime | None = None

@@ -28,6 +28,7 @@ class Effect:
     """What becomes of one memory.
 
     Attributes:
+        disabled: whether it is switched off, before and after.
         waits: it waits for review again.
     """
 
@@ -36,6 +37,7 @@ class Effect:
     before: State
     after: State
     pinned: tuple[bool, bool]
+    disabled: tuple[bool, bool] = (False, False)
     waits: bool = False
 
     @property
@@ -46,6 +48,8 @@ class Effect:
             return words.get(self.after, "to be reviewed")
         if self.pinned[0] != self.pinned[1]:
             return "pinned" if self.pinned[1] else "not pinned"
+        if self.disabled[0] != self.disabled[1]:
+            return "switched off" if self.disabled[1] else "switched on"
         return "once less said"
 
 

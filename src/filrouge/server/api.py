@@ -28,6 +28,7 @@ from filrouge.server.routes import (
     memory,
     metrics,
     models,
+    rules,
     threads,
     topics,
 )
@@ -41,7 +42,8 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.running = running
     app.state.leave = leave
     for routes in (
-        hooks, memory, injecting, topics, threads, bridges, embedding, models, daemon, changing, concepts, metrics,
+        hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
+        metrics,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

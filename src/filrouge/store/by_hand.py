@@ -1,4 +1,5 @@
-"""By hand: what only the user does to a memory that is there. Pin and unpin it, bring it back from the bin.
+"""By hand: what only the user does to a memory that is there. Pin and unpin it, switch a rule off and on, bring it back
+from the bin.
 
 Other verbs of the user's hand stand where decisions of the same effect do: `Memories.supersede`, `Memories.bin`.
 """
@@ -10,7 +11,7 @@ from dataclasses import replace
 from filrouge.errors import BadInput, NotFound
 from filrouge.ports import Analyser, Tx
 from filrouge.store.lives import Life, Lived
-from filrouge.store.memories import Action
+from filrouge.store.memories import Action, ActionName
 from filrouge.store.memory_writing import MemoryWriter, Origin
 
 
@@ -37,6 +38,24 @@ class ByHand:
             BadInput: it is not live.
         """
         return self._pin(memory_id, origin, pinned=False)
+
+    def switch(self, memory_id: str, origin: Origin, *, enabled: bool) -> Action:
+        """Switch a live rule off, so that no model is shown it, or on again; one that is so already stays so.
+
+        Raises:
+            NotFound: naming the id.
+            BadInput: it is not live, or no rule.
+        """
+        found = self._kin(memory_id)[memory_id]
+        if found.memory.kind != "rule":
+            raise BadInput(f"Memory {memory_id} is no rule.", remedy="See `filrouge rules`.")
+        if found.life.state != "live":
+            raise BadInput(f"Rule {memory_id} is {found.life.state}, not live.", remedy="See `filrouge rules --all`.")
+        action: ActionName = "enable" if enabled else "disable"
+        if found.life.disabled is enabled:
+            after = {memory_id: replace(found.life, disabled=not enabled)}
+            self._change(action, memory_id, {memory_id: found.life}, after, origin, {})
+        return Action(name=action, memory_id=memory_id, reason="by hand")
 
     def restore(self, memory_id: str, origin: Origin) -> Action:
         """Make what was binned or superseded live again.

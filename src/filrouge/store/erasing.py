@@ -4,8 +4,8 @@ A memory goes with the turns that it rests on, because they hold its words, and 
 that brought it. Nothing is erased that nobody named, except for those: where another memory rests on such a turn alone,
 the whole is refused and that memory named. One that has other evidence keeps its text and loses this evidence. What was
 said again in a turn that no erased memory cites is another turn, and stays. A thread goes with the last of its turns.
-What an analysed session came to goes with any of its turns: its summaries, the concepts that no other session spoke of,
-and what was kept of tool output.
+What an analysed session came to goes with any of its turns: its summaries, where its work stood, the concepts that no
+other session spoke of, and what was kept of tool output.
 
 The rows are overwritten in the file (`secure_delete`) once the write-ahead log is empty; that is the caller's to do.
 """
@@ -23,6 +23,7 @@ from filrouge.ports import Analyser, Tx
 from filrouge.store.analyses import Analyses, output_hash
 from filrouge.store.journal import Journal
 from filrouge.store.memories import Memories
+from filrouge.store.syntheses import Syntheses
 from filrouge.store.thread_erasing import ThreadErasing
 from filrouge.store.turns import Turns
 from filrouge.store.words import Words
@@ -87,6 +88,7 @@ class Erasing:
         self._tx.run("recalls.erase", {"texts": texts})
         self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(_jobs_about(doomed, going))})
         self._analyses.forget(sessions, doomed.memories)
+        Syntheses(self._tx).forget(doomed.turns)
         self._tx.run("informed.erase", {"hashes": json.dumps([output_hash(turn.text) for turn in going])})
         self._words["memory"].remove(doomed.memories)
         self._words["turn"].remove(doomed.turns)
@@ -121,7 +123,9 @@ class Erasing:
 def _jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
     """The names of the jobs that would read what is gone, or have read it and not yet written what they made of it."""
     of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread") for id_ in doomed.turns]
-    of_turns += {f"digest:{turn.host}:{turn.scope.session}" for turn in turns}
+    sums = ("digest", "synthesise", "recount")
+    of_turns += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in sums}
+    of_turns += {f"synthesise:{turn.host}:{turn.scope.session}:again" for turn in turns}
     return [
         *of_turns,
         *(f"index_memory:{id_}" for id_ in doomed.memories),

@@ -29,9 +29,9 @@ MOST_DEATHS = 8
 #: What understands a conversation goes before what makes vectors: a prompt does not wait for a whole history.
 _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 #: What sums up or ties together goes last, and what catches up with the past: nobody waits for it.
-_LAST = frozenset({"digest", "bridge", "thread_earlier"})
+_LAST = frozenset({"digest", "synthesise", "bridge", "thread_earlier"})
 #: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
-_SLOW = frozenset({"extract"})
+_SLOW = frozenset({"extract", "recount"})
 #: What is said of a job that processes die of.
 DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
 #: So far ahead others of the first job's kind are looked for.

@@ -1,9 +1,9 @@
 """Lives: the part of a memory that decisions change, and how a change of it is written, noted and taken back.
 
 A memory's words never change; its life does: whether it is live and from when to when, what it replaced and what
-replaced it, whether it is pinned, and what came of its review. An entry of the journal notes each field that it changed
-as a pair of before and after, so that an undo puts back exactly this, and sees where something else came between. A
-memory that a decision made was, before it, in the bin without ever having held.
+replaced it, whether it is pinned or switched off, and what came of its review. An entry of the journal notes each field
+that it changed as a pair of before and after, so that an undo puts back exactly this, and sees where something else
+came between. A memory that a decision made was, before it, in the bin without ever having held.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Life:
     supersedes: str | None = None
     superseded_by: str | None = None
     pinned: bool = False
+    disabled: bool = False
     review: Outcome | None = None
 
     @property
@@ -69,6 +70,7 @@ def life_of(memory: Memory, review: Outcome | None = None) -> Life:
         supersedes=memory.supersedes,
         superseded_by=memory.superseded_by,
         pinned=memory.pinned,
+        disabled=memory.disabled,
         review=review,
     )
 

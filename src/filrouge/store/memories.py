@@ -23,7 +23,11 @@ from filrouge.store.memory_writing import MemoryWriter
 from filrouge.store.memory_writing import Origin as Origin
 from filrouge.store.reviews import Reviews
 
-ActionName = Literal["add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "restore"]
+ActionName = Literal[
+    "add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "enable", "disable", "restore"
+]
+#: Rules of one scope that stand (RULE-1). More are kept; they wait until the user has sorted them out.
+MOST_RULES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,12 +80,19 @@ class Memories:
         rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}
         return self._cited([rows[id_] for id_ in ids if id_ in rows])
 
-    def rules(self, *, project: str | None, user: str, agent: str | None = None, limit: int = 20) -> list[Memory]:
-        """The standing rules that hold in a project (those one agent learned, or all), newest first, without their
-        evidence."""
+    def rules(
+        self, *, project: str | None, user: str, agent: str | None = None, limit: int = MOST_RULES
+    ) -> list[Memory]:
+        """The standing rules that hold in a project (those one agent learned, or all), `limit` of the user's and as
+        many of the project's, the pinned first and then the newest, without their evidence."""
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.rules", place)
         return [memory_from_row(row) for row in rows]
+
+    def rules_standing(self) -> frozenset[str]:
+        """The ids of the rules that stand, wherever: those beyond the limit of their scope are not among them."""
+        rows = self._tx.all("memories.rules_standing", {"limit": MOST_RULES, "least": LEAST_TO_INJECT})
+        return frozenset(row["id"] for row in rows)
 
     def core_facts(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
         """The facts with a key that hold here, the user's own before the project's, newest first, without their
@@ -120,7 +131,7 @@ class Memories:
         return self._update(statement, old, _not_before(old[0], origin), "set by hand")
 
     def supersede(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> Action:
-        """Replace one live memory by the user's hand, pinned or not; the new one is pinned as the old was.
+        """Replace one live memory by the user's hand, pinned or not; the new one is pinned or off as the old was.
 
         Raises:
             NotFound: naming the id.
@@ -134,7 +145,7 @@ class Memories:
             raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy=remedy)
         if statement.text == memory.text:
             raise BadInput(f"Memory {memory_id} says that already.")
-        return self._update(statement, [memory], _not_before(memory, origin), reason)
+        return self._update(statement, [memory], _not_before(memory, origin), reason, disabled=memory.disabled)
 
     def apply(self, decision: Decision, origin: Origin) -> Action:
         """Carry a decision out, in the caller's transaction.
@@ -186,7 +197,9 @@ class Memories:
         self._writer.record_new(origin, "add", memory, self._writer.said(memory.text, reason, origin))
         return Action(name="add", memory_id=memory.id, reason=reason)
 
-    def _update(self, statement: Statement, old: list[Memory], origin: Origin, reason: str) -> Action:
+    def _update(
+        self, statement: Statement, old: list[Memory], origin: Origin, reason: str, *, disabled: bool = False
+    ) -> Action:
         if not old:
             return self._add(statement, origin, f"{reason}; what it replaces is no longer there")
         newest = max(old, key=lambda one: one.valid_from)
@@ -195,7 +208,8 @@ class Memories:
         before = {one.id: life_of(one) for one in old}
         ended = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
         self._writer.lives.write(ended, origin.at)
-        memory = self._writer.insert(statement, origin, supersedes=old[0], pinned=any(one.pinned for one in old))
+        pinned = any(one.pinned for one in old)
+        memory = self._writer.insert(statement, origin, supersedes=old[0], pinned=pinned, disabled=disabled)
         after = {id_: replace(life, superseded_by=memory.id) for id_, life in ended.items()}
         self._writer.lives.write(after, origin.at)
         closed = [one.id for one in old]

@@ -39,6 +39,7 @@ def memory_from_row(row: dict[str, Any]) -> Memory:
         superseded_by=row["superseded_by"],
         previous_text=row["previous_text"],
         pinned=bool(row["pinned"]),
+        disabled=bool(row["disabled"]),
         strength=row["strength"],
         mention_count=row["mention_count"],
         last_mention=from_text(row["last_mention"]),

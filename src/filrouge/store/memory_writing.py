@@ -50,6 +50,7 @@ class MemoryWriter:
         state: State = "live",
         supersedes: Memory | None = None,
         pinned: bool = False,
+        disabled: bool = False,
     ) -> Memory:
         """Store a statement as a memory, with its words and its evidence."""
         memory = replace(
@@ -58,11 +59,17 @@ class MemoryWriter:
             supersedes=supersedes.id if supersedes else None,
             previous_text=supersedes.text if supersedes else None,
             pinned=pinned,
+            disabled=disabled,
         )
         if state == "live":
             memory = self._with_free_key(memory)
-        life = {"state": state, "supersedes": memory.supersedes, "previous_text": memory.previous_text}
-        self._tx.run("memories.add", row_of(memory) | life | {"pinned": pinned, "analyser": self._analyser.version})
+        life: dict[str, object] = {
+            "state": state,
+            "supersedes": memory.supersedes,
+            "previous_text": memory.previous_text,
+        }
+        life |= {"pinned": pinned, "disabled": disabled, "analyser": self._analyser.version}
+        self._tx.run("memories.add", row_of(memory) | life)
         if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
             self._words.put(memory.id, f"{memory.text} {memory.subject}")
         self._cite(memory.id, statement, origin)

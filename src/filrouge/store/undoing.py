@@ -1,9 +1,9 @@
 """Undoing: any decision is taken back, with the later ones that stand on it, and nothing of the journal is rewritten.
 
 One rule says what stands on what. A later decision stands on an earlier one where it spoke of a memory whose life the
-earlier one changed (its state, its times, its links); where the earlier one changed a pin alone, only a later change of
-that pin does. Nothing stands on a mention. What was taken back already counts as if it had not been, with what took
-it back.
+earlier one changed (its state, its times, its links); where the earlier one turned a pin or a switch alone, only a
+later turn of the same does. Nothing stands on a mention. What was taken back already counts as if it had not been,
+with what took it back.
 
 So every memory is put back to the life it had, newest decision first, which each must still find as it left it; then
 the whole must leave one live version of everything, or it is refused. Each decision that is taken back leaves an entry
@@ -24,6 +24,8 @@ from filrouge.ports import Analyser, Tx
 from filrouge.store.journal import Entry, Journal
 from filrouge.store.lives import Changed, Life, Lived, Lives, changed_by, difference, taken_back
 from filrouge.store.memory_writing import MemoryWriter, Origin
+
+_TURNED = frozenset({"pinned", "disabled"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,13 +164,13 @@ def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
     if taking:
         again = f"To do it again, undo entry {taking.seq}."
         raise BadInput(f"Entry {asked.seq} was taken back by entry {taking.seq}.", remedy=again)
-    found, (lives, pins) = [asked], _reach(asked)
+    found, (lives, turned) = [asked], _reach(asked)
     for one in later:
-        own_lives, own_pins = _reach(one)
+        own_lives, own_turned = _reach(one)
         is_together = asked.undoes is not None and _together(one) == asked.seq
-        if one.seq not in gone and (is_together or one.touches & lives or own_pins & pins):
+        if one.seq not in gone and (is_together or one.touches & lives or own_turned & turned):
             found.append(one)
-            lives, pins = lives | own_lives, pins | own_pins
+            lives, turned = lives | own_lives, turned | own_turned
     return found
 
 
@@ -187,10 +189,12 @@ def _together(entry: Entry) -> int | None:
 
 
 def _reach(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:
-    """The memories whose life an entry changed, and those whose pin alone."""
+    """The memories whose life an entry changed, and the pins and switches that it turned, alone or with that."""
     changed = changed_by(entry)
-    pins = frozenset(id_ for id_, pairs in changed.items() if set(pairs) == {"pinned"})
-    return frozenset(changed) - pins, frozenset(id_ for id_, pairs in changed.items() if "pinned" in pairs)
+    turned = frozenset(id_ for id_, pairs in changed.items() if set(pairs) <= _TURNED)
+    return frozenset(changed) - turned, frozenset(
+        f"{name} {id_}" for id_, pairs in changed.items() for name in set(pairs) & _TURNED
+    )
 
 
 def _put_back(life: Life, memory_id: str, entry: Entry) -> Life:
@@ -232,6 +236,7 @@ def _effects(entries: Sequence[Entry], kin: Mapping[str, Lived], lives: Mapping[
             before=kin[id_].life.state,
             after=lives.get(id_, kin[id_].life).state,
             pinned=(kin[id_].life.pinned, lives.get(id_, kin[id_].life).pinned),
+            disabled=(kin[id_].life.disabled, lives.get(id_, kin[id_].life).disabled),
             waits=lives.get(id_, kin[id_].life).review == "open",
         )
         for id_ in sorted(lives.keys() | (mentioned & kin.keys()))

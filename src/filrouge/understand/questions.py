@@ -50,6 +50,11 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
     return tuple(once.values())[-MOST:]
 
 
+def tells_something(one: Said) -> bool:
+    """True for a sentence of the agent that neither asks back nor says that it does not know."""
+    return one.speaker == "agent" and not _ASKS.search(one.text) and not _UNKNOWING.search(one.sentence.plain)
+
+
 def _is_question(one: Said) -> bool:
     """True for a question that wants an answer rather than work."""
     plain = one.sentence.plain
@@ -62,9 +67,7 @@ def _answered(question: str, place: int, sentences: Sequence[Said]) -> bool:
     """True if a reply says something about a question that stands at this place; -1 = before all of them."""
     telling = _telling(question)
     for one in sentences[place + 1 :]:
-        if one.speaker != "agent" or _ASKS.search(one.text) or _UNKNOWING.search(one.sentence.plain):
-            continue
-        if not telling or telling & frozenset(content(one.text)):
+        if tells_something(one) and (not telling or telling & frozenset(content(one.text))):
             return True
     return False
 

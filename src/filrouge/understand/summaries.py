@@ -78,6 +78,11 @@ def summary_of(points: Sequence[Point], language: Language) -> str:
     return " ".join(f"{_LABELS[language][point.kind]}{_ended(point.text)}" for point in ordered)
 
 
+def reports_work(plain: str) -> bool:
+    """True for a sentence, folded, that tells of work that was done."""
+    return _DONE.search(plain) is not None
+
+
 def _asked(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
     """The subject of what each prompt asks for; what opens the conversation sets its theme."""
     first = True
@@ -121,7 +126,7 @@ def _reported(sentences: Sequence[Said], weights: Mapping[str, float]) -> Iterat
             continue
         if one.speaker == "told":
             yield Point(kind="told", text=_clipped(one.text), weight=_central(one.text, weights))
-        elif _DONE.search(one.sentence.plain):
+        elif reports_work(one.sentence.plain):
             yield Point(kind="done", text=_clipped(one.text), weight=_central(one.text, weights))
 
 

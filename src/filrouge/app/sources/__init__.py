@@ -15,19 +15,21 @@ from filrouge.app.moment import Source
 from filrouge.app.sources.hints import hints
 from filrouge.app.sources.known import core_facts, worth_knowing
 from filrouge.app.sources.memories import memories
+from filrouge.app.sources.reminders import reminders
 from filrouge.app.sources.rules import rules
+from filrouge.app.sources.synthesis import in_brief, synthesis
 from filrouge.app.sources.topics import topics
 
 Table = Mapping[str, Source]
 
-AT_START: Table = {"rules": rules, "core facts": core_facts, "worth knowing": worth_knowing}
+AT_START: Table = {"rules": rules, "synthesis": synthesis, "core facts": core_facts, "worth knowing": worth_knowing}
 """What a session starts with."""
 
-BEFORE_PROMPT: Table = {"memories": memories, "hints": hints}
+BEFORE_PROMPT: Table = {"reminders": reminders, "memories": memories, "hints": hints}
 """What may stand before a prompt."""
 
 ASKED_BACK: Table = {"topics": topics}
 """What answers a prompt that asks what was discussed."""
 
-IN_BRIEF: Table = {"rules": rules}
+IN_BRIEF: Table = {"rules": rules, "synthesis": in_brief}
 """What a brief holds, for a session that starts before the daemon does."""

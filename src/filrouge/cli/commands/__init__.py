@@ -24,6 +24,7 @@ from filrouge.cli.commands import (
     model,
     models,
     reindex,
+    rules,
     telling,
     threads,
     topics,
@@ -45,6 +46,7 @@ for _commands in (
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")
 app.add_typer(audit.app, name="audit")
+app.add_typer(rules.app, name="rules")
 
 
 def run() -> int:

@@ -1,4 +1,4 @@
-"""Commands that ask: status, search, recall, facts, rules, why, settings."""
+"""Commands that ask: status, search, recall, facts, why, settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTHING = "Nothing is known about that."
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (status, search, recall, facts, rules, why, settings):
+    for command in (status, search, recall, facts, why, settings):
         app.command()(command)
 
 
@@ -90,7 +90,7 @@ def search(
 ) -> None:
     """Search turns and memories of all projects."""
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit}
-    asked |= _filters(agent, channel, kind, since, until, as_of, trust, role, thread)
+    asked |= filters_of(agent, channel, kind, since, until, as_of, trust, role, thread)
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
     if json:
         output.show_json(found)
@@ -121,7 +121,7 @@ def recall(
 ) -> None:
     """Recall the memories of this project that a prompt would bring up, with their relevance."""
     body = {"query": query, "k": limit, "threshold": min_relevance, "project": [] if everywhere else here(project)}
-    found = ask("POST", "/search", body | _filters(agent, channel, kind, since, until, as_of, trust, thread=thread))
+    found = ask("POST", "/search", body | filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread))
     if json:
         output.show_json(found)
         return
@@ -149,35 +149,15 @@ def facts(
     json: Json = False,
 ) -> None:
     """List what is believed now, newest first."""
-    _list(
-        "/api/memory/facts",
-        everything,
-        project,
-        _filters(agent, channel, kind, since, until, as_of, trust, thread=thread),
-        json,
-    )
-
-
-def rules(
-    everything: Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")] = False,
-    project: Project = None,
-    agent: Agent = None,
-    channel: Channel = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: AsOf = None,
-    trust: Trust = 0,
-    thread: Thread = None,
-    json: Json = False,
-) -> None:
-    """List the standing rules, newest first."""
-    _list(
-        "/api/memory/rules",
-        everything,
-        project,
-        _filters(agent, channel, None, since, until, as_of, trust, thread=thread),
-        json,
-    )
+    query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {})
+    query |= filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread)
+    found = ask("GET", "/api/memory/facts", query=query)
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("Nothing is known yet.")
+    output.table(("Id", "Kind", "Where", "Text"), [output.memory_row(memory) for memory in found])
 
 
 def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: Json = False) -> None:
@@ -213,7 +193,7 @@ def settings(
     output.table(("Setting", "Value", "From"), [(key, found[key], origins[key]) for key in chosen])
 
 
-def _filters(
+def filters_of(
     agent: str | None,
     channel: str | None,
     kind: list[str] | None,
@@ -230,17 +210,6 @@ def _filters(
         "trust": trust, "role": role, "thread": thread,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value}
-
-
-def _list(path: str, everything: bool, project: str | None, filters: dict[str, Any], json: bool) -> None:
-    query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {}) | filters
-    found = ask("GET", path, query=query)
-    if json:
-        output.show_json(found)
-        return
-    if not found:
-        output.say("Nothing is known yet.")
-    output.table(("Id", "Kind", "Where", "Text"), [output.memory_row(memory) for memory in found])
 
 
 def _typed(value: str, present: object) -> object:

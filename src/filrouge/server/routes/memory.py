@@ -64,7 +64,13 @@ async def facts(
 ) -> list[dict[str, Any]]:
     """The current memories that are no rules, or those believed at `as_of`, newest first; all projects unless one is
     named."""
-    return await _listed(request, project, filters, history=history, rules=False)
+    if history and filters.narrow:
+        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
+    parts = parts_of(request)
+    return await reading(
+        request,
+        lambda tx: report.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
+    )
 
 
 @router.post("/api/memory/facts")
@@ -79,14 +85,6 @@ async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
     else:
         await elsewhere(lambda: put_fact(parts, body.key, body.value, names=body.project, scope=body.scope))
     return {"success": True}
-
-
-@router.get("/api/memory/rules")
-async def rules(
-    request: Request, filters: Narrowed, project: Names = None, history: bool = False
-) -> list[dict[str, Any]]:
-    """The standing rules, or those that stood at `as_of`, newest first; all projects unless one is named."""
-    return await _listed(request, project, filters, history=history, rules=True)
 
 
 @router.get("/api/memory/memories/{memory_id}")
@@ -195,18 +193,6 @@ async def stats(request: Request) -> dict[str, Any]:
 async def retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
     """The newest recalls with what was injected for them."""
     return await reading(request, lambda tx: Recalls(tx).last(limit))
-
-
-async def _listed(
-    request: Request, project: list[str] | None, filters: Filters, *, history: bool, rules: bool
-) -> list[dict[str, Any]]:
-    if history and filters.narrow:
-        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
-    parts = parts_of(request)
-    return await reading(
-        request,
-        lambda tx: report.listing(parts, tx, project or [], rules=rules, history=history, filters=filters),
-    )
 
 
 def action_json(action: Action) -> dict[str, Any]:

@@ -200,6 +200,71 @@ LIMIT :limit
 -- name: turns.count
 SELECT count(*) AS n FROM turns
 
+-- name: syntheses.put
+INSERT INTO syntheses (id, user_id, project_id, agent, channel, host, session_id, thread_id, occasion, at, until_seq,
+                       content, made_by)
+VALUES (:id, :user_id, :project_id, :agent, :channel, :host, :session_id, :thread_id, :occasion, :at, :until_seq,
+        :content, :made_by)
+-- name: syntheses.clear
+DELETE FROM syntheses WHERE tenant = 'local' AND host = :host AND session_id = :session_id
+-- name: syntheses.of_session
+SELECT * FROM syntheses WHERE tenant = 'local' AND host = :host AND session_id = :session_id ORDER BY at DESC, id DESC
+-- name: syntheses.of_thread
+-- The syntheses of a thread, one for each session that worked on it, the latest first.
+SELECT * FROM syntheses WHERE tenant = 'local' AND thread_id = :thread_id AND content <> '{}' ORDER BY at DESC, id DESC LIMIT :limit
+-- name: syntheses.of_place
+-- The latest syntheses of a project, but those of one session and those that hold nothing.
+SELECT * FROM syntheses
+WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND content <> '{}' AND NOT (host = :but_host AND session_id = :but_session)
+ORDER BY at DESC, id DESC LIMIT :limit
+-- name: syntheses.tie
+-- What was said of one thread is said of another, unless the session has said something of that itself.
+UPDATE OR IGNORE syntheses SET thread_id = :to WHERE thread_id = :from
+-- name: syntheses.untie
+DELETE FROM syntheses WHERE thread_id = :from
+-- name: syntheses.forget
+-- A synthesis is made of all turns of its session, and goes with any of them.
+DELETE FROM syntheses WHERE tenant = 'local' AND EXISTS (
+  SELECT 1 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:turns))
+    AND turns.host = syntheses.host AND turns.session_id = syntheses.session_id)
+-- name: syntheses.sessions
+SELECT DISTINCT host, session_id FROM turns WHERE id IN (SELECT value FROM json_each(:turns)) AND session_id <> ''
+-- name: syntheses.threads
+-- In which thread these turns are.
+SELECT turn_id, thread_id FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
+-- name: syntheses.memories
+-- The memories that rest on these turns, whatever their state.
+SELECT DISTINCT memories.* FROM evidence JOIN memories ON memories.id = evidence.memory_id
+WHERE evidence.turn_id IN (SELECT value FROM json_each(:turns)) AND kind NOT IN ('concept', 'episode')
+-- name: syntheses.fresh_sessions
+-- The sessions of a place among its newest prompts, the latest first, with the number of the last prompt.
+SELECT host, session_id, max(seq) AS seq FROM (
+  SELECT host, session_id, seq FROM turns
+  WHERE tenant = 'local' AND role = 'user' AND project_id IS :project_id AND user_id = :user_id AND session_id <> ''
+    AND skipped = '' AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  ORDER BY seq DESC LIMIT :newest)
+WHERE NOT (host = :but_host AND session_id = :but_session)
+GROUP BY host, session_id ORDER BY max(seq) DESC LIMIT :limit
+-- name: syntheses.calls
+-- What the tools of these events were given and gave back.
+SELECT id, payload FROM events WHERE id IN (SELECT value FROM json_each(:ids)) AND kind = 'tools'
+-- name: syntheses.unread
+-- Events of a session whose turns are not stored yet, oldest first.
+SELECT events.payload, ifnull(events.project_id, '') AS project_id FROM events
+JOIN jobs ON jobs.dedupe_key = 'read_turns:' || events.id
+WHERE events.tenant = 'local' AND events.host = :host AND events.session_id = :session_id AND events.state = 'queued'
+ORDER BY events.at, events.id LIMIT :limit
+-- name: syntheses.quiet_sessions
+-- Sessions in which nothing was said for a while and something since their last synthesis, among the newest turns.
+SELECT host, session_id FROM (SELECT host, session_id, seq, at FROM turns WHERE tenant = 'local' AND role <> 'tool'
+                              ORDER BY seq DESC LIMIT :newest) AS recent
+WHERE session_id <> '' GROUP BY host, session_id
+HAVING max(at) < :before AND max(seq) > ifnull((SELECT max(until_seq) FROM syntheses AS own
+  WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
+LIMIT :limit
+
 -- name: transcripts.get
 SELECT byte_offset, skipped_long FROM transcripts WHERE path = :path
 -- name: transcripts.put
@@ -211,10 +276,10 @@ ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
 -- name: memories.add
 INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, analyser, subject,
                       key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
-                      previous_text, pinned, first_mention, last_mention, made_by, prompt_version, row_key, row_hash)
+                      previous_text, pinned, disabled, first_mention, last_mention, made_by, prompt_version, row_key, row_hash)
 VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :analyser, :subject,
         :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
-        :previous_text, :pinned, :at, :at, :made_by, :prompt_version, :row_key, :row_hash)
+        :previous_text, :pinned, :disabled, :at, :at, :made_by, :prompt_version, :row_key, :row_hash)
 -- name: memories.get
 SELECT * FROM memories WHERE id = :id
 -- name: memories.some
@@ -233,11 +298,23 @@ WHERE tenant = 'local' AND state IN ('superseded', 'binned') AND kind NOT IN ('c
   AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY valid_to DESC LIMIT :limit
 -- name: memories.rules
-SELECT * FROM memories
-WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2 AND confidence >= :least
-  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
-ORDER BY pinned DESC, seq DESC LIMIT :limit
+-- The standing rules of a place, so many of each scope: the pinned first, then the newest.
+SELECT * FROM memories WHERE seq IN (
+  SELECT seq FROM (
+    SELECT seq, row_number() OVER (PARTITION BY scope ORDER BY pinned DESC, seq DESC) AS place FROM memories
+    WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
+      AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+      AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  ) WHERE place <= :limit
+)
+ORDER BY pinned DESC, seq DESC
+-- name: memories.rules_standing
+-- The ids of all rules that stand, of every project and user: so many of each scope.
+SELECT id FROM (
+  SELECT id, row_number() OVER (PARTITION BY scope, user_id, ifnull(project_id, '') ORDER BY pinned DESC, seq DESC) AS place
+  FROM memories
+  WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
+) WHERE place <= :limit
 -- name: memories.core_facts
 -- Facts with a name of their own, the user's before the project's.
 SELECT * FROM memories
@@ -354,7 +431,7 @@ WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :sc
 -- name: memories.live
 -- What decisions change of a memory; what it replaced is quoted with it.
 UPDATE memories SET state = :state, valid_from = :valid_from, valid_to = :valid_to, supersedes = :supersedes,
-                    superseded_by = :superseded_by, pinned = :pinned,
+                    superseded_by = :superseded_by, pinned = :pinned, disabled = :disabled,
                     previous_text = (SELECT text FROM memories AS old WHERE old.id = :supersedes)
 WHERE id = :id
 -- name: memories.kin

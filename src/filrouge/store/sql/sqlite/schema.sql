@@ -161,7 +161,7 @@ CREATE TABLE memories (
   prompt_version TEXT NOT NULL DEFAULT '',
   row_key        BLOB NOT NULL,
   row_hash       BLOB NOT NULL
-) STRICT;
+, disabled INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE memory_retrievals (
   id                       TEXT PRIMARY KEY,

@@ -104,3 +104,6 @@ CREATE TABLE syntheses (
 
 CREATE UNIQUE INDEX syntheses_once ON syntheses (tenant, host, session_id, ifnull(thread_id, ''));
 CREATE INDEX syntheses_by_project ON syntheses (tenant, user_id, project_id, at);
+
+-- A rule that the user switched off stays, and is in no block.
+ALTER TABLE memories ADD COLUMN disabled INTEGER NOT NULL DEFAULT 0;
