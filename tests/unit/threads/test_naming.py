@@ -69,10 +69,10 @@ def test_the_subjects_of_a_prompt_are_cleaned_topics() -> None:
 
 
 def test_a_title_is_the_subject_without_greeting_and_courtesy() -> None:
-    assert (
-        name(turns(*BREAD), ()).title == "My sourdough starter? It does not rise any more"
-        or "sourdough starter" in name(turns(*BREAD), ()).title
-    )
+    title = name(turns(*BREAD), ()).title
+
+    assert "sourdough starter" in title
+    assert not title.lower().startswith(("hi", "can you"))
 
 
 def test_a_title_stays_while_it_names_what_the_thread_is_about() -> None:
