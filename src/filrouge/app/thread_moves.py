@@ -1,8 +1,7 @@
 """Moving turns between threads: one thread into another, or some prompts with what followed them.
 
 Both ends are named anew and get new vectors in the same transaction; bridges follow, and so does where the work stood.
-A thread that is left without a prompt goes into
-the one that took its last.
+A thread that is left without a prompt goes into the one that took its last.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def asking(item: Item, routing: Routing, candidate: Thread, prompts: Prompts, la
     best = next(one for one in routing.weighed if one.thread_id == candidate.id)
     shown = {
         "message": item.text[:MESSAGE],
-        "topics": list(item.topics[:TOPICS]),
+        "topics": list(item.part.topics[:TOPICS]),
         "thread": {
             "title": candidate.title,
             "topics": list(candidate.topics[:TOPICS]),

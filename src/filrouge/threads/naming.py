@@ -1,20 +1,38 @@
-"""What a thread is called: a title and a summary that are subjects, from its prompts (EXT-9, THR-9)."""
+"""What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
+
+The title is the subject of a prompt, as `understand.titles` reads it, of the first one that holds what the whole thread
+is about. It is looked at again when the thread has three prompts, six, twelve and so on, since a name that changes
+at every turn is none; and it stays while it still names one of the thread's foremost topics. Two live threads of a
+project never have the same title: the later one is qualified with a topic of its own, or with the day it was opened.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Final
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
 
-from filrouge.model.thread import Thread
+from filrouge.model.answers import NameShape, read_item, schema_of
+from filrouge.model.asking import Ask
+from filrouge.model.thread import Thread, TitleBy
 from filrouge.model.turn import Turn
+from filrouge.ports import Prompts
+from filrouge.threads.weighing import roots
+from filrouge.understand.answers import Thought, asked
 from filrouge.understand.concepts import concepts
 from filrouge.understand.titles import LONGEST, title_of
-from filrouge.understand.words import fold
+from filrouge.understand.topic_cleaning import GENERIC_TOPICS
+from filrouge.understand.transcript import quoted
+from filrouge.understand.words import fold, tokens
 
 SUMMARY: Final = 200
-#: A thread is named anew when it has this many prompts, and then whenever it has doubled.
+#: A thread is looked at for a better name when it has this many prompts.
 RENAMED_AT: Final = (1, 3, 6, 12, 24, 48, 96)
+#: Topics that a title must name one of to stay.
+_FOREMOST: Final = 3
+_SHOWN, _SHOWN_OF_EACH, _OTHERS, _TOKENS = 12, 300, 20, 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,10 +42,11 @@ class Name:
     title: str
     summary: str
     topics: tuple[str, ...]
+    title_by: TitleBy = "rules"
 
 
 def is_due(prompts: int) -> bool:
-    """Whether a thread that has now so many prompts is to be named anew."""
+    """Whether a thread that has now so many prompts is to be looked at for a better name."""
     return prompts in RENAMED_AT
 
 
@@ -35,25 +54,101 @@ def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None 
     """The name of a thread.
 
     Args:
-        prompts: its routed turns, oldest first.
+        prompts: its routed turns, oldest first, at least one.
         taken: titles of the other live threads of the project.
-        thread: as it is; its title stays where a user or a model gave it, or where it still fits.
+        thread: as it is; its title stays where a user or a model gave it, or while it still fits.
     """
     topics = concepts(prompts)
-    titles = [title for turn in prompts if (title := title_of(turn.text))]
-    title = thread.title if thread is not None else (titles[0] if titles else ", ".join(topics[:2]))
-    summary = "; ".join(dict.fromkeys(titles))[:SUMMARY]
-    return Name(title=_own(title, topics, taken), summary=summary, topics=topics)
+    subjects = [title for turn in prompts if (title := title_of(turn.text))]
+    by: TitleBy = "rules" if thread is None else thread.title_by
+    if thread is not None and thread.title and (by != "rules" or _names(thread.title, topics[:_FOREMOST])):
+        title = thread.title
+    else:
+        title = next((one for one in subjects if _names(one, topics[:_FOREMOST])), None) or ", ".join(topics[:2])
+        title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:LONGEST])
+    if by == "rules":
+        title = distinct(title, topics, taken, prompts[0].at)
+    return Name(title=title, summary=_summary(title, subjects), topics=topics, title_by=by)
 
 
-def _own(title: str, topics: Sequence[str], taken: Collection[str]) -> str:
+def distinct(title: str, topics: Sequence[str], taken: Collection[str], opened: datetime) -> str:
+    """The title, qualified where another thread has it: with a topic that it does not name, else with its day."""
     used = {fold(one) for one in taken}
-    if fold(title) not in used:
-        return title
-    for topic in topics:
-        if (
-            fold(topic) not in fold(title)
-            and fold(qualified := f"{title[: LONGEST - len(topic) - 3]} · {topic}") not in used
-        ):
-            return qualified
-    return title
+    return next(one for one in _qualified(title, topics, opened) if fold(one) not in used)
+
+
+def _qualified(title: str, topics: Sequence[str], opened: datetime) -> Iterator[str]:
+    yield title
+    marks = [topic for topic in topics if not _names(title, [topic])]
+    marks += [f"{opened:%Y-%m-%d}", f"{opened:%Y-%m-%d %H:%M}", f"{opened:%Y-%m-%d %H:%M:%S.%f}"]
+    for mark in marks:
+        yield f"{title[: max(0, LONGEST - len(mark) - 3)].rstrip()} · {mark}"
+    place = 1
+    while True:  # the same moment to the microsecond
+        place += 1
+        yield f"{title} · {opened:%Y-%m-%d %H:%M:%S.%f}{'′' * place}"
+
+
+def _names(title: str, topics: Sequence[str]) -> bool:
+    return not roots((title,)).isdisjoint(roots(tuple(topics)))
+
+
+def _summary(title: str, subjects: Sequence[str]) -> str:
+    """The subjects of its prompts, the first one and then the latest, as many as fit whole."""
+    others = [one for one in dict.fromkeys(subjects) if fold(one) != fold(title)]
+    ordered = [*others[:1], *others[:0:-1]]
+    chosen: list[str] = []
+    for one in ordered:
+        if len("; ".join([*chosen, one])) <= SUMMARY:
+            chosen.append(one)
+    return "; ".join(sorted(chosen, key=others.index))
+
+
+def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: Prompts, language: str) -> Thought[Name]:
+    """A better name, as a model sees it; where its title is none, the former one stays.
+
+    Args:
+        former: as `name` gives it.
+
+    Raises:
+        Unreadable: the model's answer cannot be read.
+    """
+    shown = {
+        "messages": [" ".join(turn.text.split())[:_SHOWN_OF_EACH] for turn in prompts[-_SHOWN:]],
+        "other_titles": list(taken[:_OTHERS]),
+    }
+    ask = Ask(
+        operation="title",
+        prompt=texts("title", language),
+        text=quoted("thread", json.dumps(shown, ensure_ascii=False, indent=1)),
+        schema=schema_of(NameShape),
+        most_tokens=_TOKENS,
+    )
+    answer, _ = yield from asked(ask, texts("repair", language), _read)
+    title = " ".join(answer.title.split())[:LONGEST].strip(" .\"'“”«»")
+    if not _is_subject(title) or not _is_of(title, prompts):
+        return former
+    summary = " ".join(answer.summary.split())
+    return replace(
+        former,
+        title=distinct(title, former.topics, taken, prompts[0].at),
+        summary=summary if summary and len(summary) <= SUMMARY else former.summary,
+        title_by="model",
+    )
+
+
+def _is_subject(title: str) -> bool:
+    """True for a title with a word that is no label, placeholder or scrap."""
+    return any(len(word) > 2 and word not in GENERIC_TOPICS for word in tokens(fold(title)))
+
+
+def _is_of(title: str, prompts: Sequence[Turn]) -> bool:
+    """True where the title shares a word with what was said: a model's own idea of a name is no subject."""
+    return _names(title, [turn.text for turn in prompts])
+
+
+def _read(answer: Mapping[str, Any]) -> NameShape:
+    found = read_item(NameShape, answer)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found

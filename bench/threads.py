@@ -1,0 +1,521 @@
+"""Threads: pieces of conversations, put down and picked up again, and whether each comes back to its thread.
+
+    python bench/threads.py --data DIR              # the figures
+    python bench/threads.py --data DIR --check      # exit 1 when a gate is missed; 2 without data
+    python bench/threads.py --data DIR --ablation   # signals left out in turn: two English streams and one French
+
+A session is cut in three pieces, each a session of its own; between them lie two of an hour, two days and twenty days.
+The sessions of a stream begin at random within thirty days, so that their pieces are shuffled and interleaved, and all
+threads of a stream are of one project: every prompt is held against all of them.
+
+English: LongMemEval dev sessions of at least three prompts. A stream has 40 of 40 haystacks, since sessions of one
+haystack share subjects on purpose (the evidence of its question); streams of one haystack each are reported beside
+them. French: the 60 sessions of french_threads.json, some near each other in subject. "The same thread" means "cut from
+the same session", which is not the same as "about the same thing": two sessions about coffee count as two.
+
+Figures: pairwise F1 over pieces (a piece is in the thread that holds most of its prompts), with 95 % intervals by
+bootstrap over sessions; continuation = sessions whose thread took in at least two of their pieces, of those that could;
+duplicate titles among live threads; the share of decisions that would ask a model; moves of the lifecycle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import random
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from filrouge.clock import new_id
+from filrouge.embed.registry import embedder
+from filrouge.embed.sample import bundled
+from filrouge.embed.windows import windows
+from filrouge.model.scope import Scope
+from filrouge.model.space import EmbeddingSpace
+from filrouge.model.thread import Thread
+from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.ports import Vector, Vectors
+from filrouge.threads import lifecycle, naming
+from filrouge.threads.ground import Ground
+from filrouge.threads.joining import YOUNG, gather, join
+from filrouge.threads.routing import BANDS, Bands, route
+from filrouge.threads.subjects import subjects
+from filrouge.threads.vectors import parts_of, prompt_vector
+from filrouge.threads.weighing import Item, Known, Part
+from filrouge.understand.words import fold
+
+SEED: Final = 6
+STREAMS, SESSIONS = 12, 40
+GAPS: Final = (timedelta(hours=1), timedelta(days=2), timedelta(days=20))
+BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+FRENCH: Final = Path(__file__).with_name("french_threads.json")
+GATES: Final = {"f1 en": 0.80, "f1 fr": 0.75, "continuation": 0.60, "duplicates": 0.02, "asked": 0.20}
+_RESAMPLED: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    """A third of a session: prompts that come one after the other, in a session of their own."""
+
+    id: str
+    session: str
+    at: datetime
+    prompts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stream:
+    """The life of one project: pieces by time."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(kw_only=True, slots=True)
+class Played:
+    """What became of a stream: the thread of every prompt, piece by piece, and what was counted on the way."""
+
+    threads: Mapping[str, Sequence[str]]
+    titles: Sequence[str]
+    actions: Counter[str] = field(default_factory=Counter[str])
+    asked: int = 0
+    candidates: Counter[str] = field(default_factory=Counter[str])
+
+
+class Driver(Protocol):
+    """Plays a stream: the pure functions below, or the product."""
+
+    def __call__(self, stream: Stream) -> Played: ...
+
+
+# --- the data
+
+
+def sessions_of(data: Path) -> list[list[tuple[str, list[str]]]]:
+    """The sessions of every haystack with at least three prompts: their ids and prompts."""
+    found: list[list[tuple[str, list[str]]]] = []
+    with lzma.open(data / "longmemeval_s.jsonl.xz", "rt", encoding="utf-8") as file:
+        for line in file:
+            sessions: list[tuple[str, list[str]]] = []
+            for session in json.loads(line)["sessions"]:
+                prompts = [turn["content"] for turn in session["turns"] if turn["role"] == "user"]
+                prompts = [prompt for prompt in prompts if prompt.strip()]
+                if len(prompts) >= 3:
+                    sessions.append((session["session_id"], prompts))
+            found.append(sessions)
+    return found
+
+
+def english(data: Path) -> list[Stream]:
+    """Streams of one session each of many haystacks; no session is in two of them."""
+    chance = random.Random(SEED)
+    haystacks = [chance.sample(own, len(own)) for own in sessions_of(data)]
+    picked = [[haystacks[one].pop() for one in chance.sample(range(len(haystacks)), SESSIONS)] for _ in range(STREAMS)]
+    return [cut(f"en-{number}", sessions, SEED + number) for number, sessions in enumerate(picked)]
+
+
+def whole_haystacks(data: Path, count: int = 4) -> list[Stream]:
+    return [cut(f"haystack-{number}", own, SEED + number) for number, own in enumerate(sessions_of(data)[:count])]
+
+
+def french(orders: int = 3) -> list[Stream]:
+    """The French sessions as one stream, in several orders; there is no half that was not looked at."""
+    sessions = [(one["id"], one["turns"]) for one in json.loads(FRENCH.read_text(encoding="utf-8"))["sessions"]]
+    return [cut(f"fr-{number}", sessions, SEED + number) for number in range(orders)]
+
+
+def cut(name: str, sessions: Sequence[tuple[str, Sequence[str]]], seed: int) -> Stream:
+    chance = random.Random(seed)
+    pieces: list[Piece] = []
+    for session, prompts in sessions:
+        at = BEGIN + timedelta(days=chance.uniform(0, 30))
+        ends = [0, round(len(prompts) / 3), round(2 * len(prompts) / 3), len(prompts)]
+        gaps = [timedelta(), *chance.sample(GAPS, 2)]
+        for number, gap in enumerate(gaps):
+            at += gap
+            own = tuple(prompts[ends[number] : ends[number + 1]])
+            pieces.append(Piece(id=f"{session}/{number}", session=session, at=at, prompts=own))
+            at += len(own) * timedelta(minutes=3)
+    return Stream(name=name, pieces=tuple(sorted(pieces, key=lambda piece: (piece.at, piece.id))))
+
+
+class Embedded:
+    """Vectors of texts, kept in a file of the temporary directory, since they are always the same."""
+
+    def __init__(self, name: str) -> None:
+        self._embedder = embedder(name)
+        self.space: EmbeddingSpace = self._embedder.space
+        self._file = Path(tempfile.gettempdir()) / f"filrouge-bench-threads-{name}.npz"
+        self._known: dict[str, Vector] = {}
+        if self._file.exists():
+            with np.load(self._file) as kept:
+                self._known = dict(zip(kept["keys"].tolist(), kept["vectors"], strict=True))
+
+    def learn(self, texts: Sequence[str]) -> None:
+        new = [text for text in dict.fromkeys(texts) if _key(text) not in self._known]
+        for start in range(0, len(new), 128):
+            some = new[start : start + 128]
+            pieces = [windows(text)[:8] for text in some]
+            made = self._embedder.passages([piece for own in pieces for piece in own])
+            ends = np.cumsum([len(own) for own in pieces])
+            for text, own, end in zip(some, pieces, ends, strict=True):
+                vector = prompt_vector(made[end - len(own) : end])
+                assert vector is not None
+                self._known[_key(text)] = vector
+        if new:
+            keys = list(self._known)
+            np.savez(self._file, keys=np.array(keys), vectors=np.stack([self._known[key] for key in keys]))
+
+    def __getitem__(self, text: str) -> Vector:
+        return self._known[_key(text)]
+
+
+def _key(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+# --- the driver of the pure functions
+
+
+@dataclass(kw_only=True, slots=True)
+class Kept:
+    """A thread with its prompts, as a store would keep them."""
+
+    thread: Thread
+    prompts: list[tuple[str, Part]] = field(default_factory=list[tuple[str, Part]])
+    turns: list[Turn] = field(default_factory=list[Turn])
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaving:
+    """What is left out, for the ablation."""
+
+    vectors: bool = False
+    topics: bool = False
+    ground: bool = False
+    sample: bool = False
+    joining: bool = False
+    gathering: bool = False
+
+
+class Pure:
+    """Plays a stream with the pure functions, in the order in which the product would call them."""
+
+    def __init__(
+        self, embedded: Embedded, sample: Vectors, bands: Bands | None = None, leaving: Leaving | None = None
+    ) -> None:
+        self._embedded, self._sample, self._bands, self._leaving = embedded, sample, bands, leaving or Leaving()
+
+    def __call__(self, stream: Stream) -> Played:
+        return _Play(self._embedded, self._sample, self._bands, self._leaving).played(stream)
+
+
+class _Play:
+    def __init__(self, embedded: Embedded, sample: Vectors, bands: Bands | None, leaving: Leaving) -> None:
+        self.embedded, self.sample, self.bands, self.leaving = embedded, sample, bands, leaving
+        self.threads: dict[str, Kept] = {}
+        self.where: dict[tuple[str, int], str] = {}
+        self.own: dict[str, str] = {}
+        self.counts = Played(threads={}, titles=())
+        self.vectors: list[Vector] = []
+        self.ground: Ground | None = None
+        self.grown = 0
+
+    def played(self, stream: Stream) -> Played:
+        prompts = [
+            (piece.at + timedelta(minutes=3 * number), piece, number)
+            for piece in stream.pieces
+            for number in range(len(piece.prompts))
+        ]
+        day = BEGIN.date()
+        for at, piece, number in sorted(prompts, key=lambda one: (one[0], one[1].id, one[2])):
+            while day < at.date():
+                day += timedelta(days=1)
+                self.swept(datetime(day.year, day.month, day.day, tzinfo=UTC))
+            self.said(at, piece, number)
+        self.swept(stream.pieces[-1].at + timedelta(days=1))
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for (piece_id, _), thread in self.where.items():
+            found[piece_id].append(thread)
+        self.counts.threads = found
+        self.counts.titles = [one.thread.title for one in self.threads.values()]
+        return self.counts
+
+    def swept(self, now: datetime) -> None:
+        for move in lifecycle.sweep((one.thread for one in self.threads.values()), now):
+            kept = self.threads[move.thread_id]
+            kept.thread = lifecycle.moved(kept.thread, move.act, move.at)
+            self.counts.actions[move.act] += 1
+        if self.leaving.gathering:
+            return
+        for joining in gather(self.known(), self.embedded.space, self.ground, self.bands):
+            self.joined(joining.young, joining.old)
+
+    def known(self, but: str = "") -> list[Known]:
+        return [
+            Known(thread=one.thread, state=one.thread.state, parts=one.parts)
+            for one in self.threads.values()
+            if one.thread.id != but
+        ]
+
+    def said(self, at: datetime, piece: Piece, number: int) -> None:
+        text = piece.prompts[number]
+        turn = turn_of(piece, number, at)
+        self.levelled(self.embedded[text])
+        part = Part(
+            vector=None if self.leaving.vectors else self.embedded[text],
+            topics=() if self.leaving.topics else topics_of(turn),
+        )
+        item = Item(text=text, topics=part.topics, vector=part.vector, at=at, own=self.own.get(piece.id))
+        known = self.known()
+        self.counts.candidates.update(one.state for one in known)
+        routing = route(item, known, self.embedded.space, self.ground, self.bands)
+        self.counts.actions[routing.action] += 1
+        self.counts.asked += routing.borderline
+        if routing.thread_id is None:
+            thread = Thread(
+                id=new_id(at), user="local", project=None, title="", opened_at=at, last_active=at, parent=routing.parent
+            )
+            kept = self.threads[thread.id] = Kept(thread=thread)
+        else:
+            kept = self.threads[routing.thread_id]
+            act: lifecycle.Act = "use" if routing.action == "continue" else "reactivate"
+            kept.thread = lifecycle.moved(kept.thread, act, at)
+        kept.prompts.append((piece.id, part))
+        kept.turns.append(turn)
+        self.where[piece.id, number] = self.own[piece.id] = kept.thread.id
+        self.renewed(kept)
+        sessions = {session for session, _ in kept.prompts}
+        if not self.leaving.joining and len(sessions) == 1 and 2 <= len(kept.prompts) <= YOUNG:
+            young = Known(thread=kept.thread, state=kept.thread.state, parts=kept.parts)
+            older = [one for one in self.known(kept.thread.id) if one.thread.opened_at < kept.thread.opened_at]
+            routing = join(young, older, self.embedded.space, self.ground, self.bands)
+            if routing and routing.thread_id:
+                self.joined(kept.thread.id, routing.thread_id)
+
+    def levelled(self, vector: Vector) -> None:
+        self.vectors.append(vector)
+        if len(self.vectors) >= self.grown and not self.leaving.ground:
+            self.grown = max(32, int(len(self.vectors) * 1.4))
+            own = np.stack(self.vectors)
+            self.ground = Ground.of(own if self.leaving.sample else np.concatenate([self.sample, own]))
+
+    def renewed(self, kept: Kept) -> None:
+        kept.parts = parts_of(kept.prompts)
+        if naming.is_due(len(kept.prompts)):
+            taken = [one.thread.title for one in self.threads.values() if one is not kept]
+            name = naming.name(kept.turns, taken, kept.thread if kept.thread.title else None)
+            kept.thread = replace(kept.thread, title=name.title, summary=name.summary, topics=name.topics)
+
+    def joined(self, young: str, old: str) -> None:
+        self.counts.actions["join"] += 1
+        gone, kept = self.threads.pop(young), self.threads[old]
+        if kept.thread.state != "active":
+            kept.thread = lifecycle.moved(
+                kept.thread, "reactivate", max(gone.thread.last_active, kept.thread.last_active)
+            )
+        order = sorted(
+            zip([*kept.turns, *gone.turns], [*kept.prompts, *gone.prompts], strict=True), key=lambda one: one[0].at
+        )
+        kept.turns, kept.prompts = [turn for turn, _ in order], [prompt for _, prompt in order]
+        self.where = {key: old if thread == young else thread for key, thread in self.where.items()}
+        self.own = {key: old if thread == young else thread for key, thread in self.own.items()}
+        self.renewed(kept)
+
+
+_TOPICS: dict[str, tuple[str, ...]] = {}
+
+
+def topics_of(turn: Turn) -> tuple[str, ...]:
+    if turn.text not in _TOPICS:
+        _TOPICS[turn.text] = subjects(turn)
+    return _TOPICS[turn.text]
+
+
+def turn_of(piece: Piece, number: int, at: datetime) -> Turn:
+    return Turn(
+        id=f"{piece.id}/{number}",
+        key=str(number),
+        scope=Scope(session=piece.id),
+        host="bench",
+        role="user",
+        source="prompt",
+        text=piece.prompts[number],
+        at=at,
+        trust=TRUST_PROMPT,
+    )
+
+
+# --- the figures
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pairs:
+    """Pairs of pieces by session: together and rightly so, wrongly so (half to each session), apart and wrongly so."""
+
+    session: str
+    right: float
+    wrong: float
+    missed: float
+    continued: bool
+
+
+def pairs_of(stream: Stream, played: Played) -> list[Pairs]:
+    """For every session of a stream."""
+    thread = {piece.id: Counter(played.threads[piece.id]).most_common(1)[0][0] for piece in stream.pieces}
+    holding: defaultdict[str, list[Piece]] = defaultdict(list)
+    own: defaultdict[str, list[Piece]] = defaultdict(list)
+    for piece in stream.pieces:
+        holding[thread[piece.id]].append(piece)
+        own[piece.session].append(piece)
+    found: list[Pairs] = []
+    for session, pieces in own.items():
+        right = sum(thread[a.id] == thread[b.id] for n, a in enumerate(pieces) for b in pieces[:n])
+        wrong = sum(other.session != session for piece in pieces for other in holding[thread[piece.id]]) / 2
+        total = len(pieces) * (len(pieces) - 1) / 2
+        found.append(Pairs(session=session, right=right, wrong=wrong, missed=total - right, continued=right > 0))
+    return found
+
+
+def f1(pairs: Sequence[Pairs]) -> float:
+    right = sum(one.right for one in pairs)
+    return 2 * right / (2 * right + sum(one.wrong + one.missed for one in pairs)) if right else 0.0
+
+
+def interval(pairs: Sequence[Pairs], of: Any) -> tuple[float, float]:
+    """95 %, by bootstrap over sessions; the same session in several orders is drawn as one."""
+    groups: defaultdict[str, list[Pairs]] = defaultdict(list)
+    for one in pairs:
+        groups[one.session].append(one)
+    drawn, chance = list(groups.values()), random.Random(SEED)
+    values = sorted(
+        of([one for group in chance.choices(drawn, k=len(drawn)) for one in group]) for _ in range(_RESAMPLED)
+    )
+    return values[int(0.025 * _RESAMPLED)], values[int(0.975 * _RESAMPLED)]
+
+
+def continuation(pairs: Sequence[Pairs]) -> float:
+    return sum(one.continued for one in pairs) / len(pairs)
+
+
+def figures(name: str, streams: Sequence[Stream], driver: Driver) -> dict[str, Any]:
+    """Everything that is measured of some streams."""
+    played = [(stream, driver(stream)) for stream in streams]
+    pairs = [one for stream, what in played for one in pairs_of(stream, what)]
+    right, wrong = sum(one.right for one in pairs), sum(one.wrong for one in pairs)
+    prompts = sum(len(piece.prompts) for stream in streams for piece in stream.pieces)
+    titles = [(stream.name, fold(title)) for stream, what in played for title in what.titles]
+    actions = sum((what.actions for _, what in played), Counter[str]())
+    candidates = sum((what.candidates for _, what in played), Counter[str]())
+    return {
+        "set": name,
+        "streams": len(streams),
+        "sessions": len(pairs),
+        "pieces": sum(len(stream.pieces) for stream in streams),
+        "prompts": prompts,
+        "threads": len(titles),
+        "f1": round(f1(pairs), 3),
+        "f1_interval": [round(value, 3) for value in interval(pairs, f1)],
+        "precision": round(right / (right + wrong), 3) if right else 0.0,
+        "recall": round(right / sum(one.right + one.missed for one in pairs), 3),
+        "continuation": round(continuation(pairs), 3),
+        "continuation_interval": [round(value, 3) for value in interval(pairs, continuation)],
+        "duplicates": round(1 - len(set(titles)) / len(titles), 4),
+        "asked": round(sum(what.asked for _, what in played) / prompts, 3),
+        "actions": dict(sorted(actions.items())),
+        "candidates": {state: round(count / prompts, 1) for state, count in sorted(candidates.items())},
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
+    parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--embedder", default="e5-onnx")
+    options = parser.parse_args(arguments)
+    if not (options.data / "longmemeval_s.jsonl.xz").exists():
+        print(f"There is no longmemeval_s.jsonl.xz in {options.data}; --data takes the folder that holds it.")
+        return 2
+    embedded = Embedded(options.embedder)
+    streams, beside, ours = english(options.data), whole_haystacks(options.data), french()
+    embedded.learn([text for one in (*streams, *beside, *ours) for piece in one.pieces for text in piece.prompts])
+    texts = [text for one in bundled() for text in (one.text, one.same, one.question) if text]
+    embedded.learn(texts)
+    sample = np.stack([embedded[text] for text in texts])
+    print(f"seed {SEED}; gaps 1 h, 2 d, 20 d; {options.embedder}")
+    if options.ablation:
+        for line in ablation(streams[:4:2], ours[:1], embedded, sample):
+            print(json.dumps(line), flush=True)
+        return 0
+    driver = Pure(embedded, sample)
+    found = [
+        figures("en fitted", streams[::2], driver),
+        figures("en other", streams[1::2], driver),
+        figures("en haystacks", beside, driver),
+        figures("fr", ours, driver),
+    ]
+    for one in found:
+        print(json.dumps(one), flush=True)
+    if options.out:
+        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    missed = list(gates(found[1], found[3]))
+    for line in missed:
+        print(line)
+    return 1 if missed and options.check else 0
+
+
+def gates(en: Mapping[str, Any], fr: Mapping[str, Any]) -> Iterator[str]:
+    for name, one in (("en", en), ("fr", fr)):
+        if one["f1"] < GATES[f"f1 {name}"]:
+            yield f"missed: F1 {name} {one['f1']}, gate {GATES[f'f1 {name}']}"
+        if one["continuation"] < GATES["continuation"]:
+            yield f"missed: continuation {name} {one['continuation']}"
+        if one["duplicates"] >= GATES["duplicates"]:
+            yield f"missed: duplicate titles {name} {one['duplicates']}"
+        if one["asked"] > GATES["asked"]:
+            yield f"missed: would ask {name} {one['asked']}"
+
+
+def ablation(
+    en: Sequence[Stream], fr: Sequence[Stream], embedded: Embedded, sample: Vectors
+) -> Iterator[dict[str, Any]]:
+    changes: dict[str, tuple[Bands, Leaving]] = {
+        "all": (BANDS, Leaving()),
+        "no vectors": (BANDS, Leaving(vectors=True)),
+        "no topics": (BANDS, Leaving(topics=True)),
+        "no ground": (BANDS, Leaving(ground=True)),
+        "no sample in the ground": (BANDS, Leaving(sample=True)),
+        "no joining": (BANDS, Leaving(joining=True)),
+        "no gathering": (BANDS, Leaving(gathering=True)),
+        "neither": (BANDS, Leaving(joining=True, gathering=True)),
+        "no prior for the session": (replace(BANDS, own=0.0), Leaving()),
+    }
+    for name, (bands, leaving) in changes.items():
+        driver = Pure(embedded, sample, bands, leaving)
+        yield {
+            "without": name,
+            **{
+                part: {key: one[key] for key in ("f1", "precision", "recall", "continuation")}
+                for part, streams in (("en", en), ("fr", fr))
+                for one in [figures(part, streams, driver)]
+            },
+        }
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    sys.exit(main())

@@ -1,0 +1,90 @@
+import json
+from collections.abc import Generator
+from datetime import UTC, datetime
+
+import pytest
+
+from filrouge.errors import Unreadable
+from filrouge.llm.prompt_files import prompt
+from filrouge.model.asking import Ask, Completion
+from filrouge.model.thread import Routing, Thread, Weighed
+from filrouge.threads.asking import asking
+from filrouge.threads.weighing import Item
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CANDIDATE = Thread(
+    id="bread",
+    user="local",
+    project=None,
+    title="Sourdough starter",
+    summary="x" * 400,
+    topics=("rye", "starter", "oven", "flour", "crust", "crumb"),
+    state="suspended",
+    opened_at=NOON,
+    last_active=NOON,
+)
+ITEM = Item(text="y" * 900, topics=("a1", "b1", "c1", "d1", "e1", "f1"), vector=None, at=NOON)
+
+
+def routing(*, own: bool = False) -> Routing:
+    best = Weighed(
+        thread_id="bread", state="suspended", embedding=0.3, topics=0.1, exact=False, own=False, similarity=0.3
+    )
+    inside = Weighed(thread_id="tax", state="active", embedding=0.0, topics=0.0, exact=False, own=True, similarity=0.1)
+    return Routing(
+        action="new",
+        thread_id=None,
+        similarity=0.3,
+        weighed=(best, inside) if own else (best,),
+        reason="",
+        borderline=True,
+    )
+
+
+def answered(thought: Generator[Ask, Completion, Routing], *answers: str) -> tuple[Routing, Ask]:
+    ask = next(thought)
+    for answer in answers:
+        try:
+            thought.send(Completion(text=answer, provider="toy", model="m", spent={}))
+        except StopIteration as end:
+            return end.value, ask
+    raise AssertionError("more was asked than answered")
+
+
+def said(related: bool, confidence: float) -> str:
+    return json.dumps({"related": related, "confidence": confidence, "reason": "because"})
+
+
+def test_a_models_yes_wakes_the_thread_with_the_mean_of_both_confidences() -> None:
+    found, ask = answered(asking(ITEM, routing(), CANDIDATE, prompt, "en"), said(True, 0.9))
+
+    assert (found.action, found.thread_id, found.model) == ("reactivate", "bread", "toy/m")
+    assert found.similarity == pytest.approx(0.6)
+    assert ask.operation == "thread"
+
+
+def test_the_question_is_short() -> None:
+    _, ask = answered(asking(ITEM, routing(), CANDIDATE, prompt, "fr"), said(True, 0.9))
+
+    assert ask.text.count("y") < 520
+    assert ask.text.count("x") == 200
+    assert "e1" in ask.text
+    assert "f1" not in ask.text
+    assert "crumb" not in ask.text
+
+
+def test_a_no_or_a_doubtful_yes_opens_a_thread() -> None:
+    for answer in (said(False, 0.9), said(True, 0.4)):
+        found, _ = answered(asking(ITEM, routing(), CANDIDATE, prompt, "en"), answer)
+        assert (found.action, found.thread_id, found.model) == ("new", None, "toy/m")
+
+
+def test_a_no_inside_a_session_forks_off_its_thread() -> None:
+    found, _ = answered(asking(ITEM, routing(own=True), CANDIDATE, prompt, "en"), said(False, 0.9))
+
+    assert (found.action, found.parent) == ("fork", "tax")
+
+
+def test_an_answer_that_nobody_can_read_leaves_the_rules_decision_to_the_caller() -> None:
+    with pytest.raises(Unreadable):
+        answered(asking(ITEM, routing(), CANDIDATE, prompt, "en"), "yes", json.dumps({"related": "who knows"}))

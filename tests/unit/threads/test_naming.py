@@ -1,0 +1,143 @@
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filrouge.errors import Unreadable
+from filrouge.llm.prompt_files import prompt
+from filrouge.model.asking import Ask, Completion
+from filrouge.model.scope import Scope
+from filrouge.model.thread import Thread, TitleBy
+from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, name, naming
+from filrouge.threads.subjects import subjects
+from filrouge.understand.answers import Thought
+from filrouge.understand.titles import LONGEST
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+BREAD = (
+    "Hi, can you help me with my sourdough starter? It does not rise any more.",
+    "I feed the sourdough starter with rye flour once a day.",
+    "The loaf spreads in the oven instead of rising.",
+)
+
+
+def turns(*texts: str) -> list[Turn]:
+    return [
+        Turn(
+            id=str(place),
+            key=str(place),
+            scope=Scope(),
+            host="toy",
+            role="user",
+            source="prompt",
+            text=text,
+            at=NOON + timedelta(minutes=place),
+            trust=TRUST_PROMPT,
+        )
+        for place, text in enumerate(texts)
+    ]
+
+
+def thread(title: str, by: TitleBy = "rules") -> Thread:
+    return Thread(
+        id="a", user="local", project=None, title=title, title_by=by, opened_at=NOON, last_active=NOON, turns=3
+    )
+
+
+def played(thought: Thought[Name], *answers: str) -> tuple[Name, list[Ask]]:
+    asks: list[Ask] = [next(thought)]
+    for answer in answers:
+        try:
+            asks.append(thought.send(Completion(text=answer, provider="toy", model="m", spent={})))
+        except StopIteration as end:
+            return end.value, asks
+    raise AssertionError("more was asked than answered")
+
+
+def test_the_subjects_of_a_prompt_are_cleaned_topics() -> None:
+    [turn] = turns("MESSAGE: the retention of our pgBackRest backups in the data file")
+
+    found = subjects(turn)
+
+    assert any("pgbackrest" in topic for topic in found)
+    assert 1 <= len(found) <= 5
+    assert {"message", "data", "file"}.isdisjoint(found)
+
+
+def test_a_title_is_the_subject_without_greeting_and_courtesy() -> None:
+    title = name(turns(*BREAD), ()).title
+
+    assert "sourdough starter" in title
+    assert not title.lower().startswith(("hi", "can you"))
+
+
+def test_a_title_stays_while_it_names_what_the_thread_is_about() -> None:
+    assert name(turns(*BREAD), (), thread("Reviving a starter")).title == "Reviving a starter"
+    assert "sourdough" in name(turns(*BREAD), (), thread("Thoughts of a Sunday")).title.lower()
+
+
+@pytest.mark.parametrize("by", ["user", "model"])
+def test_what_a_user_or_a_model_named_stays(by: TitleBy) -> None:
+    named = name(turns(*BREAD), (), thread("Thoughts of a Sunday", by))
+
+    assert (named.title, named.title_by) == ("Thoughts of a Sunday", by)
+
+
+def test_a_thread_is_not_renamed_at_every_turn() -> None:
+    assert [count for count in range(1, 50) if is_due(count)] == [1, 3, 6, 12, 24, 48]
+
+
+def test_two_threads_of_one_title_are_told_apart_by_what_they_are_about() -> None:
+    first = name(turns("The invoice export fails"), ())
+    second = name(
+        turns("The invoice export fails", "Only for the Belgian customers with reverse charge"), [first.title]
+    )
+
+    assert second.title.startswith(first.title)
+    assert second.title != first.title
+    assert "(2)" not in second.title
+
+
+def test_where_topics_do_not_tell_them_apart_the_day_does() -> None:
+    assert distinct("Backups", ["backups"], ["backups"], NOON) == "Backups · 2026-03-01"
+
+
+@given(taken=st.lists(st.sampled_from(["Backups", "Backups · 2026-03-01", "Backups · 2026-03-01 12:00", "x"])))
+def test_a_title_is_never_taken(taken: Sequence[str]) -> None:
+    assert distinct("Backups", [], taken, NOON) not in taken
+
+
+@given(texts=st.lists(st.text(min_size=1, max_size=300), min_size=1, max_size=5))
+def test_of_any_prompts_the_summary_fits_and_the_title_is_one_line(texts: list[str]) -> None:
+    named = name(turns(*texts), ())
+
+    assert len(named.summary) <= SUMMARY
+    assert len(named.title) <= 2 * LONGEST
+    assert "\n" not in named.title
+
+
+def test_a_model_may_give_a_better_name() -> None:
+    rules = name(turns(*BREAD), ())
+    answer = json.dumps({"title": "Weak sourdough starter.", "summary": "A starter that does not rise; rye helps."})
+
+    named, [ask] = played(naming(turns(*BREAD), ["Backups"], rules, prompt, "en"), answer)
+
+    assert (named.title, named.summary) == ("Weak sourdough starter", "A starter that does not rise; rye helps.")
+    assert named.title_by == "model"
+    assert (ask.operation, "Backups" in ask.text, "rye flour" in ask.text) == ("title", True, True)
+
+
+@pytest.mark.parametrize("title", ["", "Message", "…", "Holiday in Greece"])
+def test_a_models_title_that_is_no_subject_of_the_thread_is_not_taken(title: str) -> None:
+    rules = name(turns(*BREAD), ())
+
+    assert played(naming(turns(*BREAD), [], rules, prompt, "en"), json.dumps({"title": title}))[0] == rules
+
+
+def test_an_answer_that_nobody_can_read_is_given_up() -> None:
+    with pytest.raises(Unreadable):
+        played(naming(turns(*BREAD), [], name(turns(*BREAD), ()), prompt, "fr"), "no", "no")
