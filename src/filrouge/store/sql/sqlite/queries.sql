@@ -222,8 +222,8 @@ WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND trust >= 2 AND c
   AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY pinned DESC, seq DESC LIMIT :limit
 -- name: memories.core_facts
--- Facts with a name of their own, the user's before the project's.
-SELECT * FROM memories
+-- Facts with a name of their own, the user's before the project's; few, and in an index of their own.
+SELECT * FROM memories INDEXED BY memories_one_core_fact
 WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= :least
   AND kind NOT IN ('rule', 'episode', 'concept')
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
