@@ -316,8 +316,8 @@ SELECT id FROM (
   WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
 ) WHERE place <= :limit
 -- name: memories.core_facts
--- Facts with a name of their own, the user's before the project's.
-SELECT * FROM memories
+-- Facts with a name of their own, the user's before the project's; few, and in an index of their own.
+SELECT * FROM memories INDEXED BY memories_one_core_fact
 WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= :least
   AND kind NOT IN ('rule', 'episode', 'concept')
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
