@@ -51,8 +51,7 @@ def begun(desk: Desk) -> Begun:
         session.say(DECIDED)
         session.say(ASKED)
         session.say("good morning")  # the host keeps the agent's last words beside its summary
-        desk.product.understood()
-        session.say("/compact")
+        session.say("/compact")  # seconds after the very first start of this home; nothing waits for anything
         compacted = session.say("go on")
     desk.product.understood()
     return Begun(project=project, compacted=compacted)
