@@ -52,8 +52,8 @@ def begun(desk: Desk) -> Begun:
         session.say(DECIDED)
         session.say(ASKED)
         session.say("good morning")  # the host keeps the agent's last words beside its summary
-        # The first start of this home was two seconds ago. No model but this script sums up within that time: wait until
-        # the daemon is there, and not until anything is understood.
+        # The first start of this home was two seconds ago, and no model but this script sums up as fast: wait until the
+        # daemon is there, and not until anything is understood.
         eventually("the daemon that the first hook sent for answers", lambda: desk.product.daemon_pid() > 0)
         session.say("/compact")
         compacted = session.say("go on")
