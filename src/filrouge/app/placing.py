@@ -21,6 +21,7 @@ import numpy as np
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import REINDEX
+from filrouge.app.syntheses import follow_placing
 from filrouge.app.thread_moves import take_in
 from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored, swept
 from filrouge.app.ties import queue_ties
@@ -183,6 +184,7 @@ def carry_out(
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
     ActiveDays(tx).note(turn.scope.project, turn.at)
     queue_ties(parts, tx, thread.id)
+    follow_placing(parts, tx, turn)
     return thread
 
 
