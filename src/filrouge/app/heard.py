@@ -79,11 +79,10 @@ def heard(
             found, since it stands for its memory.
         least: what is less probable to hold what was asked is refused.
     """
-    compacted = tx.one("events.compacted", {"host": moment.host, "session_id": moment.session})
-    here = {"host": moment.host, "session_id": moment.session, "since": (compacted or {}).get("at") or ""}
+    since = compacted(tx, moment)
 
     def showable(ids: Sequence[str]) -> Collection[str]:
-        return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **here})}
+        return _not_here(tx, moment, ids, since)
 
     ranking = search_turns(parts, tx, replace(question, limit=MOST), Showable(ids=showable, turn=_says_something))
     found = [(hit, hit.item) for hit in ranking.hits if isinstance(hit.item, Turn)]
@@ -135,6 +134,39 @@ def heard(
             )
         )
     return Overheard(turns=tuple(turns), known=ranking.known, notices=ranking.notices)
+
+
+def compacted(tx: Tx, moment: Moment) -> str:
+    """When the context of the moment's session was last compacted, as it is stored; empty where it never was."""
+    row = tx.one("events.compacted", {"host": moment.host, "session_id": moment.session})
+    return (row or {}).get("at") or ""
+
+
+def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list[Turn]:
+    """Of these turns, oldest first, the last prompt and what was answered, as far as they may be shown.
+
+    Nothing where one of them says what is believed no more, or was said to another agent than may be asked.
+    """
+    allowed = _not_here(tx, moment, ids, compacted(tx, moment))
+    said = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
+    prompts = [place for place, turn in enumerate(said) if turn.role == "user"]
+    if not prompts:
+        return []
+    prompt, *after = said[prompts[-1] :]
+    shown = [prompt, *(turn for turn in after if turn.role == "assistant")][:2]
+    proved, ended = proved_by(tx, [turn.id for turn in shown]), _ended(tx, moment)
+    gone = any(state != "live" for turn in shown for state in proved.get(turn.id, {}).values())
+    outdated = any(is_outdated(words_of(turn.text), turn.at, ended) for turn in shown)
+    others = moment.agent is not None and any(
+        (turn.scope.agent or turn.scope.channel) != moment.agent for turn in shown
+    )
+    return [] if gone or outdated or others else shown
+
+
+def _not_here(tx: Tx, moment: Moment, ids: Sequence[str], since: str) -> set[str]:
+    """Of these turns what was said in earnest, and not in the session since a moment."""
+    here = {"host": moment.host, "session_id": moment.session, "since": since}
+    return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **here})}
 
 
 def _says_something(turn: Turn) -> bool:

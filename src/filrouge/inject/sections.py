@@ -52,8 +52,8 @@ SHAPES: Final[Mapping[Section, Shape]] = {
     ),
     "thread": Shape(
         heading=_named("Current thread", "Fil en cours", "Hilo actual"),
-        at_start=4,
-        before_prompt=4,
+        at_start=8,
+        before_prompt=8,
     ),
     "memories": Shape(
         heading=_named("Relevant memories", "Souvenirs pertinents", "Recuerdos pertinentes"),
@@ -69,7 +69,7 @@ SHAPES: Final[Mapping[Section, Shape]] = {
         goes_along=False,
     ),
     "threads": Shape(
-        heading=_named("Linked threads", "Fils liés", "Hilos relacionados"),
+        heading=_named("Other threads", "Autres fils", "Otros hilos"),
         at_start=MOST_THREADS,
         before_prompt=MOST_THREADS,
     ),

@@ -108,6 +108,15 @@ class Memories:
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 
+    def bounding(
+        self, *, project: str | None, user: str, agent: str | None, thread: str | None, limit: int
+    ) -> list[Memory]:
+        """What binds the work in a thread, newest first, without evidence: its decisions, `limit` of them, and as many
+        constraints, those of the thread before the project's."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        rows = self._tx.all("memories.bounding", place | {"thread_id": thread})
+        return [memory_from_row(row) for row in rows]
+
     def some(self, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories with these ids, whatever their state, without their evidence."""
         rows = self._tx.all("memories.some", {"ids": json.dumps(list(ids))})

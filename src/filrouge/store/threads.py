@@ -173,6 +173,15 @@ class Threads:
         row = self._tx.one("threads.of_session", _said(turn))
         return row["thread_id"] if row else None
 
+    def in_session(self, host: str, session: str, *, but: str = "") -> dict[str, str]:
+        """The threads of a session's prompts with the time of the last in each as it is stored, the latest first.
+
+        Args:
+            but: a prompt that does not count: the one that is being answered.
+        """
+        asked = {"host": host, "session_id": session, "but": but}
+        return {row["thread_id"]: row["at"] for row in self._tx.all("threads.in_session", asked)}
+
     def led_by(self, turn: Turn) -> str | None:
         """The thread of the prompt that a turn follows; None where it follows none, or one that is not placed yet."""
         row = self._tx.one("threads.prompt_before", _said(turn))

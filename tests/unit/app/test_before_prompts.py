@@ -15,7 +15,9 @@ from filrouge.app.injecting import preview
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.inject.render import parse
+from filrouge.inject.sections import SHAPES
 from filrouge.model.event import Event, EventKind
+from filrouge.model.piece import Section
 from filrouge.testing import idle, running
 
 SHOP, BLOG = ("origin:forge.example/ana/shop",), ("origin:forge.example/ana/blog",)
@@ -47,9 +49,15 @@ def told(parts: Parts, *said: tuple[EventKind, str], session: str = "before", pr
 
 
 def shown(parts: Parts, prompt: str, *, session: str = "now", project: tuple[str, ...] = SHOP) -> list[str]:
-    """The items before this prompt."""
+    """The items before this prompt that are no part of a thread."""
     given = preview(parts, event("prompt", session, project, text=prompt), project[0])
-    return parse(given.block.text)
+    found: dict[Section, str] = {"rules": "", "memories": ""}
+    for lines in given.block.text.split("\n## "):
+        heading, _, rest = lines.partition("\n")
+        for name in found:
+            if f"## {heading}" in SHAPES[name].heading.values():
+                found[name] = rest
+    return parse("\n".join(found.values()))
 
 
 def reasons(parts: Parts, prompt: str) -> dict[str, str]:

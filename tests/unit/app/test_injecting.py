@@ -67,7 +67,7 @@ def test_a_session_starts_with_rules_then_what_is_known_under_its_headings(parts
     put_fact(parts, "user_name", "Ana Beltran", names=(), scope="user")
     remember(parts, "We decided to keep SQLite for the storage.", names=SHOP, scope="project", host="cli")
     headings = [line for line in start(parts).split("\n") if line.startswith("## ")]
-    assert headings == ["## Rules", "## Known facts", "## Decisions in force"]
+    assert headings == ["## Rules", "## Known facts", "## Other threads", "## Decisions in force"]
     assert "user_name: Ana Beltran" in start(parts)
 
 

@@ -335,6 +335,20 @@ SELECT * FROM memories WHERE seq IN (
   LIMIT :limit
 )
 ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
+-- name: memories.bounding
+-- Decisions of a thread that are in force, and constraints of it and of the project, the thread's own first.
+SELECT memories.* FROM (
+  SELECT seq, row_number() OVER (PARTITION BY kind ORDER BY own DESC, seq DESC) AS place FROM (
+    SELECT seq, kind, EXISTS (
+        SELECT 1 FROM evidence JOIN thread_turns USING (turn_id)
+        WHERE memory_id = memories.id AND thread_id = :thread_id) AS own
+    FROM memories
+    WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
+      AND kind IN ('constraint', 'decision') AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+      AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  ) WHERE own OR kind = 'constraint'
+) AS chosen JOIN memories USING (seq)
+WHERE place <= :limit ORDER BY kind, place
 -- name: memories.searched
 -- The text that memories are indexed by.
 SELECT id, text || ' ' || subject AS text FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
@@ -948,6 +962,12 @@ WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <>
   AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
   AND turns.at <= :at AND turns.id <> :turn_id
 ORDER BY turns.at DESC, seq DESC LIMIT 1
+-- name: threads.in_session
+-- Which threads the prompts of a session went to, and when one did last; a prompt of that text left aside.
+SELECT thread_id, max(turns.at) AS at FROM turns JOIN thread_turns ON turn_id = turns.id
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
+  AND skipped = '' AND agent = '' AND text <> :but
+GROUP BY thread_id ORDER BY max(turns.at) DESC
 -- name: threads.prompt_before
 -- A session's last prompt before a turn, and where it went, which is nowhere as long as it waits.
 SELECT turns.id, thread_id FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
