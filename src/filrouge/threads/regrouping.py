@@ -2,27 +2,40 @@
 
 A prompt is placed the moment it is said; when its session has fallen silent, and when others have come, the same
 similarities say more. So all parts are grouped anew, the nearest two first, until none are near enough (average
-linkage), and a part may leave a thread as well as join one. Parts that everything is near to count as less near: from
-each similarity goes half of what its two ends have with their own neighbours (local scaling), so that one band holds
-for a language, and a person, whose talk is all alike.
+linkage), and a part may leave a thread as well as join one. From every similarity goes a share of how near both its
+ends are to their own nearest (local scaling), so that one band holds where all talk is alike and where none is, for
+ten sessions and for a thousand. The very same topic counts no extra here: it is often *recipe plan*.
 
-Threads keep their ids: a group goes on as the thread that most of it was in. It is stable: parts of one thread are a
-little nearer to each other than to the rest, and a grouping is only taken where more is near within its groups than
-before, so that doing it twice changes nothing. What a user named, moved, split or merged stays where it is.
+Threads keep their ids: a group goes on as the thread that most of it was in. It is stable: parts of one thread are
+held a little nearer to each other than they are, and a grouping is only taken where it is better than what is there,
+so that doing it twice changes nothing. What a user named, moved, split or merged stays where it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.model.space import EmbeddingSpace
+import numpy as np
+from numpy.typing import NDArray
+
 from filrouge.model.thread import Routing, Thread
 from filrouge.threads.ground import Ground
-from filrouge.threads.weighing import Part
+from filrouge.threads.weighing import EMBEDDING, TOPICS, Part, roots
 
-BAND: Final = 0.06
+#: Above this, after scaling, two groups are one. Fitted by bench/threads.py.
+BAND: Final = 0.03
+#: How many of its nearest make a part's level, what stands in for those that are not there, and the share that goes.
+_NEAREST, _LEVEL, _SHARE = 5, 0.2, 0.25
+#: What parts of one thread are nearer by, and what any change must be worth.
+_STAYING, _WORTH = 0.02, 0.02
+#: Nothing brings parts together that a user holds in two threads.
+_NEVER: Final = -1e6
+Near = NDArray[np.float32]
+Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +45,7 @@ class Unit:
     Attributes:
         id: the caller's name for it, unique among the units: of the thread and the session.
         thread: the thread that it is in.
-        part: as `vectors.parts_of` makes it.
+        part: as `vectors.by_session` makes it.
         is_held: a user put it where it is; so it is as well where a user named the thread.
     """
 
@@ -41,16 +54,21 @@ class Unit:
     part: Part
     is_held: bool = False
 
+    @property
+    def stays(self) -> bool:
+        """It is where a user wants it."""
+        return self.is_held or self.thread.title_by == "user"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regrouping:
-    """Units of one thread that go elsewhere together.
+    """Units that go elsewhere together.
 
     Attributes:
         units: their ids, of one thread or of several.
-        into: the thread that takes them; None = one that is to be opened for exactly these.
-        routing: for the log; its action is `join`, or `fork` where a thread is to be opened, its parent then the thread that
-            most of them were in.
+        into: the thread that takes them, which keeps units of its own; None = one that is to be opened for these.
+        routing: for the log: `join`, or `fork` where a thread is to be opened; `parent` is then the thread that most of
+            them were in.
     """
 
     units: tuple[str, ...]
@@ -58,16 +76,233 @@ class Regrouping:
     routing: Routing
 
 
-def regroup(
-    units: Sequence[Unit], space: EmbeddingSpace, ground: Ground | None = None, *, band: float = BAND
-) -> tuple[Regrouping, ...]:
-    """The moves that bring together what belongs together, to be made in this order.
+def regroup(units: Sequence[Unit], ground: Ground | None, *, band: float = BAND) -> tuple[Regrouping, ...]:
+    """The moves that bring together what belongs together; in which order they are made is all the same.
 
-    Done to its own result it gives none. Without a ground there is nothing to go by, and none either.
+    Done to its own result it gives none. Without a ground there is nothing that the band was fitted for, and none.
 
     Args:
         units: every part of every thread, whatever its state, of one user and project (with isolation: of one agent).
         ground: of the user's prompts in this space.
     """
-    del units, space, ground, band
-    return ()
+    if ground is None or len(units) < 2:
+        return ()
+    near = _near([one.part for one in units], ground)
+    scaled = _scaled(near)
+    scaled -= np.float32(band)
+    now = _labels([one.thread.id for one in units])
+    _hold(scaled, units)
+    bound = [now[place] if one.stays else -1 - place for place, one in enumerate(units)]
+    while True:
+        taken = _better(scaled, now, _grouped(scaled, now, bound))
+        if taken is None:
+            break
+        now = taken
+    return tuple(_moves(units, now, near))
+
+
+def _near(parts: Sequence[Part], ground: Ground) -> Near:
+    """How near every two parts are, shape (n, n), 0 to itself; topics stand in where there are no vectors."""
+    shared = _shared(parts)
+    near = shared * np.float32(EMBEDDING + TOPICS)
+    there = [place for place, one in enumerate(parts) if one.vector is not None]
+    if there:
+        vectors = ground.off(np.stack([one.vector for one in parts if one.vector is not None]))
+        near[np.ix_(there, there)] = EMBEDDING * (vectors @ vectors.T) + TOPICS * shared[np.ix_(there, there)]
+    np.fill_diagonal(near, 0.0)
+    return near
+
+
+def _shared(parts: Sequence[Part]) -> Near:
+    """What every two parts share of their topics' words, as `weighing` has it, word by word: few have a rare one."""
+    words = [roots(one.topics) for one in parts]
+    having: defaultdict[str, list[int]] = defaultdict(list)
+    for place, own in enumerate(words):
+        for word in own:
+            having[word].append(place)
+    weights = {word: math.log(1.0 + len(parts) / len(places)) for word, places in having.items()}
+    lengths = np.sqrt([sum(weights[word] ** 2 for word in own) or 1.0 for own in words]).astype(np.float32)
+    table = np.zeros((len(parts), len(parts)), dtype=np.float32)
+    for word, places in having.items():
+        if len(places) > 1:
+            table[np.ix_(places, places)] += weights[word] ** 2
+    table /= lengths[:, None]
+    table /= lengths[None, :]
+    return table
+
+
+def _scaled(near: Near) -> Near:
+    """Similarities less a share of how near both ends are to their nearest."""
+    count = min(_NEAREST, len(near) - 1)
+    others = near.copy()
+    np.fill_diagonal(others, -1.0)
+    nearest = np.partition(others, len(near) - count, axis=1)[:, len(near) - count :]
+    level = (nearest.sum(axis=1) + _LEVEL * (_NEAREST - count)) / _NEAREST
+    level *= _SHARE
+    return np.asarray(near - level[:, None] - level[None, :], dtype=np.float32)
+
+
+def _hold(scaled: Near, units: Sequence[Unit]) -> None:
+    """What a user holds in two threads never comes together."""
+    held = [place for place, one in enumerate(units) if one.stays]
+    threads = _labels([units[place].thread.id for place in held])
+    apart = threads[:, None] != threads[None, :]
+    scaled[np.ix_(held, held)] = np.where(apart, _NEVER, scaled[np.ix_(held, held)])
+
+
+def _grouped(scaled: Near, now: Labels, bound: Sequence[int]) -> Labels:
+    """Groups by average linkage, the nearest first, beginning with each part alone but those that a user holds.
+
+    Groups can only be near enough where two of their parts are, so what hangs together by no pair is left apart.
+    """
+    groups = np.arange(len(now))
+    starts = _labels(bound)
+    for places in _hanging(scaled, now, starts):
+        own = scaled[np.ix_(places, places)].astype(np.float64)
+        own += _STAYING * (now[places][:, None] == now[places][None, :])
+        first = _labels(starts[places].tolist())
+        groups[places] = places[_linked(own, first)]
+    return groups
+
+
+def _hanging(scaled: Near, now: Labels, starts: Labels) -> Iterable[Labels]:
+    """Parts that hang together by pairs that are near enough, two and more at a time."""
+    left = np.ones(len(now), dtype=bool)
+    for place in range(len(now)):
+        if not left[place]:
+            continue
+        left[place] = False
+        found, front = [place], [place]
+        while front:
+            one = front.pop()
+            reached = (scaled[one] > -_STAYING * (now == now[one])) | (starts == starts[one])
+            new = np.flatnonzero(reached & left).tolist()
+            left[new] = False
+            found += new
+            front += new
+        if len(found) > 1:
+            yield np.asarray(sorted(found))
+
+
+def _linked(near: NDArray[np.float64], first: Labels) -> Labels:
+    """For every part the place of one that stands for its group.
+
+    Args:
+        near: less the band, shape (n, n).
+        first: parts of one label are one group to begin with.
+    """
+    groups = np.arange(len(near))
+    sizes = np.ones(len(near))
+    np.fill_diagonal(near, -np.inf)
+    best = near.argmax(axis=1)
+
+    def merge(kept: int, gone: int) -> None:
+        near[kept] = (near[kept] * sizes[kept] + near[gone] * sizes[gone]) / (sizes[kept] + sizes[gone])
+        near[:, kept] = near[kept]
+        near[gone] = near[:, gone] = near[kept, kept] = -np.inf
+        sizes[kept] += sizes[gone]
+        groups[groups == gone] = kept
+        stale = np.flatnonzero((best == kept) | (best == gone))
+        best[stale] = near[stale].argmax(axis=1)
+        best[kept] = near[kept].argmax()
+        nearer = near[:, kept] > near[np.arange(len(near)), best]
+        best[nearer] = kept
+
+    _, leading = np.unique(first, return_index=True)
+    for place, label in enumerate(first):
+        if leading[label] != place:
+            merge(int(leading[label]), place)
+    while True:
+        top = near[np.arange(len(near)), best]
+        one = int(top.argmax())
+        if not top[one] > 0.0:
+            return groups
+        kept, gone = sorted((one, int(best[one])))
+        merge(kept, gone)
+
+
+def _better(scaled: Near, now: Labels, then: Labels) -> Labels | None:
+    """What is there with those new groups that are better than the ones they are made of; None where none is.
+
+    A grouping is worth what its pairs are above the band, all together. That grows with every change: there is an end.
+    """
+    result, changed = now.copy(), False
+    fresh = int(now.max()) + 1
+    for places in _touching(now, then):
+        old, new = now[places], then[places]
+        if np.array_equal(_labels(old.tolist()), _labels(new.tolist())):
+            continue
+        own = scaled[np.ix_(places, places)]
+        gain = (own * ((new[:, None] == new[None, :]).astype(np.int8) - (old[:, None] == old[None, :]))).sum(
+            dtype=np.float64
+        )
+        if gain > 2 * _WORTH:
+            result[places] = new + fresh
+            changed = True
+    return _labels(result.tolist()) if changed else None
+
+
+def _touching(now: Labels, then: Labels) -> Iterable[Labels]:
+    """Parts whose groups, before or after, have parts in common."""
+    lead = {int(one): int(one) for one in np.unique(now)}
+
+    def root(one: int) -> int:
+        while lead[one] != one:
+            one = lead[one]
+        return one
+
+    for group in np.unique(then):
+        first, *others = (root(int(one)) for one in np.unique(now[then == group]))
+        for other in others:
+            lead[root(other)] = root(first)
+    roots_ = np.asarray([root(int(one)) for one in now])
+    return [np.flatnonzero(roots_ == one) for one in np.unique(roots_)]
+
+
+def _moves(units: Sequence[Unit], groups: Labels, near: Near) -> Iterable[Regrouping]:
+    """What has to move, where each group goes on as the thread that most of it was in, of equal ones the oldest."""
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for place, group in enumerate(groups.tolist()):
+        members[group].append(place)
+    threads = {one.thread.id: one.thread for one in units}
+    claims = [
+        (not any(units[place].stays for place in places if units[place].thread.id == id_), -count, threads[id_], group)
+        for group, places in members.items()
+        for id_, count in Counter(units[place].thread.id for place in places).items()
+    ]
+    goes_on: dict[int, str] = {}
+    for _, _, thread, group in sorted(claims, key=lambda one: (one[0], one[1], one[2].opened_at, one[2].id, one[3])):
+        if group not in goes_on and thread.id not in goes_on.values():
+            goes_on[group] = thread.id
+    for group, places in members.items():
+        into = goes_on.get(group)
+        moving = [place for place in places if units[place].thread.id != into]
+        if moving:
+            yield _regrouping(units, moving, places, into, near)
+
+
+def _regrouping(
+    units: Sequence[Unit], moving: Sequence[int], group: Sequence[int], into: str | None, near: Near
+) -> Regrouping:
+    [(former, _)] = Counter(units[place].thread.id for place in moving).most_common(1)
+    staying = [place for place in group if place not in set(moving)] or list(group)
+    similarity = min(1.0, max(0.0, float(near[np.ix_(moving, staying)].mean())))
+    nearer = "what is there" if into else "each other"
+    return Regrouping(
+        units=tuple(units[place].id for place in moving),
+        into=into,
+        routing=Routing(
+            action="join" if into else "fork",
+            thread_id=into,
+            parent=None if into else former,
+            similarity=similarity,
+            weighed=(),
+            reason=f"With all that was said since, it is nearer to {nearer} than to the rest, at {similarity:.2f}.",
+        ),
+    )
+
+
+def _labels(names: Sequence[object]) -> Labels:
+    """Numbers for names, in the order in which they first come."""
+    known: dict[object, int] = {}
+    return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
