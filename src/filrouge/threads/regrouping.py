@@ -20,22 +20,18 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from filrouge.model.thread import Routing, Thread
 from filrouge.threads.ground import Ground
+from filrouge.threads.grouping import Labels, Near, labels, scaled_by_neighbours, settled
 from filrouge.threads.weighing import EMBEDDING, TOPICS, Part, roots
 
 #: Above this, after scaling, two groups are one. Fitted by bench/threads.py.
 BAND: Final = 0.03
-#: How many of its nearest make a part's level, what stands in for those that are not there, and the share that goes.
-_NEAREST, _LEVEL, _SHARE = 5, 0.2, 0.25
-#: What parts of one thread are nearer by, and what any change must be worth.
-_STAYING, _WORTH = 0.02, 0.02
+#: Parts that are worth it, the newest: time and room grow with their square, 0.7 s and 0.1 GB with these.
+MOST: Final = 2000
 #: Nothing brings parts together that a user holds in two threads.
 _NEVER: Final = -1e6
-Near = NDArray[np.float32]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,22 +78,18 @@ def regroup(units: Sequence[Unit], ground: Ground | None, *, band: float = BAND)
     Done to its own result it gives none. Without a ground there is nothing that the band was fitted for, and none.
 
     Args:
-        units: every part of every thread, whatever its state, of one user and project (with isolation: of one agent).
+        units: every part of every thread, whatever its state, of one user and project (with isolation: one agent); at
+            most the newest `MOST`.
         ground: of the user's prompts in this space.
     """
     if ground is None or len(units) < 2:
         return ()
     near = _near([one.part for one in units], ground)
-    scaled = _scaled(near)
-    scaled -= np.float32(band)
-    now = _labels([one.thread.id for one in units])
-    _hold(scaled, units)
-    bound = [now[place] if one.stays else -1 - place for place, one in enumerate(units)]
-    while True:
-        taken = _better(scaled, now, _grouped(scaled, now, bound))
-        if taken is None:
-            break
-        now = taken
+    above = scaled_by_neighbours(near) - np.float32(band)
+    _hold(above, units)
+    now = labels([one.thread.id for one in units])
+    bound = labels([one.thread.id if one.stays else place for place, one in enumerate(units)])
+    now = settled(above, now, bound)
     return tuple(_moves(units, now, near))
 
 
@@ -131,132 +123,12 @@ def _shared(parts: Sequence[Part]) -> Near:
     return table
 
 
-def _scaled(near: Near) -> Near:
-    """Similarities less a share of how near both ends are to their nearest."""
-    count = min(_NEAREST, len(near) - 1)
-    others = near.copy()
-    np.fill_diagonal(others, -1.0)
-    nearest = np.partition(others, len(near) - count, axis=1)[:, len(near) - count :]
-    level = (nearest.sum(axis=1) + _LEVEL * (_NEAREST - count)) / _NEAREST
-    level *= _SHARE
-    return np.asarray(near - level[:, None] - level[None, :], dtype=np.float32)
-
-
-def _hold(scaled: Near, units: Sequence[Unit]) -> None:
+def _hold(above: Near, units: Sequence[Unit]) -> None:
     """What a user holds in two threads never comes together."""
     held = [place for place, one in enumerate(units) if one.stays]
-    threads = _labels([units[place].thread.id for place in held])
+    threads = labels([units[place].thread.id for place in held])
     apart = threads[:, None] != threads[None, :]
-    scaled[np.ix_(held, held)] = np.where(apart, _NEVER, scaled[np.ix_(held, held)])
-
-
-def _grouped(scaled: Near, now: Labels, bound: Sequence[int]) -> Labels:
-    """Groups by average linkage, the nearest first, beginning with each part alone but those that a user holds.
-
-    Groups can only be near enough where two of their parts are, so what hangs together by no pair is left apart.
-    """
-    groups = np.arange(len(now))
-    starts = _labels(bound)
-    for places in _hanging(scaled, now, starts):
-        own = scaled[np.ix_(places, places)].astype(np.float64)
-        own += _STAYING * (now[places][:, None] == now[places][None, :])
-        first = _labels(starts[places].tolist())
-        groups[places] = places[_linked(own, first)]
-    return groups
-
-
-def _hanging(scaled: Near, now: Labels, starts: Labels) -> Iterable[Labels]:
-    """Parts that hang together by pairs that are near enough, two and more at a time."""
-    left = np.ones(len(now), dtype=bool)
-    for place in range(len(now)):
-        if not left[place]:
-            continue
-        left[place] = False
-        found, front = [place], [place]
-        while front:
-            one = front.pop()
-            reached = (scaled[one] > -_STAYING * (now == now[one])) | (starts == starts[one])
-            new = np.flatnonzero(reached & left).tolist()
-            left[new] = False
-            found += new
-            front += new
-        if len(found) > 1:
-            yield np.asarray(sorted(found))
-
-
-def _linked(near: NDArray[np.float64], first: Labels) -> Labels:
-    """For every part the place of one that stands for its group.
-
-    Args:
-        near: less the band, shape (n, n).
-        first: parts of one label are one group to begin with.
-    """
-    groups = np.arange(len(near))
-    sizes = np.ones(len(near))
-    np.fill_diagonal(near, -np.inf)
-    best = near.argmax(axis=1)
-
-    def merge(kept: int, gone: int) -> None:
-        near[kept] = (near[kept] * sizes[kept] + near[gone] * sizes[gone]) / (sizes[kept] + sizes[gone])
-        near[:, kept] = near[kept]
-        near[gone] = near[:, gone] = near[kept, kept] = -np.inf
-        sizes[kept] += sizes[gone]
-        groups[groups == gone] = kept
-        stale = np.flatnonzero((best == kept) | (best == gone))
-        best[stale] = near[stale].argmax(axis=1)
-        best[kept] = near[kept].argmax()
-        nearer = near[:, kept] > near[np.arange(len(near)), best]
-        best[nearer] = kept
-
-    _, leading = np.unique(first, return_index=True)
-    for place, label in enumerate(first):
-        if leading[label] != place:
-            merge(int(leading[label]), place)
-    while True:
-        top = near[np.arange(len(near)), best]
-        one = int(top.argmax())
-        if not top[one] > 0.0:
-            return groups
-        kept, gone = sorted((one, int(best[one])))
-        merge(kept, gone)
-
-
-def _better(scaled: Near, now: Labels, then: Labels) -> Labels | None:
-    """What is there with those new groups that are better than the ones they are made of; None where none is.
-
-    A grouping is worth what its pairs are above the band, all together. That grows with every change: there is an end.
-    """
-    result, changed = now.copy(), False
-    fresh = int(now.max()) + 1
-    for places in _touching(now, then):
-        old, new = now[places], then[places]
-        if np.array_equal(_labels(old.tolist()), _labels(new.tolist())):
-            continue
-        own = scaled[np.ix_(places, places)]
-        gain = (own * ((new[:, None] == new[None, :]).astype(np.int8) - (old[:, None] == old[None, :]))).sum(
-            dtype=np.float64
-        )
-        if gain > 2 * _WORTH:
-            result[places] = new + fresh
-            changed = True
-    return _labels(result.tolist()) if changed else None
-
-
-def _touching(now: Labels, then: Labels) -> Iterable[Labels]:
-    """Parts whose groups, before or after, have parts in common."""
-    lead = {int(one): int(one) for one in np.unique(now)}
-
-    def root(one: int) -> int:
-        while lead[one] != one:
-            one = lead[one]
-        return one
-
-    for group in np.unique(then):
-        first, *others = (root(int(one)) for one in np.unique(now[then == group]))
-        for other in others:
-            lead[root(other)] = root(first)
-    roots_ = np.asarray([root(int(one)) for one in now])
-    return [np.flatnonzero(roots_ == one) for one in np.unique(roots_)]
+    above[np.ix_(held, held)] = np.where(apart, _NEVER, above[np.ix_(held, held)])
 
 
 def _moves(units: Sequence[Unit], groups: Labels, near: Near) -> Iterable[Regrouping]:
@@ -300,9 +172,3 @@ def _regrouping(
             reason=f"With all that was said since, it is nearer to {nearer} than to the rest, at {similarity:.2f}.",
         ),
     )
-
-
-def _labels(names: Sequence[object]) -> Labels:
-    """Numbers for names, in the order in which they first come."""
-    known: dict[object, int] = {}
-    return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
