@@ -108,6 +108,11 @@ class Memories:
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 
+    def planned(self, *, project: str | None, user: str, agent: str | None, limit: int) -> list[Memory]:
+        """Plans that name a time, newest first, without their evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        return [memory_from_row(row) for row in self._tx.all("memories.planned", place)]
+
     def bounding(
         self, *, project: str | None, user: str, agent: str | None, thread: str | None, limit: int
     ) -> list[Memory]:

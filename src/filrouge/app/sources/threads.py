@@ -106,7 +106,7 @@ def _near(tx: Tx, moment: Moment) -> list[_Near]:
     values = _bearing(store, moment.offered)
     last = next(iter(spoken), None)
     if last is not None and spoken[last] < since:
-        values[last] = max(values.get(last, 0.0), _LOST)
+        values[last] = max(values.get(last, 0.0), _alone(moment))
     near = [
         _Near(thread=thread, value=values[thread.id], is_here=spoken.get(thread.id, "") > since)
         for thread in store.some(sorted(values))
@@ -180,11 +180,16 @@ def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near | None) -> list[Pi
         thread=best.thread.id if best else None,
         limit=_BESIDE,
     )
-    value = best.value if best else _LOST
+    value = best.value if best else _alone(moment)
     return [
         _worth(piece_of(memory, "decisions" if memory.kind == "decision" else "constraints", value=value), value, n)
         for n, memory in enumerate(found, 1)
     ]
+
+
+def _alone(moment: Moment) -> float:
+    """What something is worth that nothing found speaks for: too little to break the silence."""
+    return min(_LOST, moment.settings.auto_retrieve_min_score / 2)
 
 
 def _worth(piece: Piece, value: float, place: int) -> Piece:

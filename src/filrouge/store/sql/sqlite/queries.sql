@@ -335,6 +335,12 @@ SELECT * FROM memories WHERE seq IN (
   LIMIT :limit
 )
 ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
+-- name: memories.planned
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND kind = 'intent' AND timeframe <> ''
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+ORDER BY seq DESC LIMIT :limit
 -- name: memories.bounding
 -- Decisions of a thread that are in force, and constraints of it and of the project, the thread's own first.
 SELECT memories.* FROM (
