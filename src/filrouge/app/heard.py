@@ -93,7 +93,7 @@ def heard(
     beside = _Beside(tx, [turn.id for _, turn in found], moment.agent)
     prompts = {turn.id: beside.prompt(turn.id) for _, turn in found if turn.role == "assistant"}
     proved = proved_by(tx, [*(turn.id for _, turn in found), *(row["id"] for row in prompts.values() if row)])
-    ended = _ended(tx, moment)
+    ended = what_ended(tx, moment)
     asked = words_of(question.text)
     turns: list[Heard] = []
     for hit, turn in found:
@@ -154,7 +154,7 @@ def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list
         return []
     prompt, *after = said[prompts[-1] :]
     shown = [prompt, *(turn for turn in after if turn.role == "assistant")][:2]
-    proved, ended = proved_by(tx, [turn.id for turn in shown]), _ended(tx, moment)
+    proved, ended = proved_by(tx, [turn.id for turn in shown]), what_ended(tx, moment)
     gone = any(state != "live" for turn in shown for state in proved.get(turn.id, {}).values())
     outdated = any(is_outdated(words_of(turn.text), turn.at, ended) for turn in shown)
     others = moment.agent is not None and any(
@@ -193,7 +193,8 @@ def proved_by(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _ended(tx: Tx, moment: Moment) -> list[Ended]:
+def what_ended(tx: Tx, moment: Moment) -> list[Ended]:
+    """What was believed here and is no more, the last of it."""
     place = {"project_id": moment.project, "user_id": moment.user, "limit": _ENDED}
     rows = tx.all("memories.ended", place)
     return [Ended(words=words_of(row["text"]), at=from_text(row["valid_to"])) for row in rows]

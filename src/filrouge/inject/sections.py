@@ -83,7 +83,7 @@ SHAPES: Final[Mapping[Section, Shape]] = {
     ),
     "constraints": Shape(heading=_named("Constraints", "Contraintes", "Restricciones"), at_start=8, before_prompt=3),
     "hints": Shape(
-        heading=_named("Worth recalling", "À ne pas oublier", "Para no olvidar"), at_start=0, before_prompt=3
+        heading=_named("Worth recalling", "À ne pas oublier", "Para no olvidar"), at_start=3, before_prompt=3
     ),
     "notes": Shape(
         heading=_named("Reference notes", "Notes de référence", "Notas de referencia"),

@@ -109,13 +109,18 @@ class Memories:
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]
 
+    def planned(self, *, project: str | None, user: str, agent: str | None, limit: int) -> list[Memory]:
+        """Plans that name a time, newest first, without their evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        return [memory_from_row(row) for row in self._tx.all("memories.planned", place)]
+
     def bounding(
         self, *, project: str | None, user: str, agent: str | None, thread: str | None, limit: int
     ) -> list[Memory]:
         """What binds the work in a thread, newest first, without evidence: its decisions, `limit` of them, and as many
         constraints, those of the thread before the project's."""
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
-        rows = self._tx.all("memories.bounding", place | {"thread_id": thread})
+        rows = self._tx.all("memories.bounding", place | {"thread_id": thread, "newest": 10 * limit})
         return [memory_from_row(row) for row in rows]
 
     def some(self, ids: Sequence[str]) -> dict[str, Memory]:

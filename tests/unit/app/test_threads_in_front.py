@@ -133,7 +133,7 @@ def test_threads_that_are_tied_to_it_come_along_in_a_line_each(parts: Parts) -> 
     block = before(parts, ASKED)
     [tied] = parts.readers.here(lambda tx: linked(parts, tx, id_, parts.clock.now()))
     assert titles(block) == [id_, other]
-    assert inside(block, "threads") == [tied.text]
+    assert inside(block, "threads") == [tied.title]
 
 
 def test_limits_of_the_project_and_decisions_of_the_thread_come_along_and_no_other_decision(parts: Parts) -> None:

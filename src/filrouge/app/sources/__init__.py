@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from filrouge.app.moment import Source
-from filrouge.app.sources.hints import hints
+from filrouge.app.sources.hints import due, hints
 from filrouge.app.sources.known import core_facts, worth_knowing
 from filrouge.app.sources.memories import memories
 from filrouge.app.sources.reminders import reminders
@@ -30,10 +30,11 @@ AT_START: Table = {
     "threads": threads_at_start,
     "core facts": core_facts,
     "worth knowing": worth_knowing,
+    "due": due,
 }
 """What a session starts with."""
 
-BEFORE_PROMPT: Table = {"reminders": reminders, "memories": memories, "threads": threads, "hints": hints}
+BEFORE_PROMPT: Table = {"reminders": reminders, "memories": memories, "threads": threads, "hints": hints, "due": due}
 """What may stand before a prompt."""
 
 ASKED_BACK: Table = {"topics": topics}

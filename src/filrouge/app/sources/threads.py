@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from filrouge.app.heard import compacted, last_words
+from filrouge.app.heard import compacted, last_words, what_ended
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources.synthesis import thread_state
@@ -26,6 +26,7 @@ from filrouge.model.piece import Piece
 from filrouge.model.thread import Thread, ThreadState
 from filrouge.model.when import Language
 from filrouge.ports import Tx
+from filrouge.recall.outdated import Ended, is_outdated, words_of
 from filrouge.store.threads import Threads
 
 #: What a session's own thread is worth once its context is lost: that the prompt goes on in it is likely, no more.
@@ -42,6 +43,7 @@ _STATES: Final[Mapping[ThreadState, Mapping[Language, str]]] = {
     "archived": {"en": " (archived)", "fr": " (archivé)", "es": " (archivado)"},
 }
 _HERE: Final = "the session is in it"
+_GONE: Final = "it repeats what is believed no more"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,25 +62,30 @@ class _Near:
 
 def threads(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     """The current thread with its state, other threads, decisions and limits; those that are not shown at the end."""
-    near = _near(tx, moment)
-    here = [replace(title_of(one.thread, moment, one.value), refused=_HERE) for one in near if one.is_here]
+    near, ended = _near(tx, moment), what_ended(tx, moment)
+    here = [replace(title_of(one.thread, moment, one.value, ended), refused=_HERE) for one in near if one.is_here]
     if not near or near[0].is_here:
         return [*_limits(parts, tx, moment, None), *here]
     best = replace(near[0], thread=as_it_is(parts, tx, near[0].thread))
     rest = [one for one in near[1:] if not one.is_here][:_BESIDE]
     offered = [
-        title_of(best.thread, moment, best.value),
+        title_of(best.thread, moment, best.value, ended),
         *_state(parts, tx, moment, best),
-        *(replace(title_of(one.thread, moment, one.value * _SHARE), section="threads") for one in rest),
-        *_tied(parts, tx, moment, best),
+        *(replace(title_of(one.thread, moment, one.value * _SHARE, ended), section="threads") for one in rest),
+        *_tied(parts, tx, moment, best, ended),
         *_limits(parts, tx, moment, best),
     ]
     return [*offered, *here]
 
 
-def title_of(thread: Thread, moment: Moment, value: float) -> Piece:
-    """A thread as one line: its title, its state where it is not active, and what it is about."""
-    about = " ".join(thread.summary.split())
+def title_of(thread: Thread, moment: Moment, value: float, ended: Sequence[Ended]) -> Piece:
+    """A thread as one line: its title, its state where it is not active, and what it is about.
+
+    Args:
+        ended: what is believed no more; a summary is told without it, and a thread that is called so is not named.
+    """
+    said = [one for one in " ".join(thread.summary.split()).split("; ") if not _is_gone(one, thread, ended)]
+    about = "; ".join(said)
     named = f"{thread.title}{_STATES[thread.state][moment.language]}"
     return Piece(
         id=thread.id,
@@ -89,7 +96,12 @@ def title_of(thread: Thread, moment: Moment, value: float) -> Piece:
         source=thread.channel,
         value=round(min(1.0, value), 4),
         scores={"bears": round(value, 4), "state": thread.state},
+        refused=_GONE if _is_gone(thread.title, thread, ended) else "",
     )
+
+
+def _is_gone(text: str, thread: Thread, ended: Sequence[Ended]) -> bool:
+    return is_outdated(words_of(text), thread.opened_at, ended)
 
 
 def is_in_reach(thread: Thread, moment: Moment) -> bool:
@@ -106,7 +118,7 @@ def _near(tx: Tx, moment: Moment) -> list[_Near]:
     values = _bearing(store, moment.offered)
     last = next(iter(spoken), None)
     if last is not None and spoken[last] < since:
-        values[last] = max(values.get(last, 0.0), _LOST)
+        values[last] = max(values.get(last, 0.0), _alone(moment))
     near = [
         _Near(thread=thread, value=values[thread.id], is_here=spoken.get(thread.id, "") > since)
         for thread in store.some(sorted(values))
@@ -155,14 +167,13 @@ def _last_words(parts: Parts, tx: Tx, moment: Moment, thread: Thread) -> list[Pi
     ]
 
 
-def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
+def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near, ended: Sequence[Ended]) -> list[Piece]:
     """The threads that are tied to it, a line each."""
     ties = linked(parts, tx, best.thread.id, moment.now, agent=moment.agent)[:_BESIDE]
     reached = {one.id: one for one in Threads(tx).some([tie.thread_id for tie in ties]) if is_in_reach(one, moment)}
     return [
         replace(
-            title_of(replace(reached[tie.thread_id], summary=""), moment, best.value * tie.strength / 2),
-            text=tie.text,
+            title_of(reached[tie.thread_id], moment, best.value * tie.strength / 2, ended),
             section="threads",
             scores={"tie": tie.kind, "strength": round(tie.strength, 4)},
         )
@@ -180,11 +191,16 @@ def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near | None) -> list[Pi
         thread=best.thread.id if best else None,
         limit=_BESIDE,
     )
-    value = best.value if best else _LOST
+    value = best.value if best else _alone(moment)
     return [
         _worth(piece_of(memory, "decisions" if memory.kind == "decision" else "constraints", value=value), value, n)
         for n, memory in enumerate(found, 1)
     ]
+
+
+def _alone(moment: Moment) -> float:
+    """What something is worth that nothing found speaks for: too little to break the silence."""
+    return min(_LOST, moment.settings.auto_retrieve_min_score / 2)
 
 
 def _worth(piece: Piece, value: float, place: int) -> Piece:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from filrouge.app.heard import what_ended
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources.synthesis import pieces_of
@@ -28,7 +29,7 @@ _TOLD: Final = "where it stands is told"
 
 def threads_at_start(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     """A line for each thread in hand, and its open questions."""
-    told = _told(tx, moment)
+    told, ended = _told(tx, moment), what_ended(tx, moment)
     found = threads_now(parts, tx, user=moment.user, project=moment.project, everywhere=False, agent=moment.agent)
     in_hand = [one for one in found if one.state != "archived" and is_in_reach(one, moment)]
     in_hand.sort(key=lambda one: one.state != "active")  # each of them the latest first, as they came
@@ -36,7 +37,7 @@ def threads_at_start(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     others = 0
     for thread in in_hand:
         value = _FIRST - others * _STEP
-        line = replace(title_of(thread, moment, value), section="threads")
+        line = replace(title_of(thread, moment, value, ended), section="threads")
         titles.append(replace(line, refused=_TOLD) if thread.id in told else line)
         if thread.id in told or others >= MOST_THREADS:
             continue

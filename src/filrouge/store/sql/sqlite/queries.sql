@@ -335,18 +335,29 @@ SELECT * FROM memories WHERE seq IN (
   LIMIT :limit
 )
 ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
+-- name: memories.planned
+-- (`+scope`: so that the index of kinds is used.)
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind = 'intent' AND confidence >= :least AND timeframe <> ''
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+ORDER BY seq DESC LIMIT :limit
 -- name: memories.bounding
 -- Decisions of a thread that are in force, and constraints of it and of the project, the thread's own first.
 SELECT memories.* FROM (
-  SELECT seq, row_number() OVER (PARTITION BY kind ORDER BY own DESC, seq DESC) AS place FROM (
-    SELECT seq, kind, EXISTS (
-        SELECT 1 FROM evidence JOIN thread_turns USING (turn_id)
-        WHERE memory_id = memories.id AND thread_id = :thread_id) AS own
-    FROM memories
-    WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
-      AND kind IN ('constraint', 'decision') AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-      AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
-  ) WHERE own OR kind = 'constraint'
+  SELECT seq, row_number() OVER (PARTITION BY kind ORDER BY max(own) DESC, seq DESC) AS place FROM (
+    SELECT seq, kind, 1 AS own FROM thread_turns JOIN evidence USING (turn_id) JOIN memories ON memories.id = memory_id
+    WHERE thread_id = :thread_id AND kind IN ('constraint', 'decision')
+    UNION ALL
+    SELECT seq, kind, 0 FROM (
+      SELECT seq, kind FROM memories
+      WHERE tenant = 'local' AND state = 'live' AND kind = 'constraint' AND project_id IS :project_id
+      ORDER BY seq DESC LIMIT :newest)
+  ) CROSS JOIN memories USING (seq, kind)
+  WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
+    AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+    AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+  GROUP BY seq
 ) AS chosen JOIN memories USING (seq)
 WHERE place <= :limit ORDER BY kind, place
 -- name: memories.searched

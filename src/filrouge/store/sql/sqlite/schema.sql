@@ -406,6 +406,8 @@ CREATE INDEX llm_usage_by_day ON llm_usage (day);
 
 CREATE INDEX memories_by_analyser ON memories (analyser);
 
+CREATE INDEX memories_by_kind ON memories (tenant, state, kind, project_id);
+
 CREATE INDEX memories_by_scope ON memories (tenant, state, scope, project_id);
 
 CREATE INDEX memories_by_predecessor ON memories (supersedes) WHERE supersedes IS NOT NULL;

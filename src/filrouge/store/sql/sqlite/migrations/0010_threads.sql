@@ -119,3 +119,6 @@ CREATE INDEX syntheses_by_project ON syntheses (tenant, user_id, project_id, at)
 
 -- A rule that the user switched off stays, and is in no block.
 ALTER TABLE memories ADD COLUMN disabled INTEGER NOT NULL DEFAULT 0;
+
+-- What binds the work is read at every prompt, by its kind.
+CREATE INDEX memories_by_kind ON memories (tenant, state, kind, project_id);
