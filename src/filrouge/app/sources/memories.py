@@ -22,7 +22,7 @@ from filrouge.model.filters import Filters
 from filrouge.model.memory import LEAST_TO_INJECT, SUMS, Memory
 from filrouge.model.piece import Piece
 from filrouge.model.recall import Hit, Ranking
-from filrouge.model.turn import TRUST_PROMPT
+from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
 from filrouge.recall.outdated import words_of
 from filrouge.recall.passages import Passage, Told, chosen
@@ -76,7 +76,7 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
         mark=_MARK,
     )
     shown = [offered.piece(passage) for passage in choice.passages]
-    return [*offered.rules, *shown, *offered.refused(choice.refused)]
+    return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,6 +238,22 @@ class _Offered:
             scores=one.hit.explain() | self._scores,
             refused=refused,
         )
+
+
+def _said_here(turn: Turn) -> Piece:
+    """A turn of the session itself, which is not ranked, since its agent has it before it."""
+    return Piece(
+        id=turn.id,
+        kind="turn",
+        section="memories",
+        text=turn.text[:LONGEST],
+        said=turn.at,
+        source=turn.scope.channel,
+        verified=turn.trust >= TRUST_PROMPT,
+        value=0.0,
+        turns=(turn.id,),
+        refused="said in this session",
+    )
 
 
 def _text(memory: Memory) -> str:
