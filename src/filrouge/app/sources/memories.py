@@ -19,7 +19,7 @@ from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources.telling import piece_of
 from filrouge.model.filters import Filters
-from filrouge.model.memory import LEAST_TO_INJECT, SUMS, Memory
+from filrouge.model.memory import LEAST_TO_INJECT, Memory
 from filrouge.model.piece import Piece
 from filrouge.model.recall import Hit, Ranking
 from filrouge.model.turn import TRUST_PROMPT, Turn
@@ -270,8 +270,6 @@ def _why_not(hit: Hit, memory: Memory, least: float, *, is_known: bool) -> str:
     """Why a memory is not offered, or empty."""
     if not is_known:
         return "nothing is known of this"
-    if memory.kind in SUMS:
-        return "it sums up what is known"
     if memory.confidence < LEAST_TO_INJECT:
         return "not sure enough"
     return "" if hit.relevance >= least else "below the threshold"
