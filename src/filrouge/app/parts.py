@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from filrouge.app.bell import Bell, Rest
+from filrouge.app.grounds import Grounds
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
 from filrouge.app.meters import Meters
@@ -37,6 +38,7 @@ class Parts:
         words: the word indexes of large tables.
         models: who is asked where a model is to understand.
         meaning: what vectors are made and found with; take it once, and use only that.
+        grounds: what prompts are compared above.
         captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
         analyst: who reads sessions; the one without a model unless there is another.
@@ -57,6 +59,7 @@ class Parts:
     models: Models
     environ: Mapping[str, str]
     meters: Meters = field(default_factory=Meters)
+    grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse
     captured: float = 0.0
     work_waiting: Bell = field(default_factory=Bell)

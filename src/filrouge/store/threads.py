@@ -138,9 +138,14 @@ class Threads:
         rows = self._tx.all("threads.title_of", {"ids": json.dumps(list(ids))})
         return {row["id"]: row["title"] for row in rows}
 
-    def place(self, turn_id: str, thread_id: str, at: datetime) -> bool:
-        """Put a turn into a thread; False if it is in one already, and then it stays there."""
-        return bool(self._tx.run("threads.place", {"turn_id": turn_id, "thread_id": thread_id, "at": to_text(at)}))
+    def place(self, turn_id: str, thread_id: str, at: datetime, topics: Sequence[str] = ()) -> bool:
+        """Put a turn into a thread; False if it is in one already, and then it stays there.
+
+        Args:
+            topics: of a prompt, kept so that they need not be found again.
+        """
+        where = {"turn_id": turn_id, "thread_id": thread_id, "at": to_text(at)}
+        return bool(self._tx.run("threads.place", where | {"topics": json.dumps(list(topics))}))
 
     def move(self, turn_ids: Collection[str], thread_id: str) -> None:
         """Put turns that are in threads into this one."""
@@ -200,6 +205,11 @@ class Threads:
         asked = {"id": thread_id, "routed": routed, "limit": limit}
         ids = [row["turn_id"] for row in self._tx.all("threads.newest" if newest else "threads.oldest", asked)]
         return ids[::-1] if newest else ids
+
+    def spoken(self, thread_id: str, limit: int) -> list[tuple[str, str, tuple[str, ...]]]:
+        """A thread's newest prompts, oldest first: the id of each, its session, and its topics."""
+        rows = self._tx.all("threads.spoken", {"id": thread_id, "limit": limit})
+        return [(row["turn_id"], row["session"], tuple(json.loads(row["topics"]))) for row in reversed(rows)]
 
     def with_followers(self, turn_ids: Collection[str]) -> list[str]:
         """These turns of a thread and, of the prompts among them, what followed in the same thread."""

@@ -168,6 +168,11 @@ class StoredVectors:
         vectors = _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
         return vectors, [row["session"] for row in rows]
 
+    def prompts(self, space_id: str, user: str, limit: int) -> Vectors:
+        """The vectors of a user's newest prompts, by their beginnings; shape (n, dimension)."""
+        rows = self._tx.all("vectors.prompts", {"space_id": space_id, "user_id": user, "limit": limit})
+        return _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
+
     def count(self) -> int:
         """How many owners have their vectors in the space that recall reads."""
         row = self._tx.one("vectors.count")

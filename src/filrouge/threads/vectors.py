@@ -43,10 +43,19 @@ def parts_of(prompts: Sequence[tuple[str, Part]]) -> tuple[Part, ...]:
     Args:
         prompts: its routed turns, oldest first, each with its session.
     """
+    return tuple(by_session(prompts).values())[-MOST_PARTS:]
+
+
+def by_session(prompts: Sequence[tuple[str, Part]]) -> dict[str, Part]:
+    """All parts of a thread, each under its session; what `regrouping` moves.
+
+    Args:
+        prompts: as in `parts_of`.
+    """
     sessions: dict[str, list[Part]] = {}
     for session, part in prompts:
         sessions.setdefault(session, []).append(part)
-    return tuple(_together(parts) for parts in list(sessions.values())[-MOST_PARTS:])
+    return {session: _together(parts) for session, parts in sessions.items()}
 
 
 def _together(parts: Sequence[Part]) -> Part:

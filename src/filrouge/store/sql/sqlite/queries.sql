@@ -806,6 +806,10 @@ WHERE owner_kind = 'memory' AND space_id = :space_id AND state <> 'live'
 SELECT vector, host || ' ' || session_id AS session FROM turns
 JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
 WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :limit
+-- name: vectors.prompts
+-- The first windows of a user's newest prompts.
+SELECT vector FROM turns JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
+WHERE role = 'user' AND skipped = '' AND agent = '' AND user_id = :user_id ORDER BY turns.seq DESC LIMIT :limit
 -- name: vectors.count
 -- Owners with a vector in the space that recall reads.
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'
@@ -945,8 +949,8 @@ WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND 
 -- name: threads.title_of
 SELECT id, title FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: threads.place
-INSERT INTO thread_turns (turn_id, thread_id, at)
-SELECT id, :thread_id, :at FROM turns WHERE id = :turn_id ON CONFLICT DO NOTHING
+INSERT INTO thread_turns (turn_id, thread_id, at, topics)
+SELECT id, :thread_id, :at, :topics FROM turns WHERE id = :turn_id ON CONFLICT DO NOTHING
 -- name: threads.move
 UPDATE thread_turns SET thread_id = :thread_id WHERE turn_id IN (SELECT value FROM json_each(:ids))
 -- name: threads.of_turns
@@ -1002,6 +1006,11 @@ ORDER BY thread_turns.at, seq LIMIT :limit
 -- name: threads.newest
 SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE thread_id = :id AND (NOT :routed OR (role = 'user' AND skipped = '' AND agent = ''))
+ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
+-- name: threads.spoken
+-- The newest prompts of a thread: the session of each, and its topics.
+SELECT turn_id, host || ' ' || session_id AS session, topics FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE thread_id = :id AND role = 'user' AND skipped = '' AND agent = ''
 ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
 -- name: threads.with_followers
 -- Turns of threads and, of the prompts among them, what followed up to the session's next prompt in the same thread.
@@ -1101,6 +1110,16 @@ SELECT id, seq FROM threads WHERE merged_into IS NULL AND seq > :after
     JOIN vectors ON owner_kind = 'turn' AND owner_id = turn_id AND space_id = :space_id AND part = 0
     WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND agent = '')
 ORDER BY seq LIMIT :limit
+-- name: thread_parts.put
+INSERT INTO thread_parts (thread_id, space_id, place, session, vector, topics)
+VALUES (:thread_id, :space_id, :place, :session, :vector, :topics)
+-- name: thread_parts.drop
+DELETE FROM thread_parts WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: thread_parts.some
+SELECT thread_id, session, vector, thread_parts.topics FROM json_each(:ids)
+CROSS JOIN thread_parts ON thread_id = value AND space_id = :space_id ORDER BY thread_id, place
+-- name: thread_parts.clear_retired
+DELETE FROM thread_parts WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 -- name: thread_vectors.clear_retired
 DELETE FROM thread_vectors WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 

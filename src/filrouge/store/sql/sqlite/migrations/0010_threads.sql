@@ -29,7 +29,8 @@ CREATE INDEX threads_by_place ON threads (tenant, user_id, project_id, state, la
 CREATE TABLE thread_turns (
   turn_id    TEXT PRIMARY KEY REFERENCES turns (id),
   thread_id  TEXT NOT NULL REFERENCES threads (id),
-  at         TEXT NOT NULL
+  at         TEXT NOT NULL,
+  topics     TEXT NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX thread_turns_by_thread ON thread_turns (thread_id, at);
@@ -56,6 +57,17 @@ CREATE TABLE thread_vectors (
   space_id   TEXT NOT NULL REFERENCES spaces (id),
   vector     BLOB NOT NULL,
   PRIMARY KEY (thread_id, space_id)
+) STRICT, WITHOUT ROWID;
+
+-- What was said of a thread in one session: derived as well.
+CREATE TABLE thread_parts (
+  thread_id  TEXT NOT NULL REFERENCES threads (id),
+  space_id   TEXT NOT NULL REFERENCES spaces (id),
+  place      INTEGER NOT NULL,
+  session    TEXT NOT NULL,
+  vector     BLOB,
+  topics     TEXT NOT NULL,
+  PRIMARY KEY (thread_id, space_id, place)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE bridges (
