@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from filrouge.clock import to_text
 from filrouge.errors import BadInput, NotFound
@@ -20,30 +20,13 @@ from filrouge.model.memory import LEAST_TO_INJECT, Evidence, Memory, Span, State
 from filrouge.ports import Analyser, Tx
 from filrouge.store.lives import Life, life_of, place_of
 from filrouge.store.memory_rows import memory_from_row
+from filrouge.store.memory_writing import Action as Action
 from filrouge.store.memory_writing import MemoryWriter
 from filrouge.store.memory_writing import Origin as Origin
 from filrouge.store.reviews import Reviews
 
-ActionName = Literal[
-    "add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "enable", "disable", "restore"
-]
 #: Rules of one scope that stand (RULE-1). More are kept; they wait until the user has sorted them out.
 MOST_RULES = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Action:
-    """What a decision came to: the memory it made or touched, and those it closed.
-
-    Attributes:
-        review: the id under which its statement waits for a person.
-    """
-
-    name: ActionName
-    memory_id: str
-    closed: tuple[str, ...] = ()
-    reason: str = ""
-    review: str = ""
 
 
 class Memories:

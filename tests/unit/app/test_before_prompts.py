@@ -101,6 +101,21 @@ def test_what_the_session_has_before_it_anyway_is_not_shown(parts: Parts) -> Non
     assert shown(parts, ASKED, session="another") != []
 
 
+def test_what_the_session_has_before_it_is_named_among_what_is_not_shown(parts: Parts) -> None:
+    exporter(parts, session="now")
+
+    assert reasons(parts, ASKED)[ANSWER] == "said in this session"
+
+
+def test_of_a_long_session_few_turns_are_named_and_never_the_prompt_itself(parts: Parts) -> None:
+    replies: list[tuple[EventKind, str]] = [("reply", f"{number}: {ANSWER}") for number in range(9)]
+    told(parts, ("prompt", ASKED), *replies, session="now")
+    found = reasons(parts, ASKED)
+
+    assert ASKED not in found
+    assert 0 < list(found.values()).count("said in this session") < 9
+
+
 def test_what_was_said_before_a_compaction_comes_back_and_what_came_after_it_does_not(parts: Parts) -> None:
     exporter(parts, session="now")
     observe(parts, [event("pre_compact", "now", SHOP, trigger="manual")]).result(10)

@@ -107,9 +107,10 @@ SELECT turns.seq, turns.role,
     ORDER BY one.at, one.seq LIMIT :reach)) AS later
 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
 -- name: turns.showable
--- Of these turns what people and agents said in earnest, but not in a session since a moment: that is before its agent.
+-- Of these turns what people and agents said in earnest: in a session since a moment, which is before its agent, or
+-- what was not.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
-  AND skipped IN ('', 'too short') AND NOT (host = :host AND session_id = :session_id AND at >= :since)
+  AND skipped IN ('', 'too short') AND (host = :host AND session_id = :session_id AND at >= :since) = :here
 -- name: turns.told
 -- What turns are ranked and filtered by, in the order asked for.
 SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
