@@ -86,7 +86,7 @@ def put_into(parts: Parts, thread: str, *ids: str) -> None:
         row = "INSERT INTO threads (id, project_id, title, opened_at, last_active) VALUES (?, ?, ?, ?, ?)"
         database.execute(row, (thread, SHOP[0], f"Thread {thread}", at, at))
         for id_ in ids:
-            database.execute("INSERT INTO thread_turns VALUES (?, ?, ?)", (id_, thread, at))
+            database.execute("REPLACE INTO thread_turns (turn_id, thread_id, at) VALUES (?, ?, ?)", (id_, thread, at))
 
 
 def stored(parts: Parts, session: Session = CODE) -> list[Synthesis]:
