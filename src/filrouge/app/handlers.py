@@ -38,11 +38,12 @@ from filrouge.app.parts import Parts
 from filrouge.app.passes import Pass, next_passes
 from filrouge.app.placing import EARLIER, THREAD, TOGETHER, place, place_earlier
 from filrouge.app.reconcile import reconcile
+from filrouge.app.recounting import recount
 from filrouge.app.regrouping import REGROUP, queue_regrouping, regrouping
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
-from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
+from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, synthesise
 from filrouge.app.thread_upkeep import VECTORS, late_vector, make_vectors
 from filrouge.app.ties import BRIDGE, tie
 from filrouge.app.worker import Handler, Outcome, Payload, alone

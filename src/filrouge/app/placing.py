@@ -20,6 +20,7 @@ from typing import Final
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import REINDEX
+from filrouge.app.syntheses import follow_placing
 from filrouge.app.thread_candidates import candidates, known_of, nearest
 from filrouge.app.thread_moves import take_in
 from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored
@@ -199,6 +200,7 @@ def carry_out(
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
     ActiveDays(tx).note(turn.scope.project, turn.at)
     queue_ties(parts, tx, thread.id)
+    follow_placing(parts, tx, turn)
     return thread
 
 

@@ -2,8 +2,8 @@
 
 The job reads every part of a project's threads, asks `threads.regrouping` what belongs together, and moves whole
 sessions' shares of threads, a few at a time, each with what followed its prompts. Every move is logged as a decision of
-the rules. What a user named stays, and so do threads that a user moved something into or out of. Where anything was placed or moved between reading and writing,
-it looks again, so it never undoes what it has not seen.
+the rules. What a user named stays, and so do threads that a user moved something into or out of. Where anything was
+placed or moved between reading and writing, it looks again, so it never undoes what it has not seen.
 """
 
 from __future__ import annotations
