@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Event as Flag
 from threading import Lock
 from typing import Any
@@ -39,6 +40,7 @@ class Parts:
         models: who is asked where a model is to understand.
         meaning: what vectors are made and found with; take it once, and use only that.
         grounds: what prompts are compared above.
+        regrouped: up to when the threads of each user's projects were looked at as a whole.
         captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
         analyst: who reads sessions; the one without a model unless there is another.
@@ -61,6 +63,7 @@ class Parts:
     meters: Meters = field(default_factory=Meters)
     grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse
+    regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
     captured: float = 0.0
     work_waiting: Bell = field(default_factory=Bell)
     resumed: Flag = field(default_factory=Flag)

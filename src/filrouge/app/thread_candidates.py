@@ -17,6 +17,7 @@ from filrouge.ports import Tx, Vector, Vectors
 from filrouge.store.thread_traces import ThreadVectors
 from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.threads.ground import Ground
+from filrouge.threads.vectors import MOST_PARTS
 from filrouge.threads.weighing import Known, Part
 
 #: Archived threads that a prompt is held against, the nearest.
@@ -44,7 +45,7 @@ def known_of(tx: Tx, threads: Sequence[Thread], space_id: str) -> dict[str, Know
         one.id: Known(
             thread=one,
             state=one.state,
-            parts=tuple(Part(vector=part.vector, topics=part.topics) for part in parts.get(one.id, ())),
+            parts=tuple(Part(vector=part.vector, topics=part.topics) for part in parts.get(one.id, [])[-MOST_PARTS:]),
         )
         for one in threads
     }

@@ -25,7 +25,7 @@ from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.store.vectors import StoredVectors
 from filrouge.threads.lifecycle import moved, sweep
 from filrouge.threads.naming import name
-from filrouge.threads.vectors import MOST_PARTS, parts_of, prompt_vector, thread_vector
+from filrouge.threads.vectors import by_session, prompt_vector, thread_vector
 from filrouge.threads.weighing import Part
 
 #: Prompts that a thread's vector and name are made of, the newest: months of work in one thread.
@@ -109,15 +109,10 @@ def revectored(tx: Tx, thread_id: str, space_id: str) -> Vector | None:
     """Make a thread's vectors again from its prompts' in this space, part by part; other spaces' are dropped."""
     spoken = Threads(tx).spoken(thread_id, MOST_PROMPTS)
     stored = StoredVectors(tx).some("turn", [id_ for id_, _, _ in spoken], space_id)
-    sessions: dict[str, list[tuple[str, Part]]] = {}
-    for id_, session, topics in spoken:
-        part = Part(vector=prompt_vector(stored.get(id_)), topics=topics)
-        sessions.setdefault(session, []).append((session, part))
-    latest = list(sessions.items())[-MOST_PARTS:]
+    prompts = [(session, Part(vector=prompt_vector(stored.get(id_)), topics=topics)) for id_, session, topics in spoken]
     found = [
         StoredPart(session=session, vector=part.vector, topics=part.topics)
-        for session, prompts in latest
-        for part in parts_of(prompts)
+        for session, part in by_session(prompts).items()
     ]
     vector = thread_vector([stored[id_] for id_, _, _ in spoken if id_ in stored])
     if vector is None:

@@ -55,6 +55,16 @@ class ThreadDecisions:
         rows = self._tx.all("thread_decisions.about", {"ids": json.dumps(list(turn_ids))})
         return [decided_from_row(row) for row in rows]
 
+    def last(self) -> int:
+        """The number of the latest decision; 0 where there is none."""
+        row = self._tx.one("thread_decisions.last")
+        return int(row["seq"] or 0) if row else 0
+
+    def held(self, user: str, project: str | None) -> set[str]:
+        """The threads of a project that a user moved something into, or out of."""
+        rows = self._tx.all("thread_decisions.held", {"user_id": user, "project_id": project})
+        return {row["id"] for row in rows}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredPart:

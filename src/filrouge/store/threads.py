@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.clock import to_text
+from filrouge.clock import from_text, to_text
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.thread import Thread, ThreadState
 from filrouge.model.turn import Turn
@@ -210,6 +210,15 @@ class Threads:
         """A thread's newest prompts, oldest first: the id of each, its session, and its topics."""
         rows = self._tx.all("threads.spoken", {"id": thread_id, "limit": limit})
         return [(row["turn_id"], row["session"], tuple(json.loads(row["topics"]))) for row in reversed(rows)]
+
+    def said_in(self, thread_id: str, session: str) -> list[str]:
+        """The ids of a thread's prompts of one session, named by its host and its id."""
+        return [row["turn_id"] for row in self._tx.all("threads.said_in", {"id": thread_id, "session": session})]
+
+    def last_active(self) -> dict[tuple[str, str | None], datetime]:
+        """When something was last said in the threads of each user and project."""
+        rows = self._tx.all("threads.last_active")
+        return {(row["user_id"], row["project_id"]): from_text(row["at"]) for row in rows}
 
     def with_followers(self, turn_ids: Collection[str]) -> list[str]:
         """These turns of a thread and, of the prompts among them, what followed in the same thread."""

@@ -90,7 +90,8 @@ def put_into(parts: Parts, thread: str, *ids: str) -> None:
         database.execute(row, (thread, SHOP[0], f"Thread {thread}", at, at))
         for id_ in ids:
             placed = (
-                "INSERT INTO thread_turns VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET thread_id = excluded.thread_id"
+                "INSERT INTO thread_turns (turn_id, thread_id, at) VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET thread_id = excluded.thread_id"
             )
             database.execute(placed, (id_, thread, at))
 
@@ -178,12 +179,12 @@ def without_a_worker(home: Path) -> Generator[Parts]:
 def test_a_second_compaction_builds_on_the_first(parts: Parts) -> None:
     work(parts)
     hand_over(parts, event("pre_compact"), event("summary", text="Nothing is pending."))
-    hand_over(parts, event(text="We went with Hetzner for hosting."), event("pre_compact"))
+    hand_over(parts, event(text="For the storefront API we went with Hetzner."), event("pre_compact"))
     [one] = stored(parts)
-    assert [point.text for point in one.decisions] == ["We went with Hetzner for hosting.", DECIDED]
+    assert [point.text for point in one.decisions] == ["For the storefront API we went with Hetzner.", DECIDED]
     assert one.state[0].text == ASKED
     assert told(started(parts, "compact", session="s"))[2:4] == [
-        ("decisions", "We went with Hetzner for hosting.", True),
+        ("decisions", "For the storefront API we went with Hetzner.", True),
         ("decisions", DECIDED, True),
     ]
 

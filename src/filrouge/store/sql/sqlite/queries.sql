@@ -1023,6 +1023,12 @@ ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
 SELECT turn_id, host || ' ' || session_id AS session, topics FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE thread_id = :id AND role = 'user' AND skipped = '' AND agent = ''
 ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
+-- name: threads.said_in
+SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE thread_id = :id AND host || ' ' || session_id = :session AND role = 'user' AND skipped = '' AND agent = ''
+-- name: threads.last_active
+SELECT user_id, project_id, max(last_active) AS at FROM threads
+WHERE tenant = 'local' AND merged_into IS NULL GROUP BY user_id, project_id
 -- name: threads.with_followers
 -- Turns of threads and, of the prompts among them, what followed up to the session's next prompt in the same thread.
 SELECT turn_id FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
@@ -1095,6 +1101,15 @@ INSERT INTO thread_decisions (turn_id, at, action, thread_id, parent_id, similar
 VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :borderline, :model, :actor, :weighed)
 -- name: thread_decisions.about
 SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
+-- name: thread_decisions.last
+SELECT max(seq) AS seq FROM thread_decisions
+-- name: thread_decisions.held
+-- Threads that a user moved something into, or out of.
+SELECT thread_turns.thread_id AS id FROM thread_decisions JOIN thread_turns USING (turn_id)
+JOIN turns ON turns.id = turn_id WHERE actor = 'user' AND user_id = :user_id AND project_id IS :project_id
+UNION
+SELECT parent_id FROM thread_decisions JOIN turns ON turns.id = turn_id
+WHERE actor = 'user' AND user_id = :user_id AND project_id IS :project_id AND parent_id IS NOT NULL
 -- name: thread_decisions.erase
 DELETE FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:turns))
 -- name: thread_decisions.about_none
