@@ -96,6 +96,17 @@ def test_there_are_five_threads_at_the_most_the_current_one_among_them() -> None
     assert texts(block)[0] == "now"
 
 
+def test_what_only_goes_along_takes_no_room_and_no_place_from_what_was_found_for_the_prompt() -> None:
+    found, along = piece("f" * 300, value=0.06), piece("t" * 40, "thread", value=0.9)
+    narrow = replace(PROMPT, budget=660)
+    assert texts(planned([along, found], narrow)) == [found.text]
+    assert texts(planned([along], narrow)) == [along.text]
+    both = planned([piece("as a decision", "synthesis", 0.9, id="m"), piece("as a memory", id="m")], PROMPT)
+    assert [(one.piece.text, one.reason) for one in both.verdicts] == [
+        ("as a memory", INJECTED), ("as a decision", "said already"),
+    ]  # fmt: skip
+
+
 def test_nothing_is_said_twice() -> None:
     same_id = piece("other words", "decisions", id="m")
     same_text = piece("M  \n", "constraints", id="c")

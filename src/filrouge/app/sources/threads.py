@@ -119,11 +119,12 @@ def _bearing(store: Threads, offered: Sequence[Piece]) -> dict[str, float]:
     """By thread: the value of the best that was found and said in it."""
     found = [piece for piece in offered if piece.section in ("memories", "rules") and not piece.refused]
     of_turn = store.of_turns({turn for piece in found for turn in piece.turns})
+    of_memory = store.of_memories([piece.id for piece in found if piece.kind != "turn"])
     values: dict[str, float] = {}
     for piece in found:
-        for turn in piece.turns:
-            if thread := of_turn.get(turn):
-                values[thread] = max(values.get(thread, 0.0), min(1.0, piece.value))
+        own = {of_turn[turn] for turn in piece.turns if turn in of_turn}
+        for thread in own.union(of_memory.get(piece.id, ())):
+            values[thread] = max(values.get(thread, 0.0), min(1.0, piece.value))
     return values
 
 

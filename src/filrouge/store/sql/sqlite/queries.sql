@@ -475,6 +475,9 @@ SELECT * FROM memories
 -- How many memories have words in the full text, of whatever scope and state.
 SELECT count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode')
 
+-- name: memories.sums
+-- Those of these that sum sessions up.
+SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(:ids)) AND kind IN ('concept', 'episode')
 -- name: memories.concept
 -- The memory that stands for a concept, live or in the bin.
 SELECT id, state FROM memories
