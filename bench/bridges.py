@@ -60,9 +60,8 @@ def main() -> None:
     near, confidence = table[:, 0] > 0, table[:, 1]
     tied = confidence > 0
     print(f"{len(near):,} pairs, {near.sum()} belong together")
-    print(
-        f"tied: {tied[near].mean():.3f} of these, {tied[~near].mean():.4f} of the others; right: {near[tied].mean():.2f}"
-    )
+    print(f"tied: {tied[near].mean():.3f} of these, {tied[~near].mean():.4f} of the others")
+    print(f"{tied.sum()} tied, {near[tied].mean():.2f} of them belong together")
     for low, high in pairwise(BANDS):
         band = (confidence >= low) & (confidence < high)
         if band.any():
