@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from filrouge.ports import Calibration, EmbeddingSpace, Tx, Vectors
 
 OwnerKind = Literal["memory", "turn"]
 Places = NDArray[np.int64]
+#: Below this share of texts with their vectors, recall by meaning misses too much.
+LEAST_COVERAGE: Final = 0.90
 _LAST_PART = 1 << 31
 _ROWS_PER_PAGE = 1000
 

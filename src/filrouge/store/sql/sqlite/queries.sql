@@ -1164,11 +1164,20 @@ DELETE FROM bridges WHERE id IN (SELECT value FROM json_each(:ids))
 UPDATE bridges SET removed_at = :at WHERE id = :id AND removed_at IS NULL
 -- name: bridges.get
 SELECT * FROM bridges WHERE id = :id AND removed_at IS NULL
--- name: bridges.at_place
--- Those between threads of one user and project; what the user removed is told apart by its date.
+-- name: bridges.around
+-- Those that one end of is among some threads; what the user removed is told apart by its date.
+SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.source_id = value
+UNION
+SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.target_id = value
+ORDER BY id
+-- name: bridges.some
+SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.id = value WHERE removed_at IS NULL
+-- name: bridges.oldest
+-- Those between threads of one user and project that nothing has confirmed for longest.
 SELECT bridges.* FROM threads JOIN bridges ON bridges.source_id = threads.id
 WHERE threads.tenant = 'local' AND threads.user_id = :user_id AND threads.project_id IS :project_id
-ORDER BY bridges.id
+  AND removed_at IS NULL AND made_by <> 'user'
+ORDER BY reinforced_at LIMIT :limit
 -- name: bridges.shown
 SELECT bridges.*, source.title AS source_title, target.title AS target_title, source.project_id AS project_id,
        source.user_id AS user_id
@@ -1178,6 +1187,7 @@ WHERE removed_at IS NULL AND source.user_id = :user_id
   AND (:everywhere OR source.project_id IS :project_id)
   AND (:thread_id IS NULL OR :thread_id IN (bridges.source_id, bridges.target_id))
   AND (:kind IS NULL OR bridges.kind = :kind)
+  AND (NOT :isolated OR ifnull(nullif(source.agent, ''), source.channel) = ifnull(nullif(target.agent, ''), target.channel))
 ORDER BY bridges.id
 -- name: bridges.touching
 SELECT * FROM bridges WHERE source_id = :thread_id OR target_id = :thread_id ORDER BY id
