@@ -17,8 +17,8 @@ the same session", which is not the same as "about the same thing": two sessions
 Figures: pairwise F1 over pieces (a piece is in the thread that holds most of its prompts), with 95 % intervals by
 bootstrap over sessions, when all is said; the same at the moment of placing, each prompt with every piece before it as
 that was placed then, which is what an injection has; parts that regrouping moved, for each piece; continuation =
-sessions whose thread took in at least two of their pieces, of those that could; duplicate titles among live threads; the
-share of decisions that would ask a model; moves of the lifecycle.
+sessions whose thread took in at least two of their pieces, of those that could; duplicate titles among live threads;
+the share of decisions that would ask a model; moves of the lifecycle.
 """
 
 from __future__ import annotations
