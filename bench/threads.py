@@ -3,6 +3,7 @@
     python bench/threads.py --data DIR              # the figures
     python bench/threads.py --data DIR --check      # exit 1 when a gate is missed; 2 without data
     python bench/threads.py --data DIR --ablation   # signals left out in turn: two English streams and one French
+    python bench/threads.py --data DIR --product    # the same streams through the product's own write path
 
 A session is cut in three pieces, each a session of its own; between them lie two of an hour, two days and twenty days.
 The sessions of a stream begin at random within thirty days, so that their pieces are shuffled and interleaved, and all
@@ -14,13 +15,16 @@ them. French: the 60 sessions of french_threads.json, some near each other in su
 the same session", which is not the same as "about the same thing": two sessions about coffee count as two.
 
 Figures: pairwise F1 over pieces (a piece is in the thread that holds most of its prompts), with 95 % intervals by
-bootstrap over sessions; continuation = sessions whose thread took in at least two of their pieces, of those that could;
-duplicate titles among live threads; the share of decisions that would ask a model; moves of the lifecycle.
+bootstrap over sessions, when all is said; the same at the moment of placing, each prompt with every piece before it as
+that was placed then, which is what an injection has; parts that regrouping moved, for each piece; continuation =
+sessions whose thread took in at least two of their pieces, of those that could; duplicate titles among live threads;
+the share of decisions that would ask a model; moves of the lifecycle.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import lzma
 import os
@@ -28,7 +32,7 @@ import random
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -48,10 +52,11 @@ from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Vector, Vectors
 from filrouge.threads import lifecycle, naming
 from filrouge.threads.ground import Ground
-from filrouge.threads.joining import YOUNG, gather, join
+from filrouge.threads.joining import YOUNG, join
+from filrouge.threads.regrouping import Regrouping, Unit, regroup
 from filrouge.threads.routing import BANDS, Bands, route
 from filrouge.threads.subjects import subjects
-from filrouge.threads.vectors import parts_of, prompt_vector
+from filrouge.threads.vectors import by_session, parts_of, prompt_vector
 from filrouge.threads.weighing import Item, Known, Part
 from filrouge.understand.words import fold
 
@@ -61,6 +66,8 @@ GAPS: Final = (timedelta(hours=1), timedelta(days=2), timedelta(days=20))
 BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 FRENCH: Final = Path(__file__).with_name("french_threads.json")
 GATES: Final = {"f1 en": 0.80, "f1 fr": 0.75, "continuation": 0.60, "duplicates": 0.02, "asked": 0.20}
+#: How long after its last prompt a session counts as over.
+SILENT: Final = timedelta(minutes=30)
 _RESAMPLED: Final = 1000
 
 
@@ -84,13 +91,21 @@ class Stream:
 
 @dataclass(kw_only=True, slots=True)
 class Played:
-    """What became of a stream: the thread of every prompt, piece by piece, and what was counted on the way."""
+    """What became of a stream: the thread of every prompt, piece by piece, and what was counted on the way.
+
+    Attributes:
+        placing: for every prompt when it was placed, its piece, those before it that were in the same thread then, and
+            those that were not; empty where the driver cannot tell.
+        moved: parts that regrouping moved.
+    """
 
     threads: Mapping[str, Sequence[str]]
     titles: Sequence[str]
     actions: Counter[str] = field(default_factory=Counter[str])
     asked: int = 0
     candidates: Counter[str] = field(default_factory=Counter[str])
+    placing: list[tuple[str, list[str], list[str]]] = field(default_factory=list[tuple[str, list[str], list[str]]])
+    moved: int = 0
 
 
 class Driver(Protocol):
@@ -207,7 +222,7 @@ class Leaving:
     ground: bool = False
     sample: bool = False
     joining: bool = False
-    gathering: bool = False
+    regrouping: bool = False
 
 
 class Pure:
@@ -234,17 +249,24 @@ class _Play:
         self.grown = 0
 
     def played(self, stream: Stream) -> Played:
-        prompts = [
-            (piece.at + timedelta(minutes=3 * number), piece, number)
+        events = [
+            (
+                piece.at + timedelta(minutes=3 * number) + (SILENT if number == len(piece.prompts) else timedelta()),
+                piece,
+                number,
+            )
             for piece in stream.pieces
-            for number in range(len(piece.prompts))
+            for number in range(len(piece.prompts) + 1)
         ]
         day = BEGIN.date()
-        for at, piece, number in sorted(prompts, key=lambda one: (one[0], one[1].id, one[2])):
+        for at, piece, number in sorted(events, key=lambda one: (one[0], one[1].id, one[2])):
             while day < at.date():
                 day += timedelta(days=1)
                 self.swept(datetime(day.year, day.month, day.day, tzinfo=UTC))
-            self.said(at, piece, number)
+            if number < len(piece.prompts):
+                self.said(at, piece, number)
+            else:
+                self.regrouped()
         self.swept(stream.pieces[-1].at + timedelta(days=1))
         found: defaultdict[str, list[str]] = defaultdict(list)
         for (piece_id, _), thread in self.where.items():
@@ -258,10 +280,54 @@ class _Play:
             kept = self.threads[move.thread_id]
             kept.thread = lifecycle.moved(kept.thread, move.act, move.at)
             self.counts.actions[move.act] += 1
-        if self.leaving.gathering:
+        self.regrouped()
+
+    def regrouped(self) -> None:
+        if self.leaving.regrouping:
             return
-        for joining in gather(self.known(), self.embedded.space, self.ground, self.bands):
-            self.joined(joining.young, joining.old)
+        units = [
+            Unit(id=f"{kept.thread.id} {piece}", thread=kept.thread, part=part)
+            for kept in self.threads.values()
+            for piece, part in by_session(kept.prompts).items()
+        ]
+        for move in regroup(units, self.ground):
+            self.counts.actions["regroup"] += 1
+            self.counts.moved += len(move.units)
+            self.moved(move)
+
+    def moved(self, move: Regrouping) -> None:
+        """Put parts where they belong."""
+        going = {(thread, piece) for thread, piece in (unit.split(" ", 1) for unit in move.units)}
+        sources = [self.threads[id_] for id_ in sorted({thread for thread, _ in going})]
+        taken: list[tuple[Turn, tuple[str, Part]]] = []
+        for kept in sources:
+            both = list(zip(kept.turns, kept.prompts, strict=True))
+            leaving = [one for one in both if (kept.thread.id, one[1][0]) in going]
+            staying = [one for one in both if (kept.thread.id, one[1][0]) not in going]
+            taken += leaving
+            kept.turns, kept.prompts = [turn for turn, _ in staying], [prompt for _, prompt in staying]
+        live = [one.thread for one in sources if one.thread.state == "active"]
+        into = move.into
+        if into is None:
+            opened = min(turn.at for turn, _ in taken)
+            former = self.threads[move.routing.parent or ""].thread
+            thread = replace(former, id=new_id(opened), title="", parent=former.id, opened_at=opened)
+            self.threads[thread.id] = Kept(thread=thread)
+            into = thread.id
+        target = self.threads[into]
+        if live and target.thread.state != "active":
+            at = max(one.last_active for one in (*live, target.thread))
+            target.thread = lifecycle.moved(target.thread, "reactivate", at)
+        both = sorted([*zip(target.turns, target.prompts, strict=True), *taken], key=lambda one: one[0].at)
+        target.turns, target.prompts = [turn for turn, _ in both], [prompt for _, prompt in both]
+        for turn, (piece, _) in taken:
+            self.where[piece, int(turn.key)] = self.own[piece] = target.thread.id
+        for kept in sources:
+            if kept.prompts:
+                self.renewed(kept, named=True)
+            else:
+                del self.threads[kept.thread.id]
+        self.renewed(target, named=True)
 
     def known(self, but: str = "") -> list[Known]:
         return [
@@ -295,6 +361,7 @@ class _Play:
             kept.thread = lifecycle.moved(kept.thread, act, at)
         kept.prompts.append((piece.id, part))
         kept.turns.append(turn)
+        self.placed(piece, kept.thread.id)
         self.where[piece.id, number] = self.own[piece.id] = kept.thread.id
         self.renewed(kept)
         sessions = {session for session, _ in kept.prompts}
@@ -305,6 +372,17 @@ class _Play:
             if routing and routing.thread_id:
                 self.joined(kept.thread.id, routing.thread_id)
 
+    def placed(self, piece: Piece, thread: str) -> None:
+        """Note what was in the same thread when a prompt came to it."""
+        held: defaultdict[str, Counter[str]] = defaultdict(Counter[str])
+        for (earlier, _), where in self.where.items():
+            held[earlier][where] += 1
+        both: tuple[list[str], list[str]] = ([], [])
+        for earlier, counts in held.items():
+            if earlier != piece.id:
+                both[counts.most_common(1)[0][0] != thread].append(earlier)
+        self.counts.placing.append((piece.id, *both))
+
     def levelled(self, vector: Vector) -> None:
         self.vectors.append(vector)
         if len(self.vectors) >= self.grown and not self.leaving.ground:
@@ -312,9 +390,9 @@ class _Play:
             own = np.stack(self.vectors)
             self.ground = Ground.of(own if self.leaving.sample else np.concatenate([self.sample, own]))
 
-    def renewed(self, kept: Kept) -> None:
+    def renewed(self, kept: Kept, *, named: bool = False) -> None:
         kept.parts = parts_of(kept.prompts)
-        if naming.is_due(len(kept.prompts)):
+        if named or naming.is_due(len(kept.prompts)):
             taken = [one.thread.title for one in self.threads.values() if one is not kept]
             name = naming.name(kept.turns, taken, kept.thread if kept.thread.title else None)
             kept.thread = replace(kept.thread, title=name.title, summary=name.summary, topics=name.topics)
@@ -389,6 +467,22 @@ def pairs_of(stream: Stream, played: Played) -> list[Pairs]:
     return found
 
 
+def placing_of(stream: Stream, played: Played) -> list[Pairs]:
+    """The same at the moment of placing, every piece with those before it; its prompts count as one together."""
+    session = {piece.id: piece.session for piece in stream.pieces}
+    prompts = Counter(piece for piece, _, _ in played.placing)
+    return [
+        Pairs(
+            session=session[piece],
+            right=sum(session[one] == session[piece] for one in together) / prompts[piece],
+            wrong=sum(session[one] != session[piece] for one in together) / prompts[piece],
+            missed=sum(session[one] == session[piece] for one in apart) / prompts[piece],
+            continued=False,
+        )
+        for piece, together, apart in played.placing
+    ]
+
+
 def f1(pairs: Sequence[Pairs]) -> float:
     right = sum(one.right for one in pairs)
     return 2 * right / (2 * right + sum(one.wrong + one.missed for one in pairs)) if right else 0.0
@@ -414,6 +508,7 @@ def figures(name: str, streams: Sequence[Stream], driver: Driver) -> dict[str, A
     """Everything that is measured of some streams."""
     played = [(stream, driver(stream)) for stream in streams]
     pairs = [one for stream, what in played for one in pairs_of(stream, what)]
+    placing = [one for stream, what in played for one in placing_of(stream, what)]
     right, wrong = sum(one.right for one in pairs), sum(one.wrong for one in pairs)
     prompts = sum(len(piece.prompts) for stream in streams for piece in stream.pieces)
     titles = [(stream.name, fold(title)) for stream, what in played for title in what.titles]
@@ -427,11 +522,17 @@ def figures(name: str, streams: Sequence[Stream], driver: Driver) -> dict[str, A
         "prompts": prompts,
         "threads": len(titles),
         "f1": round(f1(pairs), 3),
-        "f1_interval": [round(value, 3) for value in interval(pairs, f1)],
+        "f1_interval": _rounded(interval(pairs, f1)),
         "precision": round(right / (right + wrong), 3) if right else 0.0,
         "recall": round(right / sum(one.right + one.missed for one in pairs), 3),
+        **(
+            {"f1_placing": round(f1(placing), 3), "f1_placing_interval": _rounded(interval(placing, f1))}
+            if placing
+            else {}
+        ),
+        "moved": round(sum(what.moved for _, what in played) / sum(len(stream.pieces) for stream in streams), 2),
         "continuation": round(continuation(pairs), 3),
-        "continuation_interval": [round(value, 3) for value in interval(pairs, continuation)],
+        "continuation_interval": _rounded(interval(pairs, continuation)),
         "duplicates": round(1 - len(set(titles)) / len(titles), 4),
         "asked": round(sum(what.asked for _, what in played) / prompts, 3),
         "actions": dict(sorted(actions.items())),
@@ -439,11 +540,16 @@ def figures(name: str, streams: Sequence[Stream], driver: Driver) -> dict[str, A
     }
 
 
+def _rounded(values: Iterable[float]) -> list[float]:
+    return [round(value, 3) for value in values]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--product", action="store_true", help="through the write path; bench/placed.py")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--embedder", default="e5-onnx")
     options = parser.parse_args(arguments)
@@ -461,7 +567,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in ablation(streams[:4:2], ours[:1], embedded, sample):
             print(json.dumps(line), flush=True)
         return 0
-    driver = Pure(embedded, sample)
+    driver: Driver = Pure(embedded, sample)
+    if options.product:
+        driver = importlib.import_module("placed").driver(options.embedder)
     found = [
         figures("en fitted", streams[::2], driver),
         figures("en other", streams[1::2], driver),
@@ -500,8 +608,8 @@ def ablation(
         "no ground": (BANDS, Leaving(ground=True)),
         "no sample in the ground": (BANDS, Leaving(sample=True)),
         "no joining": (BANDS, Leaving(joining=True)),
-        "no gathering": (BANDS, Leaving(gathering=True)),
-        "neither": (BANDS, Leaving(joining=True, gathering=True)),
+        "no regrouping": (BANDS, Leaving(regrouping=True)),
+        "neither": (BANDS, Leaving(joining=True, regrouping=True)),
         "no prior for the session": (replace(BANDS, own=0.0), Leaving()),
     }
     for name, (bands, leaving) in changes.items():
@@ -509,7 +617,7 @@ def ablation(
         yield {
             "without": name,
             **{
-                part: {key: one[key] for key in ("f1", "precision", "recall", "continuation")}
+                part: {key: one[key] for key in ("f1", "precision", "recall", "f1_placing", "continuation")}
                 for part, streams in (("en", en), ("fr", fr))
                 for one in [figures(part, streams, driver)]
             },

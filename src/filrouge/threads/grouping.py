@@ -6,14 +6,15 @@ Numbers in, numbers out; what is grouped, and why, stands in `regrouping`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 #: How many of its nearest make a part's level, what stands in for those that are not there, and the share that goes.
 _NEAREST, _LEVEL, _SHARE = 5, 0.2, 0.25
-#: What parts of one group are nearer by than they are, and what any change must be worth.
-_STAYING, _WORTH = 0.02, 0.02
+#: What any change must be worth, in similarity. (What is together held nearer together keeps early mistakes: measured.)
+_WORTH: Final = 0.02
 #: Similarities, or what they are above a band; shape (n, n).
 Near = NDArray[np.float32]
 #: The number of each one's group; shape (n,).
@@ -38,45 +39,42 @@ def scaled_by_neighbours(near: Near) -> Near:
 
 
 def settled(above: Near, now: Labels, bound: Labels) -> Labels:
-    """The grouping that this one turns into, and which turns into nothing else.
+    """The grouping that this one turns into, and which stays as it is.
+
+    Groups are made without regard to those that are there, so what is there either is them or is kept again.
 
     Args:
         above: how near every two are above the band, shape (n, n).
         now: the groups as they are.
         bound: what has one number here is never parted.
     """
-    while True:
-        taken = _better(above, now, _grouped(above, now, bound))
-        if taken is None:
-            return now
-        now = taken
+    return _better(above, now, _grouped(above, bound))
 
 
-def _grouped(above: Near, now: Labels, bound: Labels) -> Labels:
+def _grouped(above: Near, bound: Labels) -> Labels:
     """Groups by average linkage, the nearest first, beginning with each part alone but those that a user holds.
 
     Groups can only be near enough where two of their parts are, so what hangs together by no pair is left apart.
     """
-    groups = np.arange(len(now))
-    for places in _hanging(above, now, bound):
+    groups = np.arange(len(bound))
+    for places in _hanging(above, bound):
         own = above[np.ix_(places, places)].astype(np.float64)
-        own += _STAYING * (now[places][:, None] == now[places][None, :])
         first = labels(bound[places].tolist())
         groups[places] = places[_linked(own, first)]
     return groups
 
 
-def _hanging(above: Near, now: Labels, bound: Labels) -> Iterable[Labels]:
+def _hanging(above: Near, bound: Labels) -> Iterable[Labels]:
     """Parts that hang together by pairs that are near enough, two and more at a time."""
-    left = np.ones(len(now), dtype=bool)
-    for place in range(len(now)):
+    left = np.ones(len(bound), dtype=bool)
+    for place in range(len(bound)):
         if not left[place]:
             continue
         left[place] = False
         found, front = [place], [place]
         while front:
             one = front.pop()
-            reached = (above[one] > -_STAYING * (now == now[one])) | (bound == bound[one])
+            reached = (above[one] > 0.0) | (bound == bound[one])
             new = np.flatnonzero(reached & left).tolist()
             left[new] = False
             found += new
@@ -122,25 +120,18 @@ def _linked(near: NDArray[np.float64], first: Labels) -> Labels:
         merge(kept, gone)
 
 
-def _better(above: Near, now: Labels, then: Labels) -> Labels | None:
-    """What is there with those new groups that are better than the ones they are made of; None where none is.
+def _better(above: Near, now: Labels, then: Labels) -> Labels:
+    """What is there, with those new groups that are better than the ones that they are made of.
 
-    A grouping is worth what its pairs are above the band, all together. That grows with every change: there is an end.
+    A grouping is worth what its pairs are above the band, all together.
     """
-    result, changed = now.copy(), False
-    fresh = int(now.max()) + 1
+    result, fresh = now.copy(), int(now.max()) + 1
     for places in _touching(now, then):
         old, new = now[places], then[places]
-        if np.array_equal(labels(old.tolist()), labels(new.tolist())):
-            continue
-        own = above[np.ix_(places, places)]
-        gain = (own * ((new[:, None] == new[None, :]).astype(np.int8) - (old[:, None] == old[None, :]))).sum(
-            dtype=np.float64
-        )
-        if gain > 2 * _WORTH:
+        change = (new[:, None] == new[None, :]).astype(np.int8) - (old[:, None] == old[None, :])
+        if (above[np.ix_(places, places)] * change).sum(dtype=np.float64) > 2 * _WORTH:
             result[places] = new + fresh
-            changed = True
-    return labels(result.tolist()) if changed else None
+    return labels(result.tolist())
 
 
 def _touching(now: Labels, then: Labels) -> Iterable[Labels]:

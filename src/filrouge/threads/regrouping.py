@@ -6,9 +6,9 @@ linkage), and a part may leave a thread as well as join one. From every similari
 ends are to their own nearest (local scaling), so that one band holds where all talk is alike and where none is, for
 ten sessions and for a thousand. The very same topic counts no extra here: it is often *recipe plan*.
 
-Threads keep their ids: a group goes on as the thread that most of it was in. It is stable: parts of one thread are
-held a little nearer to each other than they are, and a grouping is only taken where it is better than what is there,
-so that doing it twice changes nothing. What a user named, moved, split or merged stays where it is.
+Threads keep their ids: a group goes on as the thread that most of it was in. It is stable: a grouping is only taken
+where it is better than what is there, so that doing it twice changes nothing. What a user named, moved, split or
+merged stays where it is.
 """
 
 from __future__ import annotations

@@ -1,0 +1,161 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filrouge.model.thread import Thread
+from filrouge.ports import Vector
+from filrouge.threads.ground import Ground
+from filrouge.threads.regrouping import Regrouping, Unit, regroup
+from filrouge.threads.weighing import Part
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+GROUND = Ground(np.zeros(8, dtype=np.float32), np.eye(8, dtype=np.float32))
+
+
+def towards(*numbers: float) -> Vector:
+    vector = np.zeros(8, dtype=np.float32)
+    vector[: len(numbers)] = numbers
+    return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
+
+
+BREAD, TAXES, CLIMBING = towards(1), towards(0, 1), towards(0, 0, 1)
+
+
+def thread(id_: str, age: int = 0) -> Thread:
+    return Thread(id=id_, user="local", project="p", title=id_, opened_at=NOON - timedelta(days=age), last_active=NOON)
+
+
+def unit(id_: str, into: Thread, vector: Vector | None, *, topics: tuple[str, ...] = (), held: bool = False) -> Unit:
+    return Unit(id=id_, thread=into, part=Part(vector=vector, topics=topics), is_held=held)
+
+
+def done(units: Sequence[Unit], moves: Sequence[Regrouping]) -> list[Unit]:
+    """The units after the moves."""
+    threads = {one.thread.id: one.thread for one in units}
+    into = {id_: move for move in moves for id_ in move.units}
+    return [
+        replace(one, thread=threads.get(move.into or "") or thread(f"opened for {move.units[0]}"))
+        if (move := into.get(one.id))
+        else one
+        for one in units
+    ]
+
+
+def together(units: Sequence[Unit]) -> set[frozenset[str]]:
+    ids: dict[str, set[str]] = {}
+    for one in units:
+        ids.setdefault(one.thread.id, set()).add(one.id)
+    return {frozenset(own) for own in ids.values()}
+
+
+def test_parts_that_are_near_come_together_in_the_oldest_of_their_threads() -> None:
+    old, young, other = thread("old", 9), thread("young", 1), thread("other", 5)
+
+    [move] = regroup([unit("a", young, BREAD), unit("b", old, BREAD), unit("c", other, TAXES)], GROUND)
+
+    assert (move.units, move.into, move.routing.action) == (("a",), "old", "join")
+
+
+def test_a_group_goes_on_as_the_thread_that_most_of_it_was_in() -> None:
+    old, most = thread("old", 9), thread("most", 1)
+    units = [unit("a", old, BREAD), *(unit(f"m{number}", most, BREAD) for number in range(3))]
+
+    [move] = regroup(units, GROUND)
+
+    assert (move.units, move.into) == (("a",), "most")
+
+
+def test_a_part_leaves_a_thread_that_it_has_nothing_to_do_with_for_one_that_it_has() -> None:
+    bread, taxes = thread("bread"), thread("taxes")
+    units = [unit("a", bread, BREAD), unit("b", bread, BREAD), unit("c", bread, TAXES), unit("d", taxes, TAXES)]
+
+    [move] = regroup(units, GROUND)
+
+    assert (move.units, move.into) == (("c",), "taxes")
+
+
+def test_what_belongs_to_no_thread_gets_one_of_its_own() -> None:
+    mixed = thread("mixed")
+    units = [unit("a", mixed, BREAD), unit("b", mixed, BREAD), unit("c", mixed, TAXES), unit("d", mixed, TAXES)]
+
+    [move] = regroup(units, GROUND)
+
+    assert (move.into, move.routing.action, move.routing.parent) == (None, "fork", "mixed")
+    assert set(move.units) in ({"a", "b"}, {"c", "d"})
+
+
+def test_what_a_user_holds_stays_and_others_come_to_it() -> None:
+    held, older = thread("held"), thread("older", 9)
+    units = [unit("a", held, BREAD, held=True), unit("b", older, BREAD), unit("c", held, TAXES, held=True)]
+
+    [move] = regroup(units, GROUND)
+
+    assert (move.units, move.into) == (("b",), "held")
+
+
+def test_what_a_user_holds_apart_never_comes_together() -> None:
+    named = replace(thread("named"), title_by="user")
+
+    assert regroup([unit("a", thread("one"), BREAD, held=True), unit("b", named, BREAD)], GROUND) == ()
+
+
+def test_without_vectors_topics_decide() -> None:
+    topics = ("rye sourdough starter",)
+    units = [
+        unit("a", thread("a", 2), None, topics=topics),
+        unit("b", thread("b"), None, topics=topics),
+        unit("c", thread("c"), None, topics=("tax return",)),
+    ]
+
+    [move] = regroup(units, GROUND)
+
+    assert (move.units, move.into) == (("b",), "a")
+
+
+def test_without_a_ground_nothing_moves() -> None:
+    assert regroup([unit("a", thread("a"), BREAD), unit("b", thread("b"), BREAD)], None) == ()
+
+
+@st.composite
+def projects(draw: st.DrawFn) -> list[Unit]:
+    subjects = [BREAD, TAXES, CLIMBING, towards(1, 1), towards(0, 1, 1, 1), towards(0.2, 0, 1)]
+    count = draw(st.integers(min_value=2, max_value=14))
+    threads = [thread(f"t{number}", number % 4) for number in range(5)]
+    return [
+        unit(
+            f"u{number}",
+            draw(st.sampled_from(threads)),
+            draw(st.sampled_from(subjects)),
+            held=draw(st.integers(min_value=0, max_value=5)) == 0,
+        )
+        for number in range(count)
+    ]
+
+
+@given(projects())
+def test_doing_it_twice_changes_nothing(units: list[Unit]) -> None:
+    once = done(units, regroup(units, GROUND))
+
+    assert regroup(once, GROUND) == ()
+
+
+@given(projects())
+def test_what_is_held_is_never_moved_and_no_thread_that_takes_something_is_emptied(units: list[Unit]) -> None:
+    moves = regroup(units, GROUND)
+
+    moved = {id_ for move in moves for id_ in move.units}
+    assert not moved & {one.id for one in units if one.stays}
+    staying = {one.thread.id for one in units if one.id not in moved}
+    assert {move.into for move in moves if move.into} <= staying
+
+
+@given(projects())
+def test_the_order_of_the_moves_is_all_the_same(units: list[Unit]) -> None:
+    moves = regroup(units, GROUND)
+
+    assert together(done(units, moves)) == together(done(units, moves[::-1]))
+    assert len({id_ for move in moves for id_ in move.units}) == sum(len(move.units) for move in moves)
