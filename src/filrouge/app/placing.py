@@ -47,7 +47,7 @@ from filrouge.threads.weighing import Item, Known
 THREAD, EARLIER = "thread", "thread_earlier"
 #: Prompts that are placed in one transaction; each takes a few milliseconds of the lane that takes events in.
 TOGETHER: Final = 16
-_LOOK_AGAIN_SECONDS, _REINDEX_SECONDS = 0.2, 2.0
+_REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
 
 
@@ -215,7 +215,7 @@ def _outcome(parts: Parts, payload: Payload, one: Prepared | None, meaning: Mean
         else:
             placed(parts, tx, one, meaning, caps)
 
-    return Outcome(write=write, again=lambda: left[-1] if left else None, delay=_LOOK_AGAIN_SECONDS)
+    return Outcome(write=write, again=lambda: left[-1] if left else None)
 
 
 def _opened(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
