@@ -1,4 +1,4 @@
-"""Threads on show: a list of them, one with its turns, and why a turn is where it is.
+"""Threads on show: listed, one with its turns, its ties and where its work stood, and why a turn is where it is.
 
 What is shown is the state of that moment, whether a sweep has written it yet or not.
 """
@@ -12,10 +12,13 @@ from typing import Any, Final, Literal
 
 from filrouge.app import report
 from filrouge.app.parts import Parts
+from filrouge.app.syntheses import state_of_thread
 from filrouge.app.thread_upkeep import Caps, as_of, is_routed
+from filrouge.app.ties import Linked, linked
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
 from filrouge.model.scope import LOCAL_USER
+from filrouge.model.synthesis import Point, Synthesis
 from filrouge.model.thread import Thread, ThreadState
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
@@ -73,7 +76,7 @@ def listing(
 
 
 def detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
-    """A thread with its newest turns, its drifts, and what led every prompt into it.
+    """A thread with where its work stood, its ties, its newest turns, its drifts, and what led every prompt into it.
 
     Args:
         name: its id, or the beginning of it.
@@ -85,10 +88,14 @@ def detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
     last = {one.turn_id: one for one in decided}
     children = threads.children(thread.id)
     titles = threads.title_of([*children, *(drift.became for drift in thread.drifts), thread.parent or ""])
+    stood = state_of_thread(tx, thread.id)
+    agent = (thread.agent or thread.channel) if parts.settings(tx).isolation else None
     return thread_json(thread, report.names_of(tx), parts.clock.now()) | {
         "parent_title": titles.get(thread.parent or ""),
         "children": [{"id": id_, "title": titles[id_]} for id_ in children],
         "drift": [drift_json(drift) | {"title": titles.get(drift.became, "")} for drift in thread.drifts],
+        "state": _state_json(stood) if stood else None,
+        "bridges": [_bridge_json(one) for one in linked(parts, tx, thread.id, parts.clock.now(), agent=agent)],
         "turns_shown": [_turn_json(turn, last.get(turn.id)) for turn in turns],
     }
 
@@ -161,6 +168,33 @@ def turn_of(parts: Parts, tx: Tx, turn_id: str) -> Turn:
     if not found:
         raise NotFound(f"There is no turn {turn_id!r}.", remedy="`filrouge thread ID` lists those of a thread.")
     return found[0]
+
+
+def _state_json(one: Synthesis) -> dict[str, Any]:
+    return {
+        "at": to_text(one.at),
+        "occasion": one.occasion,
+        "made_by": one.made_by,
+        "state": [_point_json(point) for point in one.state],
+        "decisions": [_point_json(point) for point in one.decisions],
+        "questions": [_point_json(point) for point in one.questions],
+        "files": list(one.files),
+        "error": _point_json(one.error) if one.error else None,
+    }
+
+
+def _point_json(point: Point) -> dict[str, str]:
+    return {"text": point.text, "turn_id": point.turn_id}
+
+
+def _bridge_json(one: Linked) -> dict[str, Any]:
+    return {
+        "type": one.kind,
+        "strength": round(one.strength, 3),
+        "thread_id": one.thread_id,
+        "title": one.title,
+        "outgoing": one.outgoing,
+    }
 
 
 def _turn_json(turn: Turn, decided: Decided | None) -> dict[str, Any]:

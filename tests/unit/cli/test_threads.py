@@ -36,6 +36,19 @@ def test_threads_are_listed_shown_and_explained(shell: Shell) -> None:
     assert coupon["title"] in why.out
 
 
+def test_a_thread_is_shown_with_where_its_work_stood_and_its_ties(shell: Shell) -> None:
+    decided = "We decided that the coupon on the checkout page is validated in the coupon service."
+    tell(shell.api.parts, "a", COUPON[0], decided)
+    tell(shell.api.parts, "a", "", kind="session_end")
+    tell(shell.api.parts, "b", POSTGRES[0])
+    postgres, coupon = shell.json("threads")
+    shell.json("bridges", "--add", coupon["id"], postgres["id"], "--type", "depends_on")
+    shown = shell("thread", coupon["id"]).out
+    assert "Decisions" in shown
+    assert f"depends_on →\t1.00\t{postgres['id']}\t{postgres['title']}" in shown
+    assert "Decisions" not in shell("thread", postgres["id"]).out
+
+
 def test_a_thread_is_changed_in_one_way_at_a_time(shell: Shell) -> None:
     tell(shell.api.parts, "a", COUPON[0], COUPON[1])
     [one] = shell.json("threads")

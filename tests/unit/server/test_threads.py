@@ -10,6 +10,7 @@ from tests.unit.app.spoken import COUPON, POSTGRES, tell, turn_of
 from .conftest import Api
 
 THREADS = "/api/memory/threads"
+DECIDED = "We decided that the coupon on the checkout page is validated in the coupon service."
 
 
 def begun(api: Api) -> tuple[str, str]:
@@ -48,6 +49,27 @@ def test_a_thread_is_looked_into_by_the_beginning_of_its_id(api: Api) -> None:
     found = api.get(f"{THREADS}/{coupon[:14]}")
     assert [one["text"] for one in found["turns_shown"]] == [COUPON[0], COUPON[1]]
     assert (found["id"], found["drift"], found["children"]) == (coupon, [], [])
+
+
+def test_a_thread_says_where_its_work_stood_and_what_it_is_tied_to(api: Api) -> None:
+    coupon, postgres = begun(api)
+    assert api.get(f"{THREADS}/{coupon}")["bridges"] == []
+    tell(api.parts, "a", DECIDED)
+    tell(api.parts, "a", "", kind="session_end")
+    tied = api.ask("POST", "/api/memory/bridges", {"source": coupon, "target": postgres, "type": "depends_on"})
+    assert tied.status == 201
+    found, other = api.get(f"{THREADS}/{coupon}"), api.get(f"{THREADS}/{postgres}")
+    said = {"text": DECIDED, "turn_id": turn_of(api.parts, DECIDED)}
+    assert found["state"]["decisions"] == [said]
+    assert (found["state"]["made_by"], found["state"]["files"], found["state"]["error"]) == ("rules", [], None)
+    [bridge] = found["bridges"]
+    assert bridge == {
+        "type": "depends_on", "strength": bridge["strength"], "thread_id": postgres, "title": other["title"],
+        "outgoing": True,
+    }  # fmt: skip
+    assert bridge["strength"] > 0.5
+    assert [(one["thread_id"], one["outgoing"]) for one in other["bridges"]] == [(coupon, False)]
+    assert other["state"] is None
 
 
 def test_why_a_turn_is_where_it_is_can_be_asked(api: Api) -> None:

@@ -60,7 +60,7 @@ def thread(
     move: Annotated[list[str] | None, typer.Option("--move", help="A turn that belongs here; repeatable.")] = None,
     json: Json = False,
 ) -> None:
-    """Show a thread with its turns and drifts, or change it: one option at a time."""
+    """Show a thread with where its work stood, its ties and its turns, or change it: one option at a time."""
     chosen = [one for one in (rename, archive, reopen, merge_into, split, move) if one not in (None, False, [])]
     if len(chosen) > 1:
         raise BadInput("A thread is changed in one way at a time.", remedy="Give one of the options.")
@@ -127,13 +127,36 @@ def _show(found: Mapping[str, Any]) -> None:
         rows["From"] = f"{found['parent_title']} ({found['parent']})"
     if found["merged_into"]:
         rows["Merged into"] = found["merged_into"]
-    output.box(found["title"], rows)
+    output.box(found["title"], rows | _stood(found["state"]))
+    output.table(
+        ("Bridge", "Strength", "Thread", "Title"),
+        [
+            (
+                f"{one['type']} {'→' if one['outgoing'] else '←'}",
+                f"{one['strength']:.2f}",
+                one["thread_id"],
+                one["title"],
+            )
+            for one in found["bridges"]
+        ],
+    )
     output.table(
         ("Turn", "When", "Who", "How", "Text"),
         [(one["id"], one["at"][:16], one["role"], one["action"], _line(one["text"])) for one in found["turns_shown"]],
     )
     for one in found["drift"]:
         output.say(f"drifted {one['at'][:16]} ({one['similarity']:.2f}) into {one['title'] or one['became']}")
+
+
+def _stood(state: Mapping[str, Any] | None) -> dict[str, str]:
+    """Where the work stood, as rows; what there is none of has none."""
+    if state is None:
+        return {}
+    named = {"state": "Stood", "decisions": "Decisions", "questions": "Open questions"}
+    rows = {name: "\n".join(_line(one["text"]) for one in state[kind]) for kind, name in named.items()}
+    rows["Files"] = ", ".join(state["files"])
+    rows["Last error"] = _line(state["error"]["text"]) if state["error"] else ""
+    return {name: text for name, text in rows.items() if text}
 
 
 def _line(text: str) -> str:

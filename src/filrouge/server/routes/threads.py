@@ -61,7 +61,7 @@ async def list_threads(
 
 @router.get("/api/memory/threads/{thread_id}")
 async def one_thread(thread_id: str, request: Request) -> dict[str, Any]:
-    """One thread with its newest turns and its drifts; the beginning of an id is enough."""
+    """One thread with where its work stood, its ties, newest turns and drifts; the beginning of an id is enough."""
     parts = parts_of(request)
     return await reading(request, lambda tx: thread_report.detail(parts, tx, thread_id))
 
