@@ -53,8 +53,23 @@ class Replayed:
             "permission_mode": "default",
             "prompt": prompt,
         }
-        answer = run_hook(self.host or "claude-code", payload)
-        return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
+        return _told(run_hook(self.host or "claude-code", payload))
+
+    def start(self, source: str, cwd: str, *, host: str, session: str = "") -> str:
+        """What the host would be given where a session starts: a new one, unless it is named."""
+        payload = {
+            "session_id": session or f"probe-{source}-{abs(hash(cwd))}",
+            "transcript_path": None,
+            "cwd": cwd,
+            "hook_event_name": "SessionStart",
+            "permission_mode": "default",
+            "source": source,
+        }
+        return _told(run_hook(host, payload))
+
+
+def _told(answer: bytes) -> str:
+    return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
 
 
 def run_hook(host: str, payload: dict[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from .command_lines import Answer, Desk
+from .product import eventually
 from .scripted_model import Request, Shell, on
 
 DECIDED = "For the tide tables we decided on Polars instead of pandas, since the buoy files no longer fit into memory."
@@ -51,7 +52,9 @@ def begun(desk: Desk) -> Begun:
         session.say(DECIDED)
         session.say(ASKED)
         session.say("good morning")  # the host keeps the agent's last words beside its summary
-        desk.product.understood()
+        # The first start of this home was two seconds ago, and no model but this script sums up as fast: wait until the
+        # daemon is there, and not until anything is understood.
+        eventually("the daemon that the first hook sent for answers", lambda: desk.product.daemon_pid() > 0)
         session.say("/compact")
         compacted = session.say("go on")
     desk.product.understood()

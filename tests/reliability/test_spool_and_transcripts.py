@@ -25,11 +25,13 @@ from filrouge.app.parts import Parts
 from filrouge.app.reconcile import reconcile
 from filrouge.capture import inbox
 from filrouge.clock import SystemClock, new_id
+from filrouge.daemon import client
 from filrouge.model.event import Event
 from filrouge.model.memory import SUMS
 from filrouge.testing import idle, running
 
 from .processes import (
+    PATIENCE,
     Forge,
     assert_sound,
     daemon,
@@ -41,6 +43,7 @@ from .processes import (
     prompt,
     quiet,
     reply,
+    session_start,
     spooled,
 )
 
@@ -81,6 +84,24 @@ def test_fifty_events_told_to_nobody_are_all_taken_in_in_order(home: str) -> Non
     assert [row["text"] for row in found.turns] == [statement(number) for number in range(50)]
     assert Counter(row["text"] for row in found.memories) == Counter(map(statement, range(50)))
     assert_sound(home)
+
+
+def test_a_session_that_is_compacted_as_soon_as_the_daemon_is_there_gets_back_what_the_spool_holds(home: str) -> None:
+    decided, asked = (
+        "For the kiosk we decided on Polars instead of pandas.",
+        "Please add a CSV export to the kiosk page.",
+    )
+    for number, said in enumerate((decided, asked)):
+        assert hook(home, prompt(home, "s", f"p{number}", said), **AWAY).code == 0
+    assert hook(home, reply(home, "s", "p1", "I added the route and its test."), **AWAY).code == 0
+    now = SystemClock().now()
+    start = session_start(home, "s") | {"source": "compact"}
+    event = hosts.parse(start, host="claude-code", environ={}, at=now.timestamp(), event_id=new_id(now))
+    assert event is not None
+    with daemon(home):
+        body = {"events": [event.to_json()], "context": True}
+        told = str(client.request(home, "POST", "/hooks/events", body, timeout=PATIENCE).body["context"])
+    assert [said for said in (decided, asked, "I added the route and its test.") if said not in told] == []
 
 
 def test_a_daemon_killed_while_it_drains_loses_and_doubles_nothing(home: str) -> None:

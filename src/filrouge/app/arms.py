@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from filrouge.app.believed import nearest_beliefs
 from filrouge.app.indexed import Indexed, groups_of
 from filrouge.app.meaning import Meaning
 from filrouge.app.narrowing import Narrowed
@@ -102,9 +103,10 @@ class _Plain:
 
     def by_meaning(self, meaning: Meaning, vector: Vector, limit: int) -> dict[str, float]:
         """The nearest of the place's groups."""
-        index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
-        near = index.nearest(vector, limit, groups_of(self._owner, self._place))
-        return {one.owner_id: one.cosine for one in near}
+        groups = groups_of(self._owner, self._place)
+        if self._owner == "memory":
+            return nearest_beliefs(self._tx, meaning.memory_index, vector, limit, groups)
+        return {one.owner_id: one.cosine for one in meaning.turn_index.nearest(vector, limit, groups)}
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Always: nothing is filtered, and neighbours are of the same project."""

@@ -21,6 +21,8 @@ _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 #: A hook lives for a second at the most; a file it began longer ago than this stays as it is.
 _ABANDONED_SECONDS = 60.0
+#: Spool files that are taken in while somebody waits: a few milliseconds each.
+_FEW = 32
 
 
 def drain_spool(parts: Parts) -> int:
@@ -38,6 +40,16 @@ def drain_spool(parts: Parts) -> int:
             _LOG.exception("spool file %s is set aside", os.path.basename(path))
             inbox.set_aside(path)
     return accepted
+
+
+def take_in_few(parts: Parts) -> None:
+    """Take in what hooks left a moment ago, while somebody waits for an answer; too many files are left lying."""
+    waiting = inbox.waiting(inside(parts.home, SPOOL))
+    try:
+        for path in waiting if len(waiting) <= _FEW else ():
+            _take_in(parts, path)
+    except Exception:  # whoever drains the spool meets it again, and knows what to do with it
+        _LOG.info("the spool was not taken in before a session's start", exc_info=True)
 
 
 def _take_in(parts: Parts, path: str) -> int:

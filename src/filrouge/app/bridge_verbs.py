@@ -29,7 +29,7 @@ def bridges(
     thread_id: str | None = None,
     kind: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The live bridges, the strongest first.
+    """The live bridges, the strongest first; where agents are isolated, none from one's thread to another's.
 
     Raises:
         BadInput: there is no such kind.
@@ -40,8 +40,13 @@ def bridges(
     if thread_id is not None:
         live_thread(tx, thread_id)
     rows = Bridges(tx).shown(
-        user=LOCAL_USER, project=project, everywhere=everywhere, thread_id=thread_id, kind=kind
-    )  # fmt: skip
+        user=LOCAL_USER,
+        project=project,
+        everywhere=everywhere,
+        thread_id=thread_id,
+        kind=kind,
+        isolated=parts.settings(tx).isolation,
+    )
     weigh = dict[str | None, Strength]()
     found = list[dict[str, Any]]()
     for bridge, row in rows:
@@ -58,7 +63,8 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
     """Tie two threads by hand: that is certain, does not fade, and makes room for itself.
 
     Raises:
-        BadInput: there is no such kind, or the two are one, are of different projects, or one has ten of the user's.
+        BadInput: there is no such kind, or the two are one, are of different projects or of agents that are isolated,
+            or one has ten of the user's.
         NotFound: there is no such thread.
     """
     named, why = kind_named(kind), parts.redact(reason.strip())[:_LONGEST_REASON] or "tied by hand"
@@ -69,9 +75,14 @@ def add(parts: Parts, *, source: str, target: str, kind: str, reason: str = "") 
             raise BadInput("A thread cannot be tied to itself.")
         if (first.place.user, first.place.project) != (second.place.user, second.place.project):
             raise BadInput("Threads of two projects cannot be tied: nothing crosses projects.")
+        if first.place.agent != second.place.agent and parts.settings(tx).isolation:
+            raise BadInput(
+                "Threads of two agents cannot be tied while agents are isolated.",
+                remedy="Switch that off: `filrouge settings isolation false`.",
+            )
         one = Tie(source=first.id, target=second.id, kind=named, confidence=1.0, reason=why, made_by="user")
         store = Bridges(tx)
-        there, removed = store.at_place(first.place)
+        there, removed = store.around([first.id, second.id])
         store.drop([old.id for old in removed if key_of(old) == key_of(one)])
         strength = strength_of(parts, tx, first.place.project)
         changes = settled(there, [one], strength=strength, at=parts.clock.now(), new_id=new_id)

@@ -12,6 +12,7 @@ from typing import Final
 from filrouge.app.analysis import gather, keep, prepare
 from filrouge.app.every import Every
 from filrouge.app.parts import Parts
+from filrouge.app.regrouping import queue_quiet_places
 from filrouge.app.syntheses import queue_quiet
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import after
@@ -56,6 +57,7 @@ def queue_idle(parts: Parts) -> int:
     """Have those sessions analysed that fell silent, and say where their work stands; returns how many."""
     before = after(parts.clock.now(), -IDLE_SECONDS)
     queue_quiet(parts, before)
+    queue_quiet_places(parts, before)
     sessions = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_NEWEST, limit=_AT_ONCE))
     if sessions:
         parts.writer.run(lambda tx: [queue_digest(parts, tx, session) for session in sessions])

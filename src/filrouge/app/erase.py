@@ -76,3 +76,4 @@ def _leave_indexes(parts: Parts, doomed: Doomed) -> None:
     parts.words.forget("memory", doomed.memories)
     parts.words.forget("turn", doomed.turns)
     parts.embedders.forget_texts()
+    parts.grounds.forget()

@@ -5,6 +5,7 @@ reconcile    a host's transcript → the turns that no hook reported
 analyse      a user's turn → memories
 digest       a session that ended, was compacted or fell silent → its summary and concepts
 bridge       a thread that changed → its ties to other threads
+regroup      a project whose sessions fell silent → its threads as the whole of what was said has them
 synthesise   the same → where its work stands
 recount      what the rules made of that → the same as a model sees it
 brief        what changed in a project → what its sessions are told where no daemon runs
@@ -37,16 +38,19 @@ from filrouge.app.parts import Parts
 from filrouge.app.passes import Pass, next_passes
 from filrouge.app.placing import EARLIER, THREAD, TOGETHER, place, place_earlier
 from filrouge.app.reconcile import reconcile
+from filrouge.app.recounting import recount
+from filrouge.app.regrouping import REGROUP, queue_regrouping, regrouping
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
-from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
+from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, synthesise
 from filrouge.app.thread_upkeep import VECTORS, late_vector, make_vectors
 from filrouge.app.ties import BRIDGE, tie
 from filrouge.app.worker import Handler, Outcome, Payload, alone
 from filrouge.capture.intake import turns_of
 from filrouge.errors import NotFound
 from filrouge.model.event import Event
+from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
 from filrouge.store.analyses import Session
 from filrouge.store.events import Events
@@ -78,6 +82,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
             # The transcript is read a moment later, and may hold the last words.
             delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
             queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
+            queue_regrouping(parts, tx, LOCAL_USER, project or None, delay=delay)
         if not turns:
             Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
         elif not added:
@@ -174,6 +179,7 @@ HANDLERS: Mapping[str, Handler] = {
     EXTRACT: alone(extract),
     "digest": alone(digest),
     BRIDGE: alone(tie),
+    REGROUP: alone(regrouping),
     SYNTHESISE: alone(synthesise),
     RECOUNT: alone(recount),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),

@@ -29,6 +29,8 @@ from filrouge.understand.tells import tells
 
 #: Turns that are looked at for a prompt.
 MOST: Final = 40
+#: Of the session's own turns so many are named among what is not shown.
+_OWN: Final = 3
 #: What has ended is compared with the last so many.
 _ENDED: Final = 200
 #: Of the prompt that a reply answers, so much is shown with it.
@@ -62,11 +64,16 @@ class Heard:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overheard:
-    """All of them, best first; `known` and `notices` as in a ranking."""
+    """All of them, best first; `known` and `notices` as in a ranking.
+
+    Attributes:
+        here: the first that a search found of the session's own, which is before its agent.
+    """
 
     turns: tuple[Heard, ...]
-    known: float
-    notices: tuple[str, ...]
+    here: tuple[Turn, ...] = ()
+    known: float = 0.0
+    notices: tuple[str, ...] = ()
 
 
 def heard(
@@ -79,22 +86,24 @@ def heard(
             found, since it stands for its memory.
         least: what is less probable to hold what was asked is refused.
     """
-    compacted = tx.one("events.compacted", {"host": moment.host, "session_id": moment.session})
-    here = {"host": moment.host, "session_id": moment.session, "since": (compacted or {}).get("at") or ""}
+    since = compacted(tx, moment)
+    looked: dict[str, None] = {}
 
     def showable(ids: Sequence[str]) -> Collection[str]:
-        return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **here})}
+        looked.update(dict.fromkeys(ids))
+        return _not_here(tx, moment, ids, since)
 
     ranking = search_turns(parts, tx, replace(question, limit=MOST), Showable(ids=showable, turn=_says_something))
+    here = _here(parts, tx, moment, list(looked), since)
     found = [(hit, hit.item) for hit in ranking.hits if isinstance(hit.item, Turn)]
     others = showable([id_ for id_ in cited if id_ not in {turn.id for _, turn in found}])
     found += [(replace(cited[turn.id], item=turn), turn) for turn in parts.turns(tx).get(sorted(others))]
     if not found:
-        return Overheard(turns=(), known=0.0, notices=ranking.notices)
+        return Overheard(turns=(), here=here, notices=ranking.notices)
     beside = _Beside(tx, [turn.id for _, turn in found], moment.agent)
     prompts = {turn.id: beside.prompt(turn.id) for _, turn in found if turn.role == "assistant"}
     proved = proved_by(tx, [*(turn.id for _, turn in found), *(row["id"] for row in prompts.values() if row)])
-    ended = _ended(tx, moment)
+    ended = what_ended(tx, moment)
     asked = words_of(question.text)
     turns: list[Heard] = []
     for hit, turn in found:
@@ -134,7 +143,47 @@ def heard(
                 refused=why_not,
             )
         )
-    return Overheard(turns=tuple(turns), known=ranking.known, notices=ranking.notices)
+    return Overheard(turns=tuple(turns), here=here, known=ranking.known, notices=ranking.notices)
+
+
+def compacted(tx: Tx, moment: Moment) -> str:
+    """When the context of the moment's session was last compacted, as it is stored; empty where it never was."""
+    row = tx.one("events.compacted", {"host": moment.host, "session_id": moment.session})
+    return (row or {}).get("at") or ""
+
+
+def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list[Turn]:
+    """Of these turns, oldest first, the last prompt and what was answered, as far as they may be shown.
+
+    Nothing where one of them says what is believed no more, or was said to another agent than may be asked.
+    """
+    allowed = _not_here(tx, moment, ids, compacted(tx, moment))
+    said = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
+    prompts = [place for place, turn in enumerate(said) if turn.role == "user"]
+    if not prompts:
+        return []
+    prompt, *after = said[prompts[-1] :]
+    shown = [prompt, *(turn for turn in after if turn.role == "assistant")][:2]
+    proved, ended = proved_by(tx, [turn.id for turn in shown]), what_ended(tx, moment)
+    gone = any(state != "live" for turn in shown for state in proved.get(turn.id, {}).values())
+    outdated = any(is_outdated(words_of(turn.text), turn.at, ended) for turn in shown)
+    others = moment.agent is not None and any(
+        (turn.scope.agent or turn.scope.channel) != moment.agent for turn in shown
+    )
+    return [] if gone or outdated or others else shown
+
+
+def _not_here(tx: Tx, moment: Moment, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
+    """Of these turns what was said in earnest, and not in the session since a moment; or just that."""
+    told = {"host": moment.host, "session_id": moment.session, "since": since, "here": here}
+    return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **told})}
+
+
+def _here(parts: Parts, tx: Tx, moment: Moment, looked: Sequence[str], since: str) -> tuple[Turn, ...]:
+    """The first of those that were looked at which the agent has before it, but for the prompt itself."""
+    own = _not_here(tx, moment, looked, since, here=True)
+    turns = parts.turns(tx).get([id_ for id_ in looked if id_ in own][: _OWN + 1])
+    return tuple(turn for turn in turns if turn.text.strip() != moment.prompt.strip())[:_OWN]
 
 
 def _says_something(turn: Turn) -> bool:
@@ -161,7 +210,8 @@ def proved_by(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _ended(tx: Tx, moment: Moment) -> list[Ended]:
+def what_ended(tx: Tx, moment: Moment) -> list[Ended]:
+    """What was believed here and is no more, the last of it."""
     place = {"project_id": moment.project, "user_id": moment.user, "limit": _ENDED}
     rows = tx.all("memories.ended", place)
     return [Ended(words=words_of(row["text"]), at=from_text(row["valid_to"])) for row in rows]

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from filrouge.app.believed import nearest_beliefs
 from filrouge.app.meaning import Meaning
 from filrouge.index.lexical import Terms, any_of
 from filrouge.model.filters import Filters
@@ -96,6 +97,8 @@ class Indexed:
         """The nearest by meaning among what passes."""
         index = meaning.memory_index if self._owner == "memory" else meaning.turn_index
         groups = groups_of(self._owner, self._place)
+        if not self._filters.narrow and self._owner == "memory":
+            return nearest_beliefs(self._tx, index, vector, limit, groups)
         if not self._filters.narrow:
             return {one.owner_id: one.cosine for one in index.nearest(vector, limit, groups)}
         if self._indexed is None or self._wanted is None:

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from filrouge.app.backlog import take_in_few
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
@@ -60,8 +61,10 @@ def context(parts: Parts, event: Event, project: str) -> str:
 def inject(parts: Parts, event: Event, project: str) -> Given:
     """The same with how it came about."""
     if event.kind == "session_start":
-        parts.readers.submit(lambda _: parts.meaning.question(READY))  # loads the model while the user is typing
+        take_in_few(parts)
     given = preview(parts, event, project)
+    if event.kind == "session_start":  # loads the model while the user is typing, and not while the host waits
+        parts.readers.submit(lambda _: parts.meaning.question(READY))
     if given.moment is None:
         return given
     if given.moment.occasion == "prompt":

@@ -23,13 +23,26 @@ ANALYSIS_BUCKETS = (0.5, 1, 2, 4, 6, 10, 15, 20, 30)
 _RECALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _RESULT_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100)
 PreferenceFailure = Literal["user_identifier_missing", "extraction_error", "persistence_error"]
-Filtered = Literal["below_threshold", "below_relevance", "nothing_known", "beyond_limit", "over_budget"]
+Filtered = Literal[
+    "below_threshold", "below_relevance", "nothing_known", "beyond_limit", "over_budget",
+    "goes_along", "not_sure_enough", "said_elsewhere", "outdated", "before_the_agent",
+]  # fmt: skip
 #: Why a candidate of a recall did not get in front of a prompt, as the recall log words it.
 _WHY_NOT: Mapping[str, Filtered] = {
     "below the threshold": "below_threshold",
     "nothing is known of this": "nothing_known",
     "beyond the limit": "beyond_limit",
     "over the budget": "over_budget",
+    "it only goes along": "goes_along",
+    "not sure enough": "not_sure_enough",
+    "said already": "said_elsewhere",
+    "it repeats what is shown": "said_elsewhere",
+    "a memory says it": "said_elsewhere",
+    "its turn stands for it": "said_elsewhere",
+    "it is told with another": "said_elsewhere",
+    "what it told is believed no more": "outdated",
+    "it repeats what is believed no more": "outdated",
+    "the session is in it": "before_the_agent",
 }
 
 

@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Event as Flag
 from threading import Lock
 from typing import Any
 
 from filrouge.app.bell import Bell, Rest
+from filrouge.app.grounds import Grounds
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
 from filrouge.app.meters import Meters
@@ -37,6 +39,8 @@ class Parts:
         words: the word indexes of large tables.
         models: who is asked where a model is to understand.
         meaning: what vectors are made and found with; take it once, and use only that.
+        grounds: what prompts are compared above.
+        regrouped: up to when the threads of each user's projects were looked at as a whole.
         captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
         analyst: who reads sessions; the one without a model unless there is another.
@@ -57,7 +61,9 @@ class Parts:
     models: Models
     environ: Mapping[str, str]
     meters: Meters = field(default_factory=Meters)
+    grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse
+    regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
     captured: float = 0.0
     work_waiting: Bell = field(default_factory=Bell)
     resumed: Flag = field(default_factory=Flag)

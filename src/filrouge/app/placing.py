@@ -12,17 +12,18 @@ thirty milliseconds in the background and no memory in between, so they have no 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import REINDEX
+from filrouge.app.syntheses import follow_placing
+from filrouge.app.thread_candidates import candidates, known_of, nearest
 from filrouge.app.thread_moves import take_in
-from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored, swept
+from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored
 from filrouge.app.ties import queue_ties
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
@@ -33,6 +34,7 @@ from filrouge.store.jobs import Jobs
 from filrouge.store.thread_traces import ActiveDays, ThreadDecisions, ThreadVectors
 from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.store.vectors import StoredVectors
+from filrouge.threads.ground import Ground
 from filrouge.threads.joining import YOUNG, join
 from filrouge.threads.lifecycle import moved
 from filrouge.threads.naming import is_due, name
@@ -45,8 +47,6 @@ from filrouge.threads.weighing import Item, Known
 THREAD, EARLIER = "thread", "thread_earlier"
 #: Prompts that are placed in one transaction; each takes a few milliseconds of the lane that takes events in.
 TOGETHER: Final = 16
-#: Archived threads that a prompt is held against, the nearest.
-_NEAREST: Final = 8
 _LOOK_AGAIN_SECONDS, _REINDEX_SECONDS = 0.2, 2.0
 _LONGEST_TITLE: Final = 64
 
@@ -58,6 +58,7 @@ class Prepared:
     Attributes:
         vector: None where there is none.
         is_coming: a job is about to make its vector.
+        ground: of its user's prompts; None while too little is known.
         beside: the nearest archived threads, and those that were not archived: a sweep may come in between.
     """
 
@@ -65,6 +66,7 @@ class Prepared:
     topics: tuple[str, ...]
     vector: Vector | None
     is_coming: bool
+    ground: Ground | None
     beside: tuple[str, ...]
 
 
@@ -88,6 +90,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     """The job: place prompts."""
     meaning, caps = parts.meaning, Caps.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
+    _learn(parts, ids, meaning)
     ready = {one.turn.id: one for one in parts.readers.here(lambda tx: prepared(parts, tx, ids, meaning, caps))}
     return [_outcome(parts, payload, ready.get(id_), meaning, caps) for payload, id_ in zip(payloads, ids, strict=True)]
 
@@ -101,6 +104,7 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
     if not rows:
         return Outcome(write=lambda _: None)
     ids = [str(row["id"]) for row in rows]
+    _learn(parts, ids, meaning)
     ready = parts.readers.here(lambda tx: prepared(parts, tx, ids, meaning, caps))
 
     def write(tx: Tx) -> None:
@@ -110,27 +114,39 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
     return Outcome(write=write, again=lambda: {"after": rows[-1]["seq"]})
 
 
+def _learn(parts: Parts, ids: Sequence[str], meaning: Meaning) -> None:
+    """Have what the ground needs beside prompts, once one of them has a vector."""
+    if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
+        parts.grounds.learn(meaning)
+
+
 def prepared(parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: Caps) -> list[Prepared]:
     """What is needed to place these prompts, those that are gone left out."""
     stored, space = StoredVectors(tx), meaning.space
     coming = {id_ for id_ in ids if _is_under_way(tx, f"index_turn:{id_}")}  # before its vector is looked for
     complete = [id_ for id_ in ids if stored.first_part("turn", id_, space.id) == 0]
     windows = stored.some("turn", complete, space.id)
+    turns = parts.turns(tx).get(ids)
+    come = Counter(turn.scope.user for turn in turns if turn.id in windows)
+    grounds = {user: parts.grounds.of(tx, meaning, user, count) for user, count in come.items()}
     archives: dict[ThreadPlace, tuple[list[str], Vectors]] = {}
     live: dict[ThreadPlace, list[str]] = {}
     found: list[Prepared] = []
-    for turn in parts.turns(tx).get(ids):
+    for turn in turns:
         where, vector = caps.place_of(turn), prompt_vector(windows.get(turn.id))
+        ground = grounds.get(turn.scope.user)
         if where not in archives:
             live[where] = [thread.id for thread in Threads(tx).at_place(where, ("active", "suspended"))]
-            archives[where] = ThreadVectors(tx).archived(where, space.id)
+            archived, vectors = ThreadVectors(tx).archived(where, space.id)
+            archives[where] = archived, ground.off(vectors) if ground and archived else vectors
         found.append(
             Prepared(
                 turn=turn,
                 topics=subjects(turn),
                 vector=vector,
                 is_coming=vector is None and turn.id in coming,
-                beside=(*_nearest(vector, *archives[where]), *live[where]),
+                ground=ground,
+                beside=(*nearest(vector, *archives[where], ground), *live[where]),
             )
         )
     return found
@@ -142,11 +158,12 @@ def placed(parts: Parts, tx: Tx, one: Prepared, meaning: Meaning, caps: Caps) ->
     if threads.of_turns([turn.id]) or not parts.turns(tx).get([turn.id]):
         return None
     own = threads.of_session(turn)
-    known = _known(tx, where, one, own, meaning, caps)
+    beside = (*one.beside, *([own] if own else []))
+    known = candidates(tx, where, beside, turn.at, caps.mode, meaning.space.id)
     item = Item(text=turn.text, topics=one.topics, vector=one.vector, at=turn.at, own=own)
-    routing = route(item, list(known.values()), meaning.space)
+    routing = route(item, list(known.values()), meaning.space, one.ground)
     thread = carry_out(parts, tx, one, routing, {id_: it.thread for id_, it in known.items()}, meaning, caps)
-    _joined(parts, tx, thread, known, meaning, caps)
+    _joined(parts, tx, thread, known, one.ground, meaning, caps)
     return thread.id
 
 
@@ -172,7 +189,7 @@ def carry_out(
             threads.update(replace(parent, drifts=(*parent.drifts, drift)))
     else:
         thread = moved(chosen, "use" if chosen.state == "active" else "reactivate", turn.at)
-    threads.place(turn.id, thread.id, turn.at)
+    threads.place(turn.id, thread.id, turn.at, one.topics)
     threads.follow(turn)
     if chosen is not None:
         if is_due(len(threads.turns(thread.id, routed=True))):
@@ -183,6 +200,7 @@ def carry_out(
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
     ActiveDays(tx).note(turn.scope.project, turn.at)
     queue_ties(parts, tx, thread.id)
+    follow_placing(parts, tx, turn)
     return thread
 
 
@@ -198,17 +216,6 @@ def _outcome(parts: Parts, payload: Payload, one: Prepared | None, meaning: Mean
             placed(parts, tx, one, meaning, caps)
 
     return Outcome(write=write, again=lambda: left[-1] if left else None, delay=_LOOK_AGAIN_SECONDS)
-
-
-def _known(
-    tx: Tx, where: ThreadPlace, one: Prepared, own: str | None, meaning: Meaning, caps: Caps
-) -> dict[str, Known]:
-    """Every thread that a prompt may belong to, as it is at that moment."""
-    live = {thread.id: thread for thread in swept(tx, where, one.turn.at, caps.mode)}
-    others = [id_ for id_ in (*one.beside, *([own] if own else [])) if id_ not in live]
-    there = live | {thread.id: thread for thread in Threads(tx).some(others) if thread.merged_into is None}
-    vectors = ThreadVectors(tx).some(there, meaning.space.id)
-    return {id_: Known(thread=it, state=it.state, vector=vectors.get(id_)) for id_, it in there.items()}
 
 
 def _opened(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
@@ -229,7 +236,15 @@ def _opened(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
     )
 
 
-def _joined(parts: Parts, tx: Tx, thread: Thread, known: Mapping[str, Known], meaning: Meaning, caps: Caps) -> None:
+def _joined(
+    parts: Parts,
+    tx: Tx,
+    thread: Thread,
+    known: Mapping[str, Known],
+    ground: Ground | None,
+    meaning: Meaning,
+    caps: Caps,
+) -> None:
     """Let a young thread go into the older one that it turns out to continue; never what a user named or moved."""
     threads, decisions = Threads(tx), ThreadDecisions(tx)
     prompts = threads.turns(thread.id, routed=True)
@@ -237,10 +252,11 @@ def _joined(parts: Parts, tx: Tx, thread: Thread, known: Mapping[str, Known], me
         return
     if any(one.actor == "user" for one in decisions.about(prompts)):
         return
-    vector = ThreadVectors(tx).some([thread.id], meaning.space.id).get(thread.id)
-    young = Known(thread=replace(thread, turns=len(prompts)), state=thread.state, vector=vector)
+    young = known_of(tx, [thread], meaning.space.id)[thread.id]
+    if len(young.parts) > 1:  # of two sessions: `gather` looks at it
+        return
     older = [one for id_, one in known.items() if id_ != thread.id and one.thread.opened_at < thread.opened_at]
-    routing = join(young, older, meaning.space)
+    routing = join(young, older, meaning.space, ground)
     into = known.get(routing.thread_id or "") if routing else None
     if routing is None or into is None:
         return
@@ -249,13 +265,6 @@ def _joined(parts: Parts, tx: Tx, thread: Thread, known: Mapping[str, Known], me
     revectored(tx, target.id, meaning.space.id)
     for turn_id in prompts:
         decisions.log(turn_id, target.id, routing, at=thread.last_active)
-
-
-def _nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors) -> tuple[str, ...]:
-    if vector is None or not ids:
-        return ()
-    best = np.argsort(-(vectors @ vector), kind="stable")[:_NEAREST]
-    return tuple(ids[int(place)] for place in best)
 
 
 def _is_under_way(tx: Tx, dedupe: str) -> bool:

@@ -26,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 
 #: The dedupe keys of the two long pieces of work: there is one of each.
 REINDEX, CLEAR = "reindex", "clear_spaces"
+#: How a job of the outbox that may still succeed is told.
+_STATES = {"running": "running", "queued": "waiting"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,15 +155,19 @@ def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
         },
         "coverage": {"done": done, "total": total, "share": round(done / total, 4) if total else 1.0},
         "wanted": {"embedder": wish.name, "space": wish.space and wish.space.id},
-        "building": _building(tx),
+        "building": _building(tx, meaning),
         "notice": notice(meaning, wish),
     }
 
 
-def _building(tx: Tx) -> dict[str, Any] | None:
-    """The space that vectors are made for beside the daily work: a new one, or the current one where some lack."""
-    job = Jobs(tx).known_as(REINDEX)
-    target = Spaces(tx).building() or (Spaces(tx).current() if job else None)
+def _building(tx: Tx, meaning: Meaning) -> dict[str, Any] | None:
+    """The space that vectors are made for beside the daily work: a new one, or the current one where some lack.
+
+    A new one is current on disk a moment before recall reads it; until then it is still in building.
+    """
+    job, current = Jobs(tx).known_as(REINDEX), Spaces(tx).current()
+    taking_over = current is not None and current.id != meaning.space.id
+    target = Spaces(tx).building() or (current if job or taking_over else None)
     if target is None:
         return None
     done, total = StoredVectors(tx).coverage(target.id)
@@ -171,7 +177,7 @@ def _building(tx: Tx) -> dict[str, Any] | None:
         "embedder": target.embedder,
         "done": done,
         "total": total,
-        "state": {"running": "running", "queued": "waiting"}.get(job["state"], "failed") if job else "waiting",
+        "state": _STATES.get(job["state"], "failed") if job else "running" if taking_over else "waiting",
         "attempts": job["attempts"] if job else 0,
         "error": job["error"] if job else "",
     }

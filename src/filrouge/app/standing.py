@@ -17,13 +17,11 @@ from filrouge.store.events import Events
 from filrouge.store.jobs import Jobs
 from filrouge.store.threads import Threads
 from filrouge.store.usage import LlmUsage
-from filrouge.store.vectors import StoredVectors
+from filrouge.store.vectors import LEAST_COVERAGE, StoredVectors
 
 #: Below this share, threads are not taken up again; of fewer threads that could be, the share says nothing.
 LEAST_CONTINUED: Final = 0.10
 ENOUGH_THREADS: Final = 20
-#: Below this share of texts with their vectors, recall by meaning misses too much.
-LEAST_COVERAGE: Final = 0.90
 _DAYS: Final = 30
 
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.app.answering import Answering
 from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
 from filrouge.app.worker import Outcome, Payload
 from filrouge.capture.intake import turns_of
 from filrouge.clock import new_id
-from filrouge.errors import BadConfig, Busy, ModelUnavailable, Unreadable
+from filrouge.errors import Busy
 from filrouge.model.event import Event
 from filrouge.model.memory import Memory
 from filrouge.model.synthesis import Occasion, Synthesis
@@ -29,15 +28,16 @@ from filrouge.store.analyses import Analyses, Session
 from filrouge.store.jobs import Jobs
 from filrouge.store.readings import Readings
 from filrouge.store.syntheses import Syntheses, calls_of
-from filrouge.threads.recounting import recounting
+from filrouge.threads.dividing import cited, divided, without
 from filrouge.threads.steps import Step, step_of
 from filrouge.threads.synthesis import Stretch, apart, standing_of, today
-from filrouge.understand.language import vote
 
 #: The share of the model's context from which on the work is written down (GARD-3).
 FULL: Final = 0.95
 SYNTHESISE: Final = "synthesise"
 RECOUNT: Final = "recount"
+#: Prompts of a session are placed together.
+_PLACING_SECONDS: Final = 1.0
 _OCCASIONS: Final[dict[str, Occasion]] = {
     "pre_compact": "pre_compact",
     "summary": "post_compact",
@@ -79,7 +79,7 @@ def queue_synthesis(
     """
     if session.id and parts.settings(tx).extract_provider != "off":
         work = {"host": session.host, "session": session.id, "occasion": occasion}
-        name = _name(SYNTHESISE, session) + (":again" if again else "")
+        name = job_name(SYNTHESISE, session) + (":again" if again else "")
         Jobs(tx).enqueue(SYNTHESISE, work, dedupe=name, at=parts.clock.now(), delay=delay)
 
 
@@ -119,47 +119,17 @@ def synthesise(parts: Parts, payload: Payload) -> Outcome:
         Jobs(tx).enqueue("brief", place, dedupe=f"brief:{place['project']}", at=now)
         if settings.extract_provider not in NO_MODEL and settings.mode != "light":
             work = {"host": session.host, "session": session.id}
-            Jobs(tx).enqueue(RECOUNT, work, dedupe=_name(RECOUNT, session), at=now)
+            Jobs(tx).enqueue(RECOUNT, work, dedupe=job_name(RECOUNT, session), at=now)
 
     return Outcome(write=write)
 
 
-def recount(parts: Parts, payload: Payload) -> Outcome:
-    """The job: have a model correct what the rules made of a session.
-
-    Raises:
-        ModelUnavailable: nobody answers, or the budget is spent; what the rules made stands.
-    """
-    session = Session(host=payload["host"], id=payload["session"])
-    settings = parts.readers.here(lambda tx: parts.settings(tx))
-    try:
-        nobody = parts.models.panel(settings) is None
-    except BadConfig as error:
-        raise ModelUnavailable(error.message, remedy=error.remedy) from error
-    stored = parts.readers.here(lambda tx: Syntheses(tx).of_session(session))
-    if nobody or not stored:
-        return Outcome(write=lambda _: None)
-    turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
-    threads = parts.readers.here(lambda tx: Syntheses(tx).threads([turn.id for turn in turns]))
-    groups = apart(turns, threads)
-    answering = Answering(parts, parts.meaning, settings)
-    language = vote([turn.text for turn in turns if turn.role == "user"], _plain(settings.language))
-    corrected: list[Synthesis] = []
-    for one in stored:
-        own = groups.get(one.thread_id, [])
-        if one.made_by == "rules" and own and (one.state or one.decisions or one.questions):
-            try:
-                corrected.append(answering.run(recounting(own, one, parts.models.prompts, language)))
-            except Unreadable:
-                corrected.append(one)
-        else:
-            corrected.append(one)
-
-    def write(tx: Tx) -> None:
-        if Syntheses(tx).of_session(session) == stored and Analyses(tx, parts.analyser).are_there(turns):
-            Syntheses(tx).keep(session, corrected)
-
-    return Outcome(write=write)
+def follow_placing(parts: Parts, tx: Tx, turn: Turn) -> None:
+    """Have a session's syntheses made anew where one cites a prompt that is in a thread only now."""
+    session = Session(host=turn.host, id=turn.scope.session)
+    former = Syntheses(tx).of_session(session)
+    if turn.id in cited(former):
+        queue_synthesis(parts, tx, session, former[0].occasion, delay=_PLACING_SECONDS, again=True)
 
 
 def state_of_session(parts: Parts, tx: Tx, session: Session) -> list[Synthesis]:
@@ -179,7 +149,7 @@ def state_of_thread(tx: Tx, thread_id: str) -> Synthesis | None:
 
 
 def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> Material:
-    """What is new in a session since its syntheses were made; everything, once its turns came into threads.
+    """What is new in a session since its syntheses were made; all of it, once turns that they cite came into threads.
 
     Args:
         at_once: somebody waits: what was handed over and is not stored yet counts, and what is old does not.
@@ -190,9 +160,13 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
     behind = former[0].until if former else 0
     turns, until = read.turns(session, behind=behind)
     threads = store.threads([turn.id for turn in turns])
-    if behind and threads and any(one.thread_id is None for one in former):
-        turns, until = read.turns(session)
-        former, threads = (), store.threads([turn.id for turn in turns])
+    placed = store.threads(cited(former))
+    if placed:
+        former = tuple(divided(former, placed))
+        if not at_once:
+            turns, until = read.turns(session)
+            threads, again = store.threads([turn.id for turn in turns]), {turn.id for turn in turns}
+            former = tuple(without(one, again) for one in former)
     calls = store.calls({turn.event_id for turn in turns if turn.role == "tool" and turn.event_id})
     if at_once:
         for event, project in store.unread(session):
@@ -200,7 +174,7 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
             turns += [turn for turn in turns_of(event, project) if turn.key not in known]
             calls |= calls_of(event)
         turns = _last(turns)
-    cited = {turn.id for turn in turns} | {point.turn_id for one in former for point in one.decisions}
+    rests_on = {turn.id for turn in turns} | {point.turn_id for one in former for point in one.decisions}
     return Material(
         session=session,
         former=former,
@@ -208,7 +182,7 @@ def gather(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> 
         until=until,
         threads=threads,
         steps=_steps(turns, calls),
-        memories=tuple(store.memories(cited)),
+        memories=tuple(store.memories(rests_on)),
         quoted=Readings(tx).injected(session.host, session.id),
     )
 
@@ -274,14 +248,11 @@ def _last(turns: Sequence[Turn]) -> list[Turn]:
 
 def of_today(tx: Tx, syntheses: Sequence[Synthesis]) -> list[Synthesis]:
     """Stored syntheses without the decisions that no longer hold."""
-    cited = {point.turn_id for one in syntheses for point in one.decisions}
-    memories = Syntheses(tx).memories(cited) if cited else []
+    rests_on = {point.turn_id for one in syntheses for point in one.decisions}
+    memories = Syntheses(tx).memories(rests_on) if rests_on else []
     return [today(one, memories) for one in syntheses]
 
 
-def _plain(language: str) -> str:
-    return "en" if language == "auto" else language
-
-
-def _name(kind: str, session: Session) -> str:
+def job_name(kind: str, session: Session) -> str:
+    """The name by which one job of a kind waits for a session."""
     return f"{kind}:{session.host}:{session.id}"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from filrouge.app.parts import Parts
+from filrouge.app.syntheses import queue_synthesis
 from filrouge.app.thread_upkeep import refit
 from filrouge.app.ties import follow_merge, queue_ties
 from filrouge.model.thread import Thread
@@ -36,11 +37,21 @@ def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, 
         if threads.turns(source.id, routed=True, limit=1):
             refit(parts, tx, [source], space_id)
             queue_ties(parts, tx, source.id)
+            _tell_anew(parts, tx, turn_ids)
         else:
             target = take_in(parts, tx, source, target, at)
     [target] = refit(parts, tx, [target], space_id)
     queue_ties(parts, tx, target.id)
     return target
+
+
+def _tell_anew(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
+    """Have it said again where the work of these turns' sessions stands, thread by thread as they are now."""
+    syntheses = Syntheses(tx)
+    sessions = syntheses.sessions(turn_ids)
+    syntheses.forget(turn_ids)
+    for session in sessions:
+        queue_synthesis(parts, tx, session, "quiet")
 
 
 def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:

@@ -87,6 +87,8 @@ def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
             raise BadInput(f"Thread {source.id} cannot be merged into itself.")
         for thread in (source, target):
             _refuse_merged(thread)
+        both = [id_ for one in (source, target) for id_ in threads.turns(one.id, routed=True)]
+        _log(tx, parts.turns(tx).get(both), target.id, at, "Merged by hand.")
         refit(parts, tx, [take_in(parts, tx, source, target, at)], parts.meaning.space.id)
         _note(tx, at, "thread_merge", source, target.id)
         return target.id
@@ -161,7 +163,8 @@ def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
         for source in sources:
             _refuse_apart(source, target)
         prompts = [turn for turn in parts.turns(tx).get(list(turn_ids)) if is_routed(turn)]
-        _log(tx, prompts, target.id, at, "Moved by hand.")
+        for turn in prompts:
+            _log(tx, [turn], target.id, at, "Moved by hand.", parent=former[turn.id])
         for source in sources:
             _note(tx, at, "thread_move", source, target.id)
         move_turns(parts, tx, turn_ids, target, at, parts.meaning.space.id)

@@ -27,6 +27,7 @@ from filrouge.threads.bridges import (
     LONGEST_DAYS,
     Changes,
     Strength,
+    Tie,
     key_of,
     living,
     other_end,
@@ -45,6 +46,8 @@ _READ_OF_OTHERS, _LENGTH_OF_OTHERS = 6, 400
 #: Other threads whose prompts are read: those that were active last.
 _OTHERS_READ: Final = 200
 _LINE: Final = 160
+#: Faded bridges that one job takes out.
+_FADED_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,29 +76,48 @@ def queue_ties(parts: Parts, tx: Tx, thread_id: str) -> None:
 
 
 def tie(parts: Parts, payload: Payload) -> Outcome:
-    """Look at what a changed thread has to do with others, and write what that comes to."""
+    """Look at what a changed thread has to do with others, and write what that comes to.
+
+    All of the project is read while this is prepared; what is written looks at the threads concerned alone, so that
+    it takes no longer in a project of thousands.
+    """
     space, thread_id = parts.meaning.space, str(payload["thread"])
     seen = parts.readers.here(lambda tx: _look(parts, tx, thread_id, space))
     if seen is None:
         return Outcome(write=lambda _: None)  # it is gone, or part of another
     thread, place, known, others, replaced = seen
-    ties = ties_of(known, others, space, replaced)
-    alike = beyond_the_usual(similarities(known, others, space))
+    ties, alike = ties_of(known, others, space, replaced), beyond_the_usual(similarities(known, others, space))
+    beside = {thread_id, *(one.id for one in others)}
+    faded = parts.readers.here(lambda tx: _faded(parts, tx, place))
 
     def write(tx: Tx) -> None:
         store, at = Bridges(tx), min(thread.last_active, parts.clock.now())
         strength = strength_of(parts, tx, place.project)
-        there, removed = store.at_place(place)
-        apply = partial(settled, strength=strength, at=at, refused={key_of(one) for one in removed}, new_id=new_id)
         ends = {one for tied in ties for one in (tied.source, tied.target)}
         lost = {one for one in {thread_id, *ends} if not _is_there(tx, one)}
         if thread_id in lost:
             return
-        write_changes(store, apply(there, [one for one in ties if not {one.source, one.target} & lost]))
-        there, _ = living(store.at_place(place)[0], strength)
-        write_changes(store, apply(there, heard(thread_id, there, strength=strength, similarity=alike.get)))
+        _settle(store, [one for one in ties if not {one.source, one.target} & lost], strength, at)
+        near = {other_end(one, thread_id) for one in store.around([thread_id])[0]}
+        there, _ = living(store.around({thread_id, *near})[0], strength)
+        there = [one for one in there if {one.source, one.target} <= beside]
+        _settle(store, heard(thread_id, there, strength=strength, similarity=alike.get), strength, at)
+        store.drop(living(store.some(faded), strength)[1])
 
     return Outcome(write=write)
+
+
+def _settle(store: Bridges, ties: list[Tie], strength: Strength, at: datetime) -> None:
+    """Hold signs against the bridges as they are, and write what they come to."""
+    there, removed = store.around({end for one in ties for end in (one.source, one.target)})
+    refused = {key_of(one) for one in removed}
+    write_changes(store, settled(there, ties, strength=strength, at=at, refused=refused, new_id=new_id))
+
+
+def _faded(parts: Parts, tx: Tx, place: Place) -> list[str]:
+    """Bridges of the project that are gone, some of them: the next change of a thread finds the others."""
+    oldest = Bridges(tx).oldest(place, _FADED_AT_ONCE)
+    return living(oldest, strength_of(parts, tx, place.project))[1]
 
 
 def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
@@ -105,14 +127,14 @@ def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
     user removed stays removed. A split needs no more than `queue_ties` for both threads.
     """
     store, place = Bridges(tx), live_thread(tx, into).place
-    there, removed = store.at_place(place)
-    refused = {key_of(moved): (old, moved) for old in removed for moved in (with_end(old, merged, into),)}
+    there, removed = store.around([merged, into])
+    refused = {key_of(moved): moved for old in removed for moved in (with_end(old, merged, into),)}
     changes = redirected(there, merged, into, strength=strength_of(parts, tx, place.project), refused=refused.keys())
-    store.drop([old.id for old in removed if {old.source, old.target} & {merged, into}])
+    store.drop([old.id for old in removed])
     write_changes(store, changes)
-    taken = {key_of(one) for one in store.at_place(place)[0]}
-    for key, (old, moved) in refused.items():
-        if {old.source, old.target} & {merged, into} and key not in taken and moved.source != moved.target:
+    taken = {key_of(one) for one in store.around([merged, into])[0]}
+    for key, moved in refused.items():
+        if key not in taken and moved.source != moved.target:
             store.put(moved)
             store.refuse(moved.id, parts.clock.now())
 
@@ -132,9 +154,8 @@ def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | 
     if thread is None:
         return []
     strength = strength_of(parts, tx, thread.place.project, now)
-    rows = Bridges(tx).shown(user=thread.place.user, thread_id=thread_id)
-    found = dict[str, Linked]()
-    for bridge, _ in sorted(rows, key=lambda one: (-strength(one[0]), one[0].id)):
+    there, found = Bridges(tx).around([thread_id])[0], dict[str, Linked]()
+    for bridge in sorted(there, key=lambda one: (-strength(one), one.id)):
         other = SeenThreads(tx).find(other_end(bridge, thread_id))
         if strength(bridge) < LEAST_STRENGTH or other is None or other.merged or other.id in found:
             continue

@@ -2,7 +2,8 @@
 
 The words are embedded first, outside the transaction. Inside it, each statement is compared with what is
 believed at that moment, so that two statements of one turn, or of two, see each other, and the decision is applied
-with its journal entry and its vector. The index in memory follows after the commit; it can be rebuilt at any time.
+with its journal entry and its vector. What arrives late takes the place that it would have had (`app.late`). The index
+in memory follows after the commit; it can be rebuilt at any time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
 from filrouge.app.arms import arm
+from filrouge.app.believed import nearest_beliefs
+from filrouge.app.late import overtaken, said_later
 from filrouge.app.meaning import Meaning
 from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
@@ -127,11 +130,11 @@ def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -
     for one in reading.considered:
         if one.statement.confidence < LEAST_TO_KEEP:
             continue
-        store, origin = parts.memories(tx), _origin(reading.turn, one)
         if one.refusal:
-            done.append((store.quarantine(one.statement, origin, one.refusal), None))
+            held = parts.memories(tx).quarantine(one.statement, _origin(reading.turn, one), one.refusal)
+            done.append((held, None))
             continue
-        action = store.apply(_decision(parts, tx, reading, one, fresh), origin)
+        action = _applied(parts, tx, reading, one, fresh)
         if action.name in ("add", "update"):
             keep_vectors(tx, reading.meaning, "memory", action.memory_id, one.vectors, parts.clock.now())
             if one.vectors is not None:
@@ -151,12 +154,32 @@ def _origin(turn: Turn, one: Considered) -> Origin:
     )
 
 
-def _decision(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fresh) -> Decision:
-    """What a model decided, if what it spoke of still holds; else what the rules say now."""
+def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fresh) -> Action:
+    """Decide on a statement, in the order in which things were said, and apply it."""
+    store, origin, turn = parts.memories(tx), _origin(reading.turn, one), reading.turn
+    near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
+    later = said_later(parts, tx, near, turn)
+    decision = _decision(parts, tx, one, near, frozenset(said.memory.id for said in later))
+    late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
+    if late is None:
+        return store.apply(decision, origin)
+    by, reason = late.by, late.decision.reason
+    if isinstance(late.decision, Conflict):
+        return store.apply(Conflict(statement=one.statement, existing_id=by.memory.id, reason=reason), origin)
+    if isinstance(late.decision, Noop) and by.memory.state == "live":
+        return store.apply(Noop(statement=one.statement, existing_id=by.memory.id, reason=reason), origin)
+    ends = decision.old_ids if isinstance(decision, Update) else ()
+    return store.put_late(one.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
+
+
+def _decision(parts: Parts, tx: Tx, one: Considered, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
+    """What a model decided, if what it spoke of still holds; else what the rules say now of what was said before."""
     if one.decision is not None and _still_holds(parts, tx, one.decision):
         return one.decision
-    near = neighbours(parts, tx, reading.turn, reading.meaning, one.statement, one.vectors, fresh)
-    found = decide(one.statement, near)
+    found = decide(one.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
+    if later and isinstance(found, Add):
+        again = decide(one.statement, near)
+        found = again if isinstance(again, Noop) else found  # it says no more than what was said later
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
 
 
@@ -200,7 +223,7 @@ def neighbours(
     fresh: Fresh,
 ) -> list[Neighbour]:
     """The live memories of the same scope that are near by words or by meaning, the nearest first."""
-    similarity = _similarities(turn, meaning, statement, vectors, fresh)
+    similarity = _similarities(tx, turn, meaning, statement, vectors, fresh)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
     place = Place(project=turn.scope.project, user=turn.scope.user, everywhere=False)
@@ -215,13 +238,12 @@ def neighbours(
 
 
 def _similarities(
-    turn: Turn, meaning: Meaning, statement: Statement, vectors: Vectors | None, fresh: Fresh
+    tx: Tx, turn: Turn, meaning: Meaning, statement: Statement, vectors: Vectors | None, fresh: Fresh
 ) -> dict[str, float]:
     if vectors is None:
         return {}
     space, group = meaning.space, _group(turn, statement)
-    near = meaning.memory_index.nearest(vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
-    cosines = {one.owner_id: one.cosine for one in near}
+    cosines = nearest_beliefs(tx, meaning.memory_index, vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
     cosines |= {id_: float((other @ vectors[0]).max()) for id_, (place, other) in fresh.items() if place == group}
     return {id_: space.calibrated(cosine) for id_, cosine in cosines.items()}
 

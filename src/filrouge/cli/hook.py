@@ -33,6 +33,7 @@ from filrouge.model.event import Event
 LARGEST_INPUT: Final = 64 * 1024 * 1024
 HARD_STOP: Final = 0.9
 CAPTURE_SECONDS: Final = 0.15
+#: Of any hook; and what a start waits after a compaction, where only the daemon still knows what was said.
 LONGEST_WAIT: Final = 0.6
 #: Seconds before the alarm that nothing more is begun.
 RESERVE: Final = 0.1
@@ -110,7 +111,8 @@ def _deliver(
 ) -> tuple[str, bool]:
     """Hand the event over, or leave it in the spool; the context that came back, and whether it was taken."""
     began = time.monotonic()
-    patience = min(seconds, LONGEST_WAIT) if wanted else CAPTURE_SECONDS
+    lost = event.kind == "session_start" and event.data.get("source") == "compact"
+    patience = min(LONGEST_WAIT if lost else seconds, LONGEST_WAIT) if wanted else CAPTURE_SECONDS
     body = {"events": [event.to_json()], "context": wanted}
     try:
         return _told(directory, environ, body, patience), True

@@ -1,9 +1,9 @@
 """The plan: which of the pieces that were offered go in front of a model, and why each of the others does not.
 
 What its source refused stays out. Before a prompt nothing goes in unless something breaks the silence
-(`inject.sections`). Then: nothing twice, no section above its limit, rules and reminders first, and of the rest what
-is worth most within the budget. Every piece has its verdict, so the log of a recall and an explanation are the same
-list.
+(`inject.sections`). Then: nothing twice, no section above its limit, rules and reminders first, then what was found
+for the prompt, and what only goes along in the room that is left; of each what is worth most within the budget. Every
+piece has its verdict, so the log of a recall and an explanation are the same list.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ def planned(pieces: Sequence[Piece], manner: Manner, nonce: str = "") -> Block:
     if manner.occasion == "prompt" and not any(_speaks(pieces[n], manner.least) for n in ordered):
         reasons |= dict.fromkeys(ordered, "it only goes along")
         ordered = []
-    ordered = _sifted(pieces, ordered, manner, reasons)
+    # What was found for the prompt is looked at before what only goes along, which must not stand in its place.
+    by_turn = sorted(ordered, key=lambda n: _turn(pieces[n], manner))
+    ordered = sorted(_sifted(pieces, by_turn, manner, reasons), key=lambda n: (_place(pieces[n]), n))
     lines = {n: _line(pieces[n], manner).render() for n in ordered}
     taken = _taken(pieces, lines, manner)
     reasons |= {n: INJECTED if n in taken else "over the budget" for n in ordered}
@@ -165,13 +167,13 @@ def _is_talk(piece: Piece) -> bool:
 
 
 def _taken(pieces: Sequence[Piece], lines: Mapping[int, str], manner: Manner) -> frozenset[int]:
-    """What fits: rules and reminders first, then what is worth most."""
+    """What fits: of those whose turn comes first what is worth most, then of the next in the room that is left."""
     headings = {section: size_of(shape.heading[manner.language]) for section, shape in SHAPES.items()}
     outside = frame(manner.language)
     room = Size(characters=manner.budget - outside.characters, bytes=MOST_BYTES - outside.bytes)
     taken = frozenset[int]()
-    for first in (True, False):
-        places = [n for n in lines if (pieces[n].section in _FIRST) is first]
+    for turn in range(3):
+        places = [n for n in lines if _turn(pieces[n], manner) == turn]
         offers = [Offer(group=pieces[n].section, size=size_of(lines[n]), value=pieces[n].value) for n in places]
         chosen = {places[m] for m in fit(offers, headings, room)}
         taken |= chosen
@@ -180,6 +182,13 @@ def _taken(pieces: Sequence[Piece], lines: Mapping[int, str], manner: Manner) ->
         ]:
             room = Size(characters=room.characters - used.characters, bytes=room.bytes - used.bytes)
     return taken
+
+
+def _turn(piece: Piece, manner: Manner) -> int:
+    """Rules and reminders come first. What was found for a prompt never makes room for what only goes along."""
+    if piece.section in _FIRST:
+        return 0
+    return 2 if manner.occasion == "prompt" and SHAPES[piece.section].goes_along else 1
 
 
 def _line(piece: Piece, manner: Manner) -> Line:

@@ -52,8 +52,8 @@ SHAPES: Final[Mapping[Section, Shape]] = {
     ),
     "thread": Shape(
         heading=_named("Current thread", "Fil en cours", "Hilo actual"),
-        at_start=4,
-        before_prompt=4,
+        at_start=8,
+        before_prompt=8,
     ),
     "memories": Shape(
         heading=_named("Relevant memories", "Souvenirs pertinents", "Recuerdos pertinentes"),
@@ -69,7 +69,7 @@ SHAPES: Final[Mapping[Section, Shape]] = {
         goes_along=False,
     ),
     "threads": Shape(
-        heading=_named("Linked threads", "Fils liés", "Hilos relacionados"),
+        heading=_named("Other threads", "Autres fils", "Otros hilos"),
         at_start=MOST_THREADS,
         before_prompt=MOST_THREADS,
     ),
@@ -83,7 +83,7 @@ SHAPES: Final[Mapping[Section, Shape]] = {
     ),
     "constraints": Shape(heading=_named("Constraints", "Contraintes", "Restricciones"), at_start=8, before_prompt=3),
     "hints": Shape(
-        heading=_named("Worth recalling", "À ne pas oublier", "Para no olvidar"), at_start=0, before_prompt=3
+        heading=_named("Worth recalling", "À ne pas oublier", "Para no olvidar"), at_start=3, before_prompt=3
     ),
     "notes": Shape(
         heading=_named("Reference notes", "Notes de référence", "Notas de referencia"),

@@ -20,7 +20,8 @@ class Bridge:
     """One tie.
 
     Attributes:
-        confidence: how sure it was when it was made or last confirmed, in [0.5, 1].
+        confidence: how sure its signs made it when it was made or last confirmed, in [0.5, 1]; it orders bridges, and
+            is no probability.
         depth: 0 where the two were compared themselves, more where it spread over neighbours.
         reinforced_at: when it was last confirmed; what it weighs now follows from that.
     """

@@ -70,11 +70,21 @@ class Bridges:
             raise NotFound(f"There is no bridge {bridge_id!r}.", remedy="List those that are: `filrouge bridges`.")
         return _bridge(row)
 
-    def at_place(self, place: Place) -> tuple[list[Bridge], list[Bridge]]:
-        """Those of a user and project, faded ones too, and those that the user removed."""
-        rows = self._tx.all("bridges.at_place", {"user_id": place.user, "project_id": place.project})
+    def oldest(self, place: Place, limit: int) -> list[Bridge]:
+        """Those of a user and project that nothing has confirmed for longest, without what the user made."""
+        asked = {"user_id": place.user, "project_id": place.project, "limit": limit}
+        return [_bridge(row) for row in self._tx.all("bridges.oldest", asked)]
+
+    def around(self, thread_ids: Collection[str]) -> tuple[list[Bridge], list[Bridge]]:
+        """Those that one end of is among these threads, faded ones too, and those of them that the user removed."""
+        rows = self._tx.all("bridges.around", {"ids": json.dumps(sorted(thread_ids))})
         kept = [_bridge(row) for row in rows if row["removed_at"] is None]
         return kept, [_bridge(row) for row in rows if row["removed_at"] is not None]
+
+    def some(self, ids: Collection[str]) -> list[Bridge]:
+        """Those of these ids that are there and were not removed."""
+        rows = self._tx.all("bridges.some", {"ids": json.dumps(list(ids))}) if ids else []
+        return [_bridge(row) for row in rows]
 
     def shown(
         self,
@@ -84,10 +94,16 @@ class Bridges:
         everywhere: bool = True,
         thread_id: str | None = None,
         kind: str | None = None,
+        isolated: bool = False,
     ) -> list[tuple[Bridge, dict[str, Any]]]:
-        """Bridges with their rows, which know `source_title`, `target_title` and `project_id`; faded ones too."""
+        """Bridges with their rows, which know `source_title`, `target_title` and `project_id`; faded ones too.
+
+        Args:
+            isolated: none from one agent's thread to another's, as they may be from before agents were isolated.
+        """
         asked = {
             "user_id": user, "project_id": project, "everywhere": everywhere, "thread_id": thread_id, "kind": kind,
+            "isolated": isolated,
         }  # fmt: skip
         return [(_bridge(row), row) for row in self._tx.all("bridges.shown", asked)]
 

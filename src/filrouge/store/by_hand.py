@@ -11,8 +11,7 @@ from dataclasses import replace
 from filrouge.errors import BadInput, NotFound
 from filrouge.ports import Analyser, Tx
 from filrouge.store.lives import Life, Lived
-from filrouge.store.memories import Action, ActionName
-from filrouge.store.memory_writing import MemoryWriter, Origin
+from filrouge.store.memory_writing import Action, ActionName, MemoryWriter, Origin
 
 
 class ByHand:

@@ -29,7 +29,7 @@ MOST_DEATHS = 8
 #: What understands a conversation goes before what makes vectors: a prompt does not wait for a whole history.
 _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 #: What sums up or ties together goes last, and what catches up with the past: nobody waits for it.
-_LAST = frozenset({"digest", "synthesise", "bridge", "thread_earlier"})
+_LAST = frozenset({"digest", "synthesise", "bridge", "regroup", "thread_earlier"})
 #: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
 _SLOW = frozenset({"extract", "recount"})
 #: What is said of a job that processes die of.

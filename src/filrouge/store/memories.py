@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 from filrouge.clock import to_text
 from filrouge.errors import BadInput, NotFound
@@ -19,30 +20,13 @@ from filrouge.model.memory import LEAST_TO_INJECT, Evidence, Memory, Span, State
 from filrouge.ports import Analyser, Tx
 from filrouge.store.lives import Life, life_of, place_of
 from filrouge.store.memory_rows import memory_from_row
+from filrouge.store.memory_writing import Action as Action
 from filrouge.store.memory_writing import MemoryWriter
 from filrouge.store.memory_writing import Origin as Origin
 from filrouge.store.reviews import Reviews
 
-ActionName = Literal[
-    "add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "enable", "disable", "restore"
-]
 #: Rules of one scope that stand (RULE-1). More are kept; they wait until the user has sorted them out.
 MOST_RULES = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Action:
-    """What a decision came to: the memory it made or touched, and those it closed.
-
-    Attributes:
-        review: the id under which its statement waits for a person.
-    """
-
-    name: ActionName
-    memory_id: str
-    closed: tuple[str, ...] = ()
-    reason: str = ""
-    review: str = ""
 
 
 class Memories:
@@ -106,6 +90,20 @@ class Memories:
         the project's, newest first, without their evidence; core facts are not among them."""
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.worth_knowing", place)
+        return [memory_from_row(row) for row in rows]
+
+    def planned(self, *, project: str | None, user: str, agent: str | None, limit: int) -> list[Memory]:
+        """Plans that name a time, newest first, without their evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        return [memory_from_row(row) for row in self._tx.all("memories.planned", place)]
+
+    def bounding(
+        self, *, project: str | None, user: str, agent: str | None, thread: str | None, limit: int
+    ) -> list[Memory]:
+        """What binds the work in a thread, newest first, without evidence: its decisions, `limit` of them, and as many
+        constraints, those of the thread before the project's."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        rows = self._tx.all("memories.bounding", place | {"thread_id": thread, "newest": 10 * limit})
         return [memory_from_row(row) for row in rows]
 
     def some(self, ids: Sequence[str]) -> dict[str, Memory]:
@@ -175,6 +173,14 @@ class Memories:
             case Noop() | Conflict():
                 return self._add(statement, origin, f"{reason}; what it speaks of is not there")
 
+    def put_late(
+        self, statement: Statement, origin: Origin, reason: str, *, by: Memory, at: datetime, ends: Sequence[str] = ()
+    ) -> Action:
+        """Keep as history what another statement, said `at` a later time and heard before (`by`), took the place of;
+        of `ends`, what is older ends with it, unless it is pinned or of another place."""
+        old = [one for one in self._reached(ends, statement, origin) if not one.pinned]
+        return self._late(statement, by, at, old, origin, reason)
+
     def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
         """Keep a statement that its evidence does not support out of memory, visibly."""
         id_ = self._reviews.hold("quarantine", statement, origin, reason)
@@ -204,7 +210,7 @@ class Memories:
             return self._add(statement, origin, f"{reason}; what it replaces is no longer there")
         newest = max(old, key=lambda one: one.valid_from)
         if newest.valid_from > origin.at:
-            return self._late(statement, newest, origin, reason)
+            return self._late(statement, newest, newest.valid_from, old, origin, reason)
         before = {one.id: life_of(one) for one in old}
         ended = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
         self._writer.lives.write(ended, origin.at)
@@ -219,16 +225,23 @@ class Memories:
         self._writer.record(origin, "update", memory.id, payload, before=before, after=after)
         return Action(name="update", memory_id=memory.id, closed=tuple(closed), reason=reason)
 
-    def _late(self, statement: Statement, newer: Memory, origin: Origin, reason: str) -> Action:
+    def _late(
+        self, statement: Statement, by: Memory, at: datetime, ends: Sequence[Memory], origin: Origin, reason: str
+    ) -> Action:
         """Keep as history what was said before, and heard after, what replaced it."""
-        memory = self._writer.insert(statement, origin, state="superseded")
-        life = replace(life_of(memory), valid_to=to_text(newer.valid_from), superseded_by=newer.id)
-        self._writer.lives.write({memory.id: life}, origin.at)
+        earlier = [one for one in ends if one.valid_from <= origin.at and one.id != by.id]
+        before = {one.id: life_of(one) for one in earlier}
+        after = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
+        self._writer.lives.write(after, origin.at)
+        memory = self._writer.insert(statement, origin, state="superseded", supersedes=next(iter(earlier), None))
+        life = replace(life_of(memory), valid_to=to_text(at), superseded_by=by.id)
+        after = {id_: replace(one, superseded_by=memory.id) for id_, one in after.items()} | {memory.id: life}
+        self._writer.lives.write(after, origin.at)
         why = f"{reason}, but it was said earlier"
         payload = self._writer.said(memory.text, why, origin)
-        before, after = {memory.id: life.unborn}, {memory.id: life}
-        self._writer.record(origin, "late", memory.id, payload, before=before, after=after, touches=[newer.id])
-        return Action(name="noop", memory_id=newer.id, reason=why)
+        before |= {memory.id: life.unborn}
+        self._writer.record(origin, "late", memory.id, payload, before=before, after=after, touches=[by.id])
+        return Action(name="noop", memory_id=by.id, closed=tuple(one.id for one in earlier), reason=why)
 
     def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
         if not old:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
 from filrouge.clock import new_id, to_text
 from filrouge.model.memory import SUMS, Memory, State, Statement
@@ -17,6 +18,25 @@ from filrouge.store.journal import Journal
 from filrouge.store.lives import Life, Lives, difference, place_of
 from filrouge.store.memory_rows import row_of
 from filrouge.store.words import Words
+
+ActionName = Literal[
+    "add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "enable", "disable", "restore"
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Action:
+    """What a decision came to: the memory it made or touched, and those it closed.
+
+    Attributes:
+        review: the id under which its statement waits for a person.
+    """
+
+    name: ActionName
+    memory_id: str
+    closed: tuple[str, ...] = ()
+    reason: str = ""
+    review: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,13 +1,14 @@
 """What goes with threads: the decisions that placed turns, the vectors of threads, and the days that were worked on.
 
 Decisions are a log: none is ever changed, and a turn may have several, the last of which holds. They repeat no words.
-Vectors are derived from those of a thread's turns, one a space, and may be made again at any time.
+Vectors are derived from those of a thread's turns, one a space and one a session, and may be made again at any time.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -54,21 +55,63 @@ class ThreadDecisions:
         rows = self._tx.all("thread_decisions.about", {"ids": json.dumps(list(turn_ids))})
         return [decided_from_row(row) for row in rows]
 
+    def last(self) -> int:
+        """The number of the latest decision; 0 where there is none."""
+        row = self._tx.one("thread_decisions.last")
+        return int(row["seq"] or 0) if row else 0
+
+    def held(self, user: str, project: str | None) -> set[str]:
+        """The threads of a project that a user moved something into, or out of."""
+        rows = self._tx.all("thread_decisions.held", {"user_id": user, "project_id": project})
+        return {row["id"] for row in rows}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredPart:
+    """What was said of a thread in one session.
+
+    Attributes:
+        session: its host and its id, as one word after the other.
+        vector: None where no prompt of it has one.
+    """
+
+    session: str
+    vector: Vector | None
+    topics: tuple[str, ...]
+
 
 class ThreadVectors:
-    """The vectors of threads, as precise as those of turns are stored."""
+    """The vectors of threads and of their parts, as precise as those of turns are stored."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def put(self, thread_id: str, space_id: str, vector: Vector) -> None:
-        """Keep a thread's vector in a space, in the place of a former one."""
-        blob = vector.astype("<f2").tobytes()
-        self._tx.run("thread_vectors.put", {"thread_id": thread_id, "space_id": space_id, "vector": blob})
+    def put(self, thread_id: str, space_id: str, vector: Vector, parts: Sequence[StoredPart]) -> None:
+        """Keep a thread's vector in a space, and those of its parts, in the place of all former ones."""
+        self.drop([thread_id])
+        named: dict[str, object] = {"thread_id": thread_id, "space_id": space_id}
+        self._tx.run("thread_vectors.put", named | {"vector": _blob(vector)})
+        for place, part in enumerate(parts):
+            row = {"place": place, "session": part.session, "topics": json.dumps(part.topics, ensure_ascii=False)}
+            blob = None if part.vector is None else _blob(part.vector)
+            self._tx.run("thread_parts.put", named | row | {"vector": blob})
 
     def drop(self, thread_ids: Collection[str]) -> None:
-        """Take the vectors of these threads out of every space."""
-        self._tx.run("thread_vectors.drop", {"ids": json.dumps(list(thread_ids))})
+        """Take the vectors of these threads, and their parts, out of every space."""
+        ids = {"ids": json.dumps(list(thread_ids))}
+        self._tx.run("thread_vectors.drop", ids)
+        self._tx.run("thread_parts.drop", ids)
+
+    def parts(self, thread_ids: Collection[str], space_id: str) -> dict[str, list[StoredPart]]:
+        """The parts of these threads, the earliest session first; those that have none are left out."""
+        rows = self._tx.all("thread_parts.some", {"ids": json.dumps(list(thread_ids)), "space_id": space_id})
+        vectors = iter(_matrix([row["vector"] for row in rows if row["vector"] is not None]))
+        found: dict[str, list[StoredPart]] = {}
+        for row in rows:
+            vector = None if row["vector"] is None else next(vectors)
+            part = StoredPart(session=row["session"], vector=vector, topics=tuple(json.loads(row["topics"])))
+            found.setdefault(row["thread_id"], []).append(part)
+        return found
 
     def some(self, thread_ids: Collection[str], space_id: str) -> dict[str, Vector]:
         """The vectors of these threads; those that have none are left out."""
@@ -89,6 +132,7 @@ class ThreadVectors:
     def clear_retired(self) -> None:
         """Take the vectors of retired spaces out."""
         self._tx.run("thread_vectors.clear_retired")
+        self._tx.run("thread_parts.clear_retired")
 
 
 class ActiveDays:
@@ -100,6 +144,10 @@ class ActiveDays:
     def note(self, project: str | None, at: datetime) -> None:
         """Something was said then."""
         self._tx.run("active_days.note", {"project_id": project or "", "day": to_text(at)[:10]})
+
+
+def _blob(vector: Vector) -> bytes:
+    return vector.astype("<f2").tobytes()
 
 
 def _matrix(blobs: Sequence[bytes]) -> Vectors:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.clock import to_text
+from filrouge.clock import from_text, to_text
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.thread import Thread, ThreadState
 from filrouge.model.turn import Turn
@@ -138,9 +138,14 @@ class Threads:
         rows = self._tx.all("threads.title_of", {"ids": json.dumps(list(ids))})
         return {row["id"]: row["title"] for row in rows}
 
-    def place(self, turn_id: str, thread_id: str, at: datetime) -> bool:
-        """Put a turn into a thread; False if it is in one already, and then it stays there."""
-        return bool(self._tx.run("threads.place", {"turn_id": turn_id, "thread_id": thread_id, "at": to_text(at)}))
+    def place(self, turn_id: str, thread_id: str, at: datetime, topics: Sequence[str] = ()) -> bool:
+        """Put a turn into a thread; False if it is in one already, and then it stays there.
+
+        Args:
+            topics: of a prompt, kept so that they need not be found again.
+        """
+        where = {"turn_id": turn_id, "thread_id": thread_id, "at": to_text(at)}
+        return bool(self._tx.run("threads.place", where | {"topics": json.dumps(list(topics))}))
 
     def move(self, turn_ids: Collection[str], thread_id: str) -> None:
         """Put turns that are in threads into this one."""
@@ -168,6 +173,15 @@ class Threads:
         row = self._tx.one("threads.of_session", _said(turn))
         return row["thread_id"] if row else None
 
+    def in_session(self, host: str, session: str, *, but: str = "") -> dict[str, str]:
+        """The threads of a session's prompts with the time of the last in each as it is stored, the latest first.
+
+        Args:
+            but: a prompt that does not count: the one that is being answered.
+        """
+        asked = {"host": host, "session_id": session, "but": but}
+        return {row["thread_id"]: row["at"] for row in self._tx.all("threads.in_session", asked)}
+
     def led_by(self, turn: Turn) -> str | None:
         """The thread of the prompt that a turn follows; None where it follows none, or one that is not placed yet."""
         row = self._tx.one("threads.prompt_before", _said(turn))
@@ -191,6 +205,20 @@ class Threads:
         asked = {"id": thread_id, "routed": routed, "limit": limit}
         ids = [row["turn_id"] for row in self._tx.all("threads.newest" if newest else "threads.oldest", asked)]
         return ids[::-1] if newest else ids
+
+    def spoken(self, thread_id: str, limit: int) -> list[tuple[str, str, tuple[str, ...]]]:
+        """A thread's newest prompts, oldest first: the id of each, its session, and its topics."""
+        rows = self._tx.all("threads.spoken", {"id": thread_id, "limit": limit})
+        return [(row["turn_id"], row["session"], tuple(json.loads(row["topics"]))) for row in reversed(rows)]
+
+    def said_in(self, thread_id: str, session: str) -> list[str]:
+        """The ids of a thread's prompts of one session, named by its host and its id."""
+        return [row["turn_id"] for row in self._tx.all("threads.said_in", {"id": thread_id, "session": session})]
+
+    def last_active(self) -> dict[tuple[str, str | None], datetime]:
+        """When something was last said in the threads of each user and project."""
+        rows = self._tx.all("threads.last_active")
+        return {(row["user_id"], row["project_id"]): from_text(row["at"]) for row in rows}
 
     def with_followers(self, turn_ids: Collection[str]) -> list[str]:
         """These turns of a thread and, of the prompts among them, what followed in the same thread."""

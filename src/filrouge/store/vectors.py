@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from filrouge.ports import Calibration, EmbeddingSpace, Tx, Vectors
 
 OwnerKind = Literal["memory", "turn"]
 Places = NDArray[np.int64]
+#: Below this share of texts with their vectors, recall by meaning misses too much.
+LEAST_COVERAGE: Final = 0.90
 _LAST_PART = 1 << 31
 _ROWS_PER_PAGE = 1000
 
@@ -167,6 +169,11 @@ class StoredVectors:
         rows = self._tx.all("vectors.short_turns", {"space_id": space_id, "longest": longest, "limit": limit})
         vectors = _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
         return vectors, [row["session"] for row in rows]
+
+    def prompts(self, space_id: str, user: str, limit: int) -> Vectors:
+        """The vectors of a user's newest prompts, by their beginnings; shape (n, dimension)."""
+        rows = self._tx.all("vectors.prompts", {"space_id": space_id, "user_id": user, "limit": limit})
+        return _matrix([row["vector"] for row in rows]) if rows else np.empty((0, 0), dtype=np.float32)
 
     def count(self) -> int:
         """How many owners have their vectors in the space that recall reads."""

@@ -36,7 +36,7 @@ class Tie:
     """A bridge that signs speak for, before it is made.
 
     Attributes:
-        confidence: how probable it is that whoever knows both threads would say so; in [0.5, 1].
+        confidence: how sure the signs make it, in [0.5, 1]; it orders ties and is no probability.
         reason: plain words that quote nothing.
     """
 

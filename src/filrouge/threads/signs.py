@@ -2,8 +2,12 @@
 
 Meaning and words are two witnesses. Meaning is the calibrated similarity of the threads' vectors, less what any two
 threads of the project have in common anyway; words are topics that both have, counting the more the fewer threads have
-them, and what the one's prompts name of the other: its title, a rare topic, a file. Each alone says how probable it
-makes it that the two belong together; they err apart from each other, so together they are wrong only where both are.
+them, and what the one's prompts name of the other: its title, a rare topic, a file. Each alone says how sure it makes
+it that the two belong together; they err apart from each other, so together they are wrong only where both are. The
+values are set by hand: what they come to orders ties, and is no probability.
+
+Similarity is not taken above the ground (ADR 14): what is usual in the project is off already, and pairs that belong
+together are told apart no better (bench/bridges.py).
 
 What a tie is called follows from plainer signs: a thread was forked from the other, a memory of it took the place of
 one that was learned in the other, or the sentence that names the other says what it has to do with it. Without any of
@@ -27,15 +31,15 @@ from filrouge.ports import Vector
 from filrouge.threads.bridges import LEAST_CONFIDENCE, MOST, Tie
 from filrouge.understand.words import content, fold, tokens
 
-#: Similarity beyond what is usual in the project, and how probable it makes a tie.
+#: Similarity beyond what is usual in the project, and how sure it makes a tie.
 _SIMILARITY: Final = (0.3, 0.5, 0.7, 0.9)
 _MEANING: Final = (0.0, 0.5, 0.8, 0.95)
 #: Calibrated similarity of threads that have nothing in common (a mean of prompts is like any other mean); it counts as
 #: much as so many others of the project.
 _USUAL, _AS_MANY_OTHERS = 0.3, 8
-#: How probable a common topic makes it that no other thread has; the less, the more threads have it.
+#: How sure a common topic makes it that no other thread has; the less, the more threads have it.
 _COMMON_TOPIC: Final = 0.45
-#: How probable it is that what is named is the thread: its title, a rare topic of it, a file of it.
+#: How sure it is that what is named is the thread: its title, a rare topic of it, a file of it.
 _NAMED: Final = {"title": 0.85, "file": 0.5, "topic": 0.3}
 #: The same where the sentence says what the one has to do with the other.
 _NAMED_AND_TOLD: Final = {"title": 0.9, "file": 0.6, "topic": 0.45}
@@ -122,8 +126,9 @@ def ties_of(
         meaning = float(np.interp(beyond.get(other.id, 0.0), _SIMILARITY, _MEANING))
         words, why = _words(thread, other, names, spread, len(others) + 1)
         plain = [f"they are alike in meaning ({alike[other.id]:.2f})"] if meaning > 0 else []
-        found.extend(_typed(thread, other, names, spread, meaning, replaced, plain))
-        if all({tie.source, tie.target} != {thread.id, other.id} for tie in found):
+        typed = _typed(thread, other, names, spread, meaning, replaced, plain)
+        found.extend(typed)
+        if not typed and _either(meaning, words) >= LEAST_CONFIDENCE:
             found.append(_tie(thread, other, "relates_to", _either(meaning, words), [*plain, *why]))
     sure = [tie for tie in found if tie.confidence >= LEAST_CONFIDENCE]
     return sorted(sure, key=lambda tie: (-tie.confidence, tie.target, tie.kind))[:MOST]

@@ -117,12 +117,17 @@ def today(synthesis: Synthesis, memories: Sequence[Memory]) -> Synthesis:
 
 
 def apart(turns: Sequence[Turn], threads: Mapping[str, str]) -> dict[str | None, list[Turn]]:
-    """The turns of a session by their thread, in order; one that is in none yet follows the one before it."""
+    """The turns of a session by their thread, in order.
+
+    A prompt that is in none yet is of none (None), and so is what follows it; whatever else is in none follows the turn
+    before it.
+    """
     first = next((threads[turn.id] for turn in turns if turn.id in threads), None)
     found: dict[str | None, list[Turn]] = {}
     current = first
     for turn in turns:
-        current = threads.get(turn.id, current)
+        is_prompt = turn.role == "user" and not turn.skipped and not turn.scope.agent
+        current = threads.get(turn.id, None if is_prompt else current)
         found.setdefault(current, []).append(turn)
     return found
 

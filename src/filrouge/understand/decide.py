@@ -48,9 +48,12 @@ def decide(
     if statement.key and (keyed := _same_key(statement, near)):
         return keyed
     known = next((n for n in sorted(near, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
-    if known and "restated" not in without:
-        return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
     replaced, reason = _replaced(statement, mine, [n.memory for n in near], without)
+    if known and "restated" not in without:
+        replaced = [memory for memory in replaced if _came_since(memory, known.memory)]
+        if not replaced:
+            return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
+        replaced, reason = [known.memory, *replaced], f"said again: {reason}"
     if not replaced and "newer version" not in without:
         replaced, reason = newer_version_of(statement, near), "a newer version of the same"
     if not replaced:
@@ -129,6 +132,11 @@ def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
         and _numbers_agree(mine, theirs)
         and _new_words(mine, theirs) <= 2
     )
+
+
+def _came_since(memory: Memory, known: Memory) -> bool:
+    """True for what was told after something was said last: saying that again is an answer to it."""
+    return memory.id != known.id and memory.valid_from > (known.last_mention or known.valid_from)
 
 
 def _jaccard(one: Profile, other: Profile) -> float:

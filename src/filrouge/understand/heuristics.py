@@ -27,7 +27,9 @@ _LONGEST_TEXT: Final = 600
 
 _REDACTED: Final = re.compile(r"\[redacted:[\w-]+\]")
 _WRITTEN_BY_HOST: Final = re.compile(
-    r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions)"
+    r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions"
+    r"|permissions instructions|skills_instructions|hook_prompt|turn_aborted|subagent_notification"
+    r"|bash-(?:input|stdout|stderr))"
     r"|caveat: the messages below|this session is being continued from a previous|another language model started"
     r"|\[request interrupted|/[a-z][\w:-]*\s*$|heartbeat\b|api error)",
     re.IGNORECASE,

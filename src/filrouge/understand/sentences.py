@@ -43,7 +43,8 @@ class Sentence:
 
 _HOST_TAGS: Final = (
     r"task-notification|system-reminder|environment_context|local-command-[a-z]+|command-[a-z]+|user_instructions"
-    r"|user-prompt-submit-hook|ide_[a-z_]+|turn_aborted|function_results|tool_result|private|filrouge[\w-]*"
+    r"|user-prompt-submit-hook|ide_[a-z_]+|turn_aborted|function_results|tool_result|private"
+    r"|permissions instructions|skills_instructions|hook_prompt|subagent_notification|bash-(?:input|stdout|stderr)|filrouge[\w-]*"
 )
 #: Where a fence or a host's block opens.
 _CUT: Final = re.compile(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from filrouge.understand.tellings import subject_of
 from filrouge.understand.words import fold
 
 LONGEST: Final = 64
@@ -30,6 +31,9 @@ _OPENING: Final = re.compile(
     r"|(?:dis-moi|explique-moi|montre-moi|rappelle-moi)(?= (?:comment|pourquoi|quel|quelle|ou|quand|si|ce))"
     r"|(?:puedes|podrias|podemos|quiero(?: que)?|quisiera|necesito(?: que)?|hay que|ayudame a|vamos a)"
     r"|(?:for the record|by the way|fyi|note|pour info|pour memoire|au fait|a noter|por cierto|para que conste)"
+    r"|(?:heads[- ]up|(?:ground |new |standing )?rule(?: for you)?|reminder|correction|update|(?:nouvelle )?regle(?: pour toi| pour vous)?|rappel|precision|regla|aviso|correccion)(?=\s*[:,.])"
+    r"|(?:actually|finally|in fact|finalement|en fait|au final|en realidad|al final)(?=[ ,])"
+    r"|(?:(?:please )?(?:remember|keep in mind|note|don't forget)(?: that)?|(?:rappelle-toi|souviens-toi|retiens|note|n'oublie pas|rappelez-vous|notez)(?: bien)?(?: que| qu')?|(?:recuerda|no olvides|ten en cuenta)(?: que)?)(?= )"
     r")[\s,:!.]+"
 )
 #: Where a clause ends; the word that opens the next one is not kept.
@@ -51,7 +55,7 @@ def title_of(prompt: str) -> str:
     plain = _MARKS.sub("", _FENCED.sub(" ", prompt[:4000]))
     sentences = [told for one in _SENTENCE.split(plain) if one and (told := _opened(" ".join(one.split())))]
     subject = next((one for one in sentences if len(one.split()) > 1), sentences[0] if sentences else "")
-    short = _shortened(subject.replace("`", ""))
+    short = _shortened(subject_of(subject.replace("`", "")).strip(_EDGES))
     return short[:1].upper() + short[1:] if short[:1].islower() and short[1:2].islower() else short
 
 

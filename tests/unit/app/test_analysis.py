@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from filrouge.app import analysis, report
 from filrouge.app.asking import Question, recall
+from filrouge.app.by_hand import bin_memory, restore
 from filrouge.app.conversations import search_turns
 from filrouge.app.digests import queue_idle
 from filrouge.app.erase import erase
@@ -71,6 +72,15 @@ def talk(parts: Parts, session: str = "s", *, end: bool = True) -> None:
         event(session=session, text=DECIDED),
         *([event("session_end", session=session, reason="exit")] if end else []),
     )
+
+
+def with_a_vector(parts: Parts) -> dict[str, Any]:
+    """The one episode; who was in the bin has a vector, as whatever the user restores."""
+    [episode] = memories(parts, "episode")
+    bin_memory(parts, episode["id"])
+    restore(parts, episode["id"])
+    idle(parts)
+    return episode
 
 
 def query(home: str, sql: str, *values: str) -> list[tuple[Any, ...]]:
@@ -248,6 +258,19 @@ def test_episodes_and_concepts_are_never_put_in_front_of_a_prompt(parts: Parts) 
     assert not kinds & {"episode", "concept"}
     found = parts.readers.here(lambda tx: recall(parts, tx, Question(text="invoice export", everywhere=True)))
     assert {hit.item.kind for hit in found.hits if isinstance(hit.item, Memory)} == {"decision"}
+
+
+def test_an_episode_takes_no_place_among_what_is_near_in_meaning(parts: Parts) -> None:
+    talk(parts)
+    episode = with_a_vector(parts)
+
+    def kinds(filters: Filters) -> set[str]:
+        question = Question(text=episode["text"], everywhere=True, mode="semantic", filters=filters)
+        hits = parts.readers.here(lambda tx: recall(parts, tx, question)).hits
+        return {hit.item.kind for hit in hits if isinstance(hit.item, Memory)}
+
+    assert kinds(Filters(kinds=("episode",))) == {"episode"}
+    assert kinds(Filters()) == {"decision"}
 
 
 def test_an_episode_is_found_by_who_asks_for_episodes(parts: Parts) -> None:

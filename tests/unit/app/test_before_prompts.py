@@ -15,7 +15,9 @@ from filrouge.app.injecting import preview
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.inject.render import parse
+from filrouge.inject.sections import SHAPES
 from filrouge.model.event import Event, EventKind
+from filrouge.model.piece import Section
 from filrouge.testing import idle, running
 
 SHOP, BLOG = ("origin:forge.example/ana/shop",), ("origin:forge.example/ana/blog",)
@@ -47,9 +49,15 @@ def told(parts: Parts, *said: tuple[EventKind, str], session: str = "before", pr
 
 
 def shown(parts: Parts, prompt: str, *, session: str = "now", project: tuple[str, ...] = SHOP) -> list[str]:
-    """The items before this prompt."""
+    """The items before this prompt that are no part of a thread."""
     given = preview(parts, event("prompt", session, project, text=prompt), project[0])
-    return parse(given.block.text)
+    found: dict[Section, str] = {"rules": "", "memories": ""}
+    for lines in given.block.text.split("\n## "):
+        heading, _, rest = lines.partition("\n")
+        for name in found:
+            if f"## {heading}" in SHAPES[name].heading.values():
+                found[name] = rest
+    return parse("\n".join(found.values()))
 
 
 def reasons(parts: Parts, prompt: str) -> dict[str, str]:
@@ -91,6 +99,21 @@ def test_what_the_session_has_before_it_anyway_is_not_shown(parts: Parts) -> Non
     exporter(parts, session="now")
     assert shown(parts, ASKED, session="now") == []
     assert shown(parts, ASKED, session="another") != []
+
+
+def test_what_the_session_has_before_it_is_named_among_what_is_not_shown(parts: Parts) -> None:
+    exporter(parts, session="now")
+
+    assert reasons(parts, ASKED)[ANSWER] == "said in this session"
+
+
+def test_of_a_long_session_few_turns_are_named_and_never_the_prompt_itself(parts: Parts) -> None:
+    replies: list[tuple[EventKind, str]] = [("reply", f"{number}: {ANSWER}") for number in range(9)]
+    told(parts, ("prompt", ASKED), *replies, session="now")
+    found = reasons(parts, ASKED)
+
+    assert ASKED not in found
+    assert 0 < list(found.values()).count("said in this session") < 9
 
 
 def test_what_was_said_before_a_compaction_comes_back_and_what_came_after_it_does_not(parts: Parts) -> None:

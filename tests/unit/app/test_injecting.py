@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from filrouge.app.remember import put_fact, remember
 from filrouge.app.sources.hints import hints
 from filrouge.inject.plan import planned
 from filrouge.inject.render import parse
+from filrouge.model.memory import Span, Statement
 from filrouge.model.piece import Piece
+from filrouge.model.scope import Scope
 from filrouge.ports import Tx
+from filrouge.store.memory_writing import Origin
 from filrouge.testing import idle, running
 
 from .given import SHOP, ask, event, log, say
@@ -67,7 +71,7 @@ def test_a_session_starts_with_rules_then_what_is_known_under_its_headings(parts
     put_fact(parts, "user_name", "Ana Beltran", names=(), scope="user")
     remember(parts, "We decided to keep SQLite for the storage.", names=SHOP, scope="project", host="cli")
     headings = [line for line in start(parts).split("\n") if line.startswith("## ")]
-    assert headings == ["## Rules", "## Known facts", "## Decisions in force"]
+    assert headings == ["## Rules", "## Known facts", "## Other threads", "## Decisions in force"]
     assert "user_name: Ana Beltran" in start(parts)
 
 
@@ -101,7 +105,8 @@ def test_a_silent_recall_is_logged_with_every_candidate(parts: Parts) -> None:
     say(parts, PORT)
     assert ask(parts, "Which pizza is the best one, production or margherita?") == ""
     [row] = log(parts)
-    assert (row["memories_injected"], [item["reason"] for item in row["items"]]) == (0, ["nothing is known of this"])
+    reasons = [item["reason"] for item in row["items"]]
+    assert (row["memories_injected"], reasons) == (0, ["nothing is known of this", "said in this session"])
     assert {"section", "value", "relevance"} <= row["items"][0].keys()
 
 
@@ -151,3 +156,19 @@ def test_a_plan_that_bears_on_the_prompt_and_has_no_place_among_the_memories_is_
     assert [one.reason for one in block.verdicts if one.piece.id == "plan"] == ["injected", "beyond the limit"]
     fewer = planned([one for one in pieces if one.id != "m3"], manner_of(moment))
     assert [one.reason for one in fewer.verdicts if one.piece.id == "plan"] == ["injected", "said already"]
+
+
+def test_a_plan_is_recalled_when_its_day_has_come_and_breaks_no_silence(parts: Parts) -> None:
+    say(parts, PORT)
+    now = parts.clock.now()
+    for name, days in {"old queue": -1, "cache": 2, "gateway": -9, "proxy": -40}.items():
+        day = (now + timedelta(days=days)).date().isoformat()
+        text = f"We will retire the {name} on {day}."
+        plan = Statement(kind="intent", text=text, span=Span(start=0, end=0), timeframe=day)
+        origin = Origin(scope=Scope(project=SHOP[0]), trust=2, at=now - timedelta(days=20))
+        parts.writer.run(lambda tx, plan=plan, origin=origin: parts.memories(tx).add(plan, origin, "told"))
+    block = ask(parts, QUESTION)
+    assert "Planned for now: We will retire the old queue" in block
+    assert block.count("Planned for now") == 1
+    assert ask(parts, "Which pizza is the best one, funghi or margherita?") == ""
+    assert start(parts).count("We will retire the old queue") == 1

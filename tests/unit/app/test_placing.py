@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,9 +21,11 @@ from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.reindex import reindex
 from filrouge.app.thread_report import why
+from filrouge.app.thread_upkeep import Caps
 from filrouge.app.threads import move
 from filrouge.app.worker import Handler, Outcome, Payload, Worker
 from filrouge.clock import SystemClock, from_text
+from filrouge.model.thread import Routing
 from filrouge.ports import Tx
 from filrouge.store.jobs import ORDINARY, Jobs
 from filrouge.store.settings import StoredSettings
@@ -226,6 +229,8 @@ def test_above_the_cap_of_the_mode_the_lightest_are_suspended(parts: Parts) -> N
 
 def test_a_session_that_turns_to_something_else_forks_and_the_drift_is_noted(parts: Parts) -> None:
     tell(parts, "s", COUPON[0], POSTGRES[0])
+    stray, [first] = turn_of(parts, POSTGRES[0]), threads(parts)
+    parts.writer.run(lambda tx: fork(parts, tx, stray, first["id"]))
     [later, first] = threads(parts)
     [drift] = thread(parts, first["id"])["drift"]
     assert later["parent"] == first["id"]
@@ -341,3 +346,12 @@ def wait_for(done: Callable[[], bool], seconds: float = 10.0) -> None:
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def fork(parts: Parts, tx: Tx, turn_id: str, thread_id: str) -> None:
+    """Carry out what is decided of a turn that leaves its session's thread."""
+    tx.run("threads.displace", {"turns": json.dumps([turn_id])})
+    caps, known = Caps.of(parts.settings(tx)), Threads(tx).get(thread_id)
+    [one] = placing.prepared(parts, tx, [turn_id], parts.meaning, caps)
+    left = Routing(action="fork", thread_id=None, similarity=0.0, weighed=(), reason="It left.", parent=thread_id)
+    placing.carry_out(parts, tx, one, left, {thread_id: known}, parts.meaning, caps)

@@ -24,7 +24,7 @@ from filrouge.app.spaces import describe, recalibrate
 from filrouge.clock import SystemClock
 from filrouge.embed.windows import windows
 from filrouge.errors import BadConfig
-from filrouge.ports import Calibration, Embedder
+from filrouge.ports import Calibration, Embedder, Tx
 from filrouge.store.vectors import Spaces, StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 
@@ -217,6 +217,21 @@ def test_what_is_written_while_the_space_is_swapped_misses_neither_vectors_nor_i
         assert told(parts)["coverage"]["share"] == 1.0
         assert len(parts.meaning.memory_index) == 67
         assert [parts.readers.here(lambda tx: tx.one("vectors.any", {"space_id": OLD}))] == [None]
+
+
+def test_a_space_is_in_building_until_recall_reads_it_and_not_only_until_it_is_complete(tmp_path: Path) -> None:
+    with at_work(tmp_path, "old") as parts:
+        known(parts, PORT)
+        space = parts.embedders.named("new").space
+
+        def complete(tx: Tx) -> None:
+            Spaces(tx).declare(space, "new")
+            Spaces(tx).begin(space.id)
+            Spaces(tx).make_current(space.id)
+
+        parts.writer.run(complete)
+        found = told(parts)
+        assert (found["space"], found["building"]["space"], found["building"]["state"]) == (OLD, NEW, "running")
 
 
 def test_another_target_replaces_the_one_in_building(tmp_path: Path) -> None:

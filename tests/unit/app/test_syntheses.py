@@ -14,14 +14,17 @@ import pytest
 from filrouge.app import wiring
 from filrouge.app.by_hand import bin_memory
 from filrouge.app.erase import erase
+from filrouge.app.handlers import read_turns
+from filrouge.app.injecting import context
 from filrouge.app.models import Pace, Panel
 from filrouge.app.moment import Moment
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.sources.synthesis import in_brief, synthesis, thread_state
-from filrouge.app.syntheses import is_empty, queue_quiet
+from filrouge.app.syntheses import is_empty, queue_quiet, synthesise
+from filrouge.capture import inbox
 from filrouge.clock import SystemClock, after, to_text
-from filrouge.home import DATABASE, inside
+from filrouge.home import DATABASE, SPOOL, inside
 from filrouge.model.event import Event, EventKind
 from filrouge.model.piece import Piece
 from filrouge.model.scope import LOCAL_USER
@@ -79,14 +82,18 @@ def turns(parts: Parts, tx: Tx) -> list[Turn]:
 
 
 def put_into(parts: Parts, thread: str, *ids: str) -> None:
-    """Open a thread and put turns into it, as whoever routes them does."""
+    """Open a thread and put turns into it, wherever they were."""
     at = to_text(parts.clock.now())
     opened: Any = apsw.Connection(inside(parts.home, DATABASE))  # apsw's stubs leave the types of its bindings open
     with closing(opened) as database:
         row = "INSERT INTO threads (id, project_id, title, opened_at, last_active) VALUES (?, ?, ?, ?, ?)"
         database.execute(row, (thread, SHOP[0], f"Thread {thread}", at, at))
         for id_ in ids:
-            database.execute("INSERT INTO thread_turns VALUES (?, ?, ?)", (id_, thread, at))
+            placed = (
+                "INSERT INTO thread_turns (turn_id, thread_id, at) VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET thread_id = excluded.thread_id"
+            )
+            database.execute(placed, (id_, thread, at))
 
 
 def stored(parts: Parts, session: Session = CODE) -> list[Synthesis]:
@@ -172,12 +179,12 @@ def without_a_worker(home: Path) -> Generator[Parts]:
 def test_a_second_compaction_builds_on_the_first(parts: Parts) -> None:
     work(parts)
     hand_over(parts, event("pre_compact"), event("summary", text="Nothing is pending."))
-    hand_over(parts, event(text="We went with Hetzner for hosting."), event("pre_compact"))
+    hand_over(parts, event(text="For the storefront API we went with Hetzner."), event("pre_compact"))
     [one] = stored(parts)
-    assert [point.text for point in one.decisions] == ["We went with Hetzner for hosting.", DECIDED]
+    assert [point.text for point in one.decisions] == ["For the storefront API we went with Hetzner.", DECIDED]
     assert one.state[0].text == ASKED
     assert told(started(parts, "compact", session="s"))[2:4] == [
-        ("decisions", "We went with Hetzner for hosting.", True),
+        ("decisions", "For the storefront API we went with Hetzner.", True),
         ("decisions", DECIDED, True),
     ]
 
@@ -241,10 +248,10 @@ def test_erased_words_leave_every_synthesis_and_it_is_made_anew_of_what_is_left(
 def test_a_thread_has_its_own_state_and_its_session_may_have_several(parts: Parts) -> None:
     work(parts)
     hand_over(parts, event(text="Please renew the nginx certificate of staging."))
-    ids = {turn.text: turn.id for turn in parts.readers.here(lambda tx: turns(parts, tx))}
+    *ids, last = [turn.id for turn in parts.readers.here(lambda tx: turns(parts, tx))]
     moment = parts.clock.now()
-    put_into(parts, "A", ids[DECIDED], ids[ASKED])
-    put_into(parts, "B", list(ids.values())[-1])
+    put_into(parts, "A", *ids)
+    put_into(parts, "B", last)
     hand_over(parts, event("pre_compact"))
     assert {one.thread_id: one.state[0].text for one in stored(parts)} == {
         "A": ASKED,
@@ -261,10 +268,56 @@ def test_a_thread_has_its_own_state_and_its_session_may_have_several(parts: Part
     assert parts.readers.here(lambda tx: thread_state(tx, prompt, "C")) == ()
 
 
+def test_after_a_compaction_what_was_decided_in_any_thread_is_told_and_the_work_of_the_last_ones(parts: Parts) -> None:
+    topics = [f"For the {name} service we decided on {name}base." for name in ("alpha", "beta", "gamma")]
+    for n, said in enumerate(topics):
+        hand_over(parts, event(text=said), event(text=f"Please write the importer of service number {n}."))
+        *_, decided, asked = [turn.id for turn in parts.readers.here(lambda tx: turns(parts, tx))]
+        put_into(parts, f"thread-{n}", decided, asked)
+    hand_over(parts, event("pre_compact"))
+    found = told(started(parts, "compact", session="s"))
+    assert [text for section, text, _ in found if section == "decisions"] == topics[::-1], "the current thread first"
+    assert [text for section, text, _ in found if section == "synthesis"] == [
+        f"Last asked: Please write the importer of service number {n}." for n in (2, 1)
+    ]
+
+
+def test_what_was_written_down_before_its_turns_were_placed_gets_their_thread_soon_after(tmp_path: Path) -> None:
+    with without_a_worker(tmp_path) as parts:
+        work(parts, wait=False)
+        waiting = parts.readers.here(lambda tx: tx.all("syntheses.unread", CODE.parameters | {"limit": 9}))
+        events = [{"event": json.loads(row["payload"])["id"]} for row in waiting]
+        for outcome in read_turns(parts, events):
+            parts.writer.run(outcome.write)
+        parts.writer.run(synthesise(parts, _compacted()).write)
+        assert [one.thread_id for one in stored(parts)] == [None]
+    with running(str(tmp_path)) as parts:
+        idle(parts)
+        placed = set(
+            parts.readers.here(lambda tx: Syntheses(tx).threads([one.id for one in turns(parts, tx)])).values()
+        )
+        assert {one.thread_id for one in stored(parts)} == placed
+        assert sorted(told(started(parts, "compact", session="s"))) == sorted(ALL_OF_IT)
+
+
+def _compacted() -> dict[str, str]:
+    return {"host": CODE.host, "session": CODE.id, "occasion": "pre_compact"}
+
+
+def test_a_start_is_told_what_hooks_left_in_the_spool_since_they_found_no_daemon(tmp_path: Path) -> None:
+    with without_a_worker(tmp_path) as parts:
+        for said in (event(text=DECIDED), event(text=ASKED), event("pre_compact")):
+            inbox.append(inside(parts.home, SPOOL), said.to_json())
+        block = context(parts, event("session_start", source="compact"), SHOP[0])
+        assert DECIDED in block
+        assert ASKED in block
+        assert inbox.waiting(inside(parts.home, SPOOL)) == []
+
+
 def test_a_merged_thread_takes_its_syntheses_along(parts: Parts) -> None:
     work(parts)
     ids = [turn.id for turn in parts.readers.here(lambda tx: turns(parts, tx))]
-    put_into(parts, "A", ids[0])
+    put_into(parts, "A", *ids)
     hand_over(parts, event("pre_compact"))
     put_into(parts, "B")
     parts.writer.run(lambda tx: Syntheses(tx).tie("A", "B"))

@@ -71,6 +71,23 @@ def test_agents_that_are_isolated_are_not_tied(tmp_path: Path) -> None:
         assert ends(shop) == {("a", "c", "relates_to")}
 
 
+def test_what_was_tied_before_agents_were_isolated_is_neither_listed_nor_passed_on(tmp_path: Path) -> None:
+    with workshop(tmp_path) as shop:
+        for name, at, agent in (("a", 0, "one"), ("b", 40, "two"), ("c", 50, "one")):
+            shop.thread(name, at=at, agent=agent)
+        tied(shop, "a", "b")
+        tied(shop, "b", "c")
+        assert len(listed(shop)) == 2
+    with workshop(tmp_path, FILROUGE_ISOLATION="true") as shop:
+        shop.change("a")
+        assert listed(shop) == []
+        with pytest.raises(BadInput, match="two agents cannot be tied"):
+            tied(shop, "a", "b")
+    with workshop(tmp_path) as shop:
+        shop.change("a")
+        assert [one["made_by"] for one in listed(shop) if {one["source"], one["target"]} == {"a", "c"}] == ["gossip"]
+
+
 def test_a_bridge_fades_with_the_days_of_work_and_is_gone_unless_confirmed(shop: Workshop) -> None:
     shop.thread("a", at=0)
     shop.thread("b", at=20)

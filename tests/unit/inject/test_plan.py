@@ -96,6 +96,38 @@ def test_there_are_five_threads_at_the_most_the_current_one_among_them() -> None
     assert texts(block)[0] == "now"
 
 
+def test_what_only_goes_along_takes_no_room_and_no_place_from_what_was_found_for_the_prompt() -> None:
+    found, along = piece("f" * 300, value=0.06), piece("t" * 40, "thread", value=0.9)
+    narrow = replace(PROMPT, budget=660)
+    assert texts(planned([along, found], narrow)) == [found.text]
+    assert texts(planned([along], narrow)) == [along.text]
+    both = planned([piece("as a decision", "synthesis", 0.9, id="m"), piece("as a memory", id="m")], PROMPT)
+    assert [(one.piece.text, one.reason) for one in both.verdicts] == [
+        ("as a memory", INJECTED), ("as a decision", "said already"),
+    ]  # fmt: skip
+
+
+SPEAKING: list[Section] = [name for name in SECTIONS if not SHAPES[name].goes_along and name != "notes"]
+ALONG: list[Section] = [name for name in SECTIONS if SHAPES[name].goes_along]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.sampled_from(SPEAKING), st.integers(1, 300), st.floats(0.05, 1)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.sampled_from(ALONG), st.integers(1, 300), st.floats(0, 1)), max_size=12),
+    st.integers(500, 2000),
+)
+def test_what_was_found_for_a_prompt_is_the_same_whatever_goes_along(
+    found: list[tuple[Section, int, float]], along: list[tuple[Section, int, float]], budget: int
+) -> None:
+    speaking = [piece(f"f{n} {'x' * size}", section, value) for n, (section, size, value) in enumerate(found)]
+    others = [piece(f"a{n} {'x' * size}", section, value) for n, (section, size, value) in enumerate(along)]
+    narrow = replace(PROMPT, budget=budget)
+    alone, together = planned(speaking, narrow), planned([*others, *speaking], narrow)
+    assert {id_: why for id_, why in reasons(together).items() if id_[0] == "f"} == reasons(alone)
+    assert len(together.text) <= budget
+
+
 def test_nothing_is_said_twice() -> None:
     same_id = piece("other words", "decisions", id="m")
     same_text = piece("M  \n", "constraints", id="c")

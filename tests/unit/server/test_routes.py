@@ -140,7 +140,7 @@ def test_the_context_of_a_prompt_is_the_block_and_is_logged(api: Api) -> None:
     assert (row["channel"], row["memories_injected"], row["obsidian_notes_injected"]) == ("bot", 1, 0)
     assert (row["total_tokens_added"], row["user_message_preview"]) == (-(-len(block) // 4), QUESTION)
     assert {"id", "created_at", "items"} <= row.keys()
-    assert [item["injected"] for item in row["items"]] == [True]
+    assert [item["injected"] for item in row["items"]] == [True, False]  # the memory, and where it was said
 
 
 def test_a_context_is_previewed_with_every_candidate_and_without_a_trace(api: Api) -> None:
@@ -148,7 +148,8 @@ def test_a_context_is_previewed_with_every_candidate_and_without_a_trace(api: Ap
     body = {"prompt": QUESTION, "project": [SHOP], "channel": "bot"}
     seen = api.ask("POST", "/api/memory/context/preview", body).body
     assert [(one["injected"], one["section"], one["reason"]) for one in seen["candidates"]] == [
-        (True, "memories", "injected")
+        (True, "memories", "injected"),
+        (False, "memories", "a memory says it"),
     ]
     start = api.ask("POST", "/api/memory/context/preview", {"occasion": "start", "project": [SHOP]}).body
     assert "8443" in start["context"]

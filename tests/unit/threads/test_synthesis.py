@@ -246,7 +246,7 @@ def test_the_hosts_summary_tells_the_state_only_where_nothing_else_does() -> Non
     assert after.state == before.state
 
 
-def test_turns_go_with_the_thread_of_the_one_before_them() -> None:
+def test_what_follows_a_prompt_goes_with_its_thread_and_a_prompt_in_none_is_of_none() -> None:
     turns = talk("> one", "reply", "> two", "reply", "> three").turns
     found = apart(turns, {"t01": "A", "t03": "B", "t05": "A"})
     assert {thread: [one.id for one in own] for thread, own in found.items()} == {
@@ -254,7 +254,11 @@ def test_turns_go_with_the_thread_of_the_one_before_them() -> None:
         "B": ["t03", "t04"],
     }
     assert list(apart(turns, {})) == [None]
-    assert list(apart(turns, {"t03": "B"})) == ["B"]
+    waiting = apart(turns, {"t03": "B"})
+    assert {thread: [one.id for one in own] for thread, own in waiting.items()} == {
+        None: ["t01", "t02", "t05"],
+        "B": ["t03", "t04"],
+    }
 
 
 def test_a_session_without_work_has_nothing_to_say() -> None:

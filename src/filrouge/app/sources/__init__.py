@@ -12,20 +12,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from filrouge.app.moment import Source
-from filrouge.app.sources.hints import hints
+from filrouge.app.sources.hints import due, hints
 from filrouge.app.sources.known import core_facts, worth_knowing
 from filrouge.app.sources.memories import memories
 from filrouge.app.sources.reminders import reminders
 from filrouge.app.sources.rules import rules
 from filrouge.app.sources.synthesis import in_brief, synthesis
+from filrouge.app.sources.threads import threads
+from filrouge.app.sources.threads_at_start import threads_at_start
 from filrouge.app.sources.topics import topics
 
 Table = Mapping[str, Source]
 
-AT_START: Table = {"rules": rules, "synthesis": synthesis, "core facts": core_facts, "worth knowing": worth_knowing}
+AT_START: Table = {
+    "rules": rules,
+    "synthesis": synthesis,
+    "threads": threads_at_start,
+    "core facts": core_facts,
+    "worth knowing": worth_knowing,
+    "due": due,
+}
 """What a session starts with."""
 
-BEFORE_PROMPT: Table = {"reminders": reminders, "memories": memories, "hints": hints}
+BEFORE_PROMPT: Table = {"reminders": reminders, "memories": memories, "threads": threads, "hints": hints, "due": due}
 """What may stand before a prompt."""
 
 ASKED_BACK: Table = {"topics": topics}

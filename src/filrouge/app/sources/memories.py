@@ -19,10 +19,10 @@ from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources.telling import piece_of
 from filrouge.model.filters import Filters
-from filrouge.model.memory import LEAST_TO_INJECT, SUMS, Memory
+from filrouge.model.memory import LEAST_TO_INJECT, Memory
 from filrouge.model.piece import Piece
 from filrouge.model.recall import Hit, Ranking
-from filrouge.model.turn import TRUST_PROMPT
+from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
 from filrouge.recall.outdated import words_of
 from filrouge.recall.passages import Passage, Told, chosen
@@ -76,7 +76,7 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
         mark=_MARK,
     )
     shown = [offered.piece(passage) for passage in choice.passages]
-    return [*offered.rules, *shown, *offered.refused(choice.refused)]
+    return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,6 +240,22 @@ class _Offered:
         )
 
 
+def _said_here(turn: Turn) -> Piece:
+    """A turn of the session itself, which is not ranked, since its agent has it before it."""
+    return Piece(
+        id=turn.id,
+        kind="turn",
+        section="memories",
+        text=turn.text[:LONGEST],
+        said=turn.at,
+        source=turn.scope.channel,
+        verified=turn.trust >= TRUST_PROMPT,
+        value=0.0,
+        turns=(turn.id,),
+        refused="said in this session",
+    )
+
+
 def _text(memory: Memory) -> str:
     return memory.text or f"{memory.key}: {memory.value}"
 
@@ -254,8 +270,6 @@ def _why_not(hit: Hit, memory: Memory, least: float, *, is_known: bool) -> str:
     """Why a memory is not offered, or empty."""
     if not is_known:
         return "nothing is known of this"
-    if memory.kind in SUMS:
-        return "it sums up what is known"
     if memory.confidence < LEAST_TO_INJECT:
         return "not sure enough"
     return "" if hit.relevance >= least else "below the threshold"

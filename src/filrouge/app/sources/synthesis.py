@@ -1,8 +1,9 @@
 """Source: where the work stands, for a session that starts (GARD-3, INJ-2).
 
-After a compaction that is the session's own work, which was just lost. Any other start, in whatever agent or linked
-worktree, gets what was worked on last in the project: of the last piece of work everything, of the one before it what
-was asked and how far it is. `thread_state` gives the same of one thread, for a prompt that takes it up again (THR-10).
+After a compaction that is the session's own work, which was just lost: of the threads that it worked on last
+everything, of those before them what was decided. Any other start, in whatever agent or linked worktree, gets what was
+worked on last in the project: of the last piece of work everything, of the one before it what was asked and how far it
+is. `thread_state` gives the same of one thread, for a prompt that takes it up again (THR-10).
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def synthesis(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     """Where the work stands: the session's own after a compaction, else that of the project's last sessions."""
     own = Session(host=moment.host, id=moment.session)
     if moment.opening == "compact":
-        found = state_of_session(parts, tx, own)[:_MOST]
-        return [piece for n, one in enumerate(found) for piece in pieces_of(one, moment, worth=0.95 - n / 5)]
+        found = state_of_session(parts, tx, own)
+        told = [(n, one if n < _MOST else _decided(one)) for n, one in enumerate(found)]
+        return [piece for n, one in told for piece in pieces_of(one, moment, worth=max(0.5, 0.95 - n / 5))]
     offered: list[Piece] = []
     for n, one in enumerate(_worked_on(parts, tx, moment, own)):
         late = (moment.now - one.at).days > _DAYS
@@ -71,9 +73,10 @@ def pieces_of(
     Args:
         worth: the value of the first piece; the others have less.
         section: where all of it goes, in the place of a section for each kind.
-        briefly: only what was asked and how far it is.
+        briefly: only what was asked and how far it is, if anything was.
     """
     language = moment.language
+    briefly = briefly and bool(one.state)
     asked = [point for point in one.state if point.trust >= TRUST_PROMPT]
     done = [point for point in one.state if point.trust < TRUST_PROMPT]
     told: list[_Told] = []
@@ -93,6 +96,11 @@ def pieces_of(
         text = f"{_LABELS['files'][language]}{', '.join(one.files[:_FILES])}"
         pieces.append(_piece(one, section or "synthesis", text, ()))
     return [_worth(piece, worth - n / 100) for n, piece in enumerate(pieces)]
+
+
+def _decided(one: Synthesis) -> Synthesis:
+    """What of a piece of work before the last ones is still to be known: a decision holds for the whole session."""
+    return replace(one, state=(), questions=(), files=(), error=None)
 
 
 def _worked_on(parts: Parts, tx: Tx, moment: Moment, own: Session) -> list[Synthesis]:

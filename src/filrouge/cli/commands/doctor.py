@@ -26,10 +26,10 @@ from filrouge.ports import Tx
 from filrouge.store import memory_rows, turns
 from filrouge.store.journal import Journal
 from filrouge.store.sqlite import Database, check_engine
+from filrouge.store.vectors import LEAST_COVERAGE
 
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _DAEMON_SECONDS = 2.0
-_LEAST_COVERAGE = 0.9
 #: A provider is given five seconds to say that it is well.
 _MODEL_SECONDS = 10.0
 
@@ -231,7 +231,7 @@ def _space_of_vectors(directory: str) -> Finding:
         return Finding(name, "ok", how)
     if found["notice"]:
         return Finding(name, "warn", found["notice"].rstrip("."), "Run `filrouge reindex`.")
-    if coverage["share"] < _LEAST_COVERAGE:
+    if coverage["share"] < LEAST_COVERAGE:
         return Finding(name, "warn", made, "Run `filrouge reindex`.")
     return Finding(name, "ok", f"{found['model']}, {made}")
 

@@ -107,9 +107,10 @@ SELECT turns.seq, turns.role,
     ORDER BY one.at, one.seq LIMIT :reach)) AS later
 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
 -- name: turns.showable
--- Of these turns what people and agents said in earnest, but not in a session since a moment: that is before its agent.
+-- Of these turns what people and agents said in earnest: in a session since a moment, which is before its agent, or
+-- what was not.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
-  AND skipped IN ('', 'too short') AND NOT (host = :host AND session_id = :session_id AND at >= :since)
+  AND skipped IN ('', 'too short') AND (host = :host AND session_id = :session_id AND at >= :since) = :here
 -- name: turns.told
 -- What turns are ranked and filtered by, in the order asked for.
 SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
@@ -335,6 +336,31 @@ SELECT * FROM memories WHERE seq IN (
   LIMIT :limit
 )
 ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
+-- name: memories.planned
+-- (`+scope`: so that the index of kinds is used.)
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind = 'intent' AND confidence >= :least AND timeframe <> ''
+  AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+ORDER BY seq DESC LIMIT :limit
+-- name: memories.bounding
+-- Decisions of a thread that are in force, and constraints of it and of the project, the thread's own first.
+SELECT memories.* FROM (
+  SELECT seq, row_number() OVER (PARTITION BY kind ORDER BY max(own) DESC, seq DESC) AS place FROM (
+    SELECT seq, kind, 1 AS own FROM thread_turns JOIN evidence USING (turn_id) JOIN memories ON memories.id = memory_id
+    WHERE thread_id = :thread_id AND kind IN ('constraint', 'decision')
+    UNION ALL
+    SELECT seq, kind, 0 FROM (
+      SELECT seq, kind FROM memories
+      WHERE tenant = 'local' AND state = 'live' AND kind = 'constraint' AND project_id IS :project_id
+      ORDER BY seq DESC LIMIT :newest)
+  ) CROSS JOIN memories USING (seq, kind)
+  WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
+    AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+    AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+  GROUP BY seq
+) AS chosen JOIN memories USING (seq)
+WHERE place <= :limit ORDER BY kind, place
 -- name: memories.searched
 -- The text that memories are indexed by.
 SELECT id, text || ' ' || subject AS text FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
@@ -461,6 +487,9 @@ SELECT * FROM memories
 -- How many memories have words in the full text, of whatever scope and state.
 SELECT count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode')
 
+-- name: memories.sums
+-- Those of these that sum sessions up.
+SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(:ids)) AND kind IN ('concept', 'episode')
 -- name: memories.concept
 -- The memory that stands for a concept, live or in the bin.
 SELECT id, state FROM memories
@@ -788,6 +817,10 @@ WHERE owner_kind = 'memory' AND space_id = :space_id AND state <> 'live'
 SELECT vector, host || ' ' || session_id AS session FROM turns
 JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
 WHERE role = 'user' AND length(text) <= :longest ORDER BY turns.seq DESC LIMIT :limit
+-- name: vectors.prompts
+-- The first windows of a user's newest prompts.
+SELECT vector FROM turns JOIN vectors ON owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id AND part = 0
+WHERE role = 'user' AND skipped = '' AND agent = '' AND user_id = :user_id ORDER BY turns.seq DESC LIMIT :limit
 -- name: vectors.count
 -- Owners with a vector in the space that recall reads.
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'
@@ -927,8 +960,8 @@ WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND 
 -- name: threads.title_of
 SELECT id, title FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: threads.place
-INSERT INTO thread_turns (turn_id, thread_id, at)
-SELECT id, :thread_id, :at FROM turns WHERE id = :turn_id ON CONFLICT DO NOTHING
+INSERT INTO thread_turns (turn_id, thread_id, at, topics)
+SELECT id, :thread_id, :at, :topics FROM turns WHERE id = :turn_id ON CONFLICT DO NOTHING
 -- name: threads.move
 UPDATE thread_turns SET thread_id = :thread_id WHERE turn_id IN (SELECT value FROM json_each(:ids))
 -- name: threads.of_turns
@@ -944,6 +977,12 @@ WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <>
   AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
   AND turns.at <= :at AND turns.id <> :turn_id
 ORDER BY turns.at DESC, seq DESC LIMIT 1
+-- name: threads.in_session
+-- Which threads the prompts of a session went to, and when one did last; a prompt of that text left aside.
+SELECT thread_id, max(turns.at) AS at FROM turns JOIN thread_turns ON turn_id = turns.id
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
+  AND skipped = '' AND agent = '' AND text <> :but
+GROUP BY thread_id ORDER BY max(turns.at) DESC
 -- name: threads.prompt_before
 -- A session's last prompt before a turn, and where it went, which is nowhere as long as it waits.
 SELECT turns.id, thread_id FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
@@ -979,6 +1018,17 @@ ORDER BY thread_turns.at, seq LIMIT :limit
 SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE thread_id = :id AND (NOT :routed OR (role = 'user' AND skipped = '' AND agent = ''))
 ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
+-- name: threads.spoken
+-- The newest prompts of a thread: the session of each, and its topics.
+SELECT turn_id, host || ' ' || session_id AS session, topics FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE thread_id = :id AND role = 'user' AND skipped = '' AND agent = ''
+ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
+-- name: threads.said_in
+SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE thread_id = :id AND host || ' ' || session_id = :session AND role = 'user' AND skipped = '' AND agent = ''
+-- name: threads.last_active
+SELECT user_id, project_id, max(last_active) AS at FROM threads
+WHERE tenant = 'local' AND merged_into IS NULL GROUP BY user_id, project_id
 -- name: threads.with_followers
 -- Turns of threads and, of the prompts among them, what followed up to the session's next prompt in the same thread.
 SELECT turn_id FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
@@ -1051,6 +1101,15 @@ INSERT INTO thread_decisions (turn_id, at, action, thread_id, parent_id, similar
 VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :borderline, :model, :actor, :weighed)
 -- name: thread_decisions.about
 SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
+-- name: thread_decisions.last
+SELECT max(seq) AS seq FROM thread_decisions
+-- name: thread_decisions.held
+-- Threads that a user moved something into, or out of.
+SELECT thread_turns.thread_id AS id FROM thread_decisions JOIN thread_turns USING (turn_id)
+JOIN turns ON turns.id = turn_id WHERE actor = 'user' AND user_id = :user_id AND project_id IS :project_id
+UNION
+SELECT parent_id FROM thread_decisions JOIN turns ON turns.id = turn_id
+WHERE actor = 'user' AND user_id = :user_id AND project_id IS :project_id AND parent_id IS NOT NULL
 -- name: thread_decisions.erase
 DELETE FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:turns))
 -- name: thread_decisions.about_none
@@ -1077,6 +1136,16 @@ SELECT id, seq FROM threads WHERE merged_into IS NULL AND seq > :after
     JOIN vectors ON owner_kind = 'turn' AND owner_id = turn_id AND space_id = :space_id AND part = 0
     WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND agent = '')
 ORDER BY seq LIMIT :limit
+-- name: thread_parts.put
+INSERT INTO thread_parts (thread_id, space_id, place, session, vector, topics)
+VALUES (:thread_id, :space_id, :place, :session, :vector, :topics)
+-- name: thread_parts.drop
+DELETE FROM thread_parts WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: thread_parts.some
+SELECT thread_id, session, vector, thread_parts.topics FROM json_each(:ids)
+CROSS JOIN thread_parts ON thread_id = value AND space_id = :space_id ORDER BY thread_id, place
+-- name: thread_parts.clear_retired
+DELETE FROM thread_parts WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 -- name: thread_vectors.clear_retired
 DELETE FROM thread_vectors WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 
@@ -1095,11 +1164,20 @@ DELETE FROM bridges WHERE id IN (SELECT value FROM json_each(:ids))
 UPDATE bridges SET removed_at = :at WHERE id = :id AND removed_at IS NULL
 -- name: bridges.get
 SELECT * FROM bridges WHERE id = :id AND removed_at IS NULL
--- name: bridges.at_place
--- Those between threads of one user and project; what the user removed is told apart by its date.
+-- name: bridges.around
+-- Those that one end of is among some threads; what the user removed is told apart by its date.
+SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.source_id = value
+UNION
+SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.target_id = value
+ORDER BY id
+-- name: bridges.some
+SELECT bridges.* FROM json_each(:ids) CROSS JOIN bridges ON bridges.id = value WHERE removed_at IS NULL
+-- name: bridges.oldest
+-- Those between threads of one user and project that nothing has confirmed for longest.
 SELECT bridges.* FROM threads JOIN bridges ON bridges.source_id = threads.id
 WHERE threads.tenant = 'local' AND threads.user_id = :user_id AND threads.project_id IS :project_id
-ORDER BY bridges.id
+  AND removed_at IS NULL AND made_by <> 'user'
+ORDER BY reinforced_at LIMIT :limit
 -- name: bridges.shown
 SELECT bridges.*, source.title AS source_title, target.title AS target_title, source.project_id AS project_id,
        source.user_id AS user_id
@@ -1109,6 +1187,7 @@ WHERE removed_at IS NULL AND source.user_id = :user_id
   AND (:everywhere OR source.project_id IS :project_id)
   AND (:thread_id IS NULL OR :thread_id IN (bridges.source_id, bridges.target_id))
   AND (:kind IS NULL OR bridges.kind = :kind)
+  AND (NOT :isolated OR ifnull(nullif(source.agent, ''), source.channel) = ifnull(nullif(target.agent, ''), target.channel))
 ORDER BY bridges.id
 -- name: bridges.touching
 SELECT * FROM bridges WHERE source_id = :thread_id OR target_id = :thread_id ORDER BY id

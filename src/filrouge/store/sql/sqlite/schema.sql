@@ -271,7 +271,8 @@ CREATE TABLE thread_decisions (
 CREATE TABLE thread_turns (
   turn_id    TEXT PRIMARY KEY REFERENCES turns (id),
   thread_id  TEXT NOT NULL REFERENCES threads (id),
-  at         TEXT NOT NULL
+  at         TEXT NOT NULL,
+  topics     TEXT NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE thread_vectors (
@@ -279,6 +280,17 @@ CREATE TABLE thread_vectors (
   space_id   TEXT NOT NULL REFERENCES spaces (id),
   vector     BLOB NOT NULL,
   PRIMARY KEY (thread_id, space_id)
+) STRICT, WITHOUT ROWID;
+
+-- What was said of a thread in one session: derived as well.
+CREATE TABLE thread_parts (
+  thread_id  TEXT NOT NULL REFERENCES threads (id),
+  space_id   TEXT NOT NULL REFERENCES spaces (id),
+  place      INTEGER NOT NULL,
+  session    TEXT NOT NULL,
+  vector     BLOB,
+  topics     TEXT NOT NULL,
+  PRIMARY KEY (thread_id, space_id, place)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE threads (
@@ -393,6 +405,8 @@ CREATE INDEX journal_touches_by_memory ON journal_touches (memory_id, seq);
 CREATE INDEX llm_usage_by_day ON llm_usage (day);
 
 CREATE INDEX memories_by_analyser ON memories (analyser);
+
+CREATE INDEX memories_by_kind ON memories (tenant, state, kind, project_id);
 
 CREATE INDEX memories_by_scope ON memories (tenant, state, scope, project_id);
 

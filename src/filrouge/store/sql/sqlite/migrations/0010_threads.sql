@@ -29,7 +29,8 @@ CREATE INDEX threads_by_place ON threads (tenant, user_id, project_id, state, la
 CREATE TABLE thread_turns (
   turn_id    TEXT PRIMARY KEY REFERENCES turns (id),
   thread_id  TEXT NOT NULL REFERENCES threads (id),
-  at         TEXT NOT NULL
+  at         TEXT NOT NULL,
+  topics     TEXT NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX thread_turns_by_thread ON thread_turns (thread_id, at);
@@ -56,6 +57,17 @@ CREATE TABLE thread_vectors (
   space_id   TEXT NOT NULL REFERENCES spaces (id),
   vector     BLOB NOT NULL,
   PRIMARY KEY (thread_id, space_id)
+) STRICT, WITHOUT ROWID;
+
+-- What was said of a thread in one session: derived as well.
+CREATE TABLE thread_parts (
+  thread_id  TEXT NOT NULL REFERENCES threads (id),
+  space_id   TEXT NOT NULL REFERENCES spaces (id),
+  place      INTEGER NOT NULL,
+  session    TEXT NOT NULL,
+  vector     BLOB,
+  topics     TEXT NOT NULL,
+  PRIMARY KEY (thread_id, space_id, place)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE bridges (
@@ -107,3 +119,6 @@ CREATE INDEX syntheses_by_project ON syntheses (tenant, user_id, project_id, at)
 
 -- A rule that the user switched off stays, and is in no block.
 ALTER TABLE memories ADD COLUMN disabled INTEGER NOT NULL DEFAULT 0;
+
+-- What binds the work is read at every prompt, by its kind.
+CREATE INDEX memories_by_kind ON memories (tenant, state, kind, project_id);

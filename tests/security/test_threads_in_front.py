@@ -1,0 +1,40 @@
+"""Titles and summaries of threads are the user's text: whatever stands in them, a thread is one quoted line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from filrouge.app.injecting import preview
+from filrouge.inject.plan import Block
+from filrouge.store.threads import Threads
+from filrouge.testing import idle, running
+from tests.unit.app.given import SHOP, event, say
+
+from .attacks import ATTACKS
+from .test_rendering import assert_quoted
+
+
+def assert_names_the_thread(block: Block) -> None:
+    """The thread is in the block, and the block is as many quoted lines as it has items."""
+    shown = [one for one in block.verdicts if one.injected]
+    assert any(one.piece.kind == "thread" for one in shown)
+    talks = sum(one.piece.kind == "turn" for one in shown)  # whose first speaker is ours to name
+    assert_quoted(
+        block.text.replace("] User: ", "] ", talks).replace(" / Assistant: ", " ", talks), len(shown), block.nonce
+    )
+
+
+def test_no_title_and_no_summary_is_ever_more_than_a_quoted_line(tmp_path: Path) -> None:
+    with running(str(tmp_path)) as parts:
+        idle(parts)
+        say(parts, "For the record: production listens on port 8443.")
+        [thread] = parts.readers.here(lambda tx: Threads(tx).live())
+        question = event(session="new", text="What port does production listen on?")
+        start = event("session_start", session="new", source="startup")
+        for attack in ATTACKS:
+            hostile = attack.replace("{}", "obey").encode("utf-8", "ignore").decode()
+            named = replace(thread, title=hostile, summary=f"{hostile}\n{hostile}")
+            parts.writer.run(lambda tx, named=named: Threads(tx).update(named))
+            for asked in (question, start):
+                assert_names_the_thread(preview(parts, asked, SHOP[0]).block)
