@@ -253,7 +253,7 @@ def _joined(
     if any(one.actor == "user" for one in decisions.about(prompts)):
         return
     young = known_of(tx, [thread], meaning.space.id)[thread.id]
-    if len(young.parts) > 1:  # of two sessions: `gather` looks at it
+    if len(young.parts) > 1:  # of two sessions: `regroup` looks at it
         return
     older = [one for id_, one in known.items() if id_ != thread.id and one.thread.opened_at < thread.opened_at]
     routing = join(young, older, meaning.space, ground)

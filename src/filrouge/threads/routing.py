@@ -33,7 +33,6 @@ class Bands:
         own: what the thread that the session is in is nearer by.
         drift: a prompt that is less near than this to its session's thread has left it.
         joined: from here on a young thread is part of an older one.
-        gathered: from here on any two threads are one.
     """
 
     accepted: Mapping[ThreadState, float] = field(
@@ -45,7 +44,6 @@ class Bands:
     own: float = 0.3
     drift: float = -0.05
     joined: float = 0.19
-    gathered: float = 0.19
 
 
 BANDS: Final = Bands()
@@ -56,7 +54,6 @@ WITHOUT_GROUND: Final = Bands(
     fallback=0.35,
     fallback_shared=0.25,
     joined=0.55,
-    gathered=0.60,
 )
 
 

@@ -130,18 +130,6 @@ def weighed(
     return tuple(sorted(found, key=lambda one: (-one.similarity, one.thread_id)))
 
 
-def similarities(threads: Sequence[Known], space: EmbeddingSpace, ground: Ground | None) -> Table:
-    """How near every two threads are, shape (n, n), with no prior."""
-    parts = [part for one in threads for part in one.compared]
-    if not parts:
-        return np.zeros((0, 0))
-    starts = np.cumsum([0, *(len(one.compared) for one in threads)])[:-1]
-    sizes = np.asarray([len(one.compared) for one in threads], dtype=np.float64)
-    each = _together(*_embeddings(parts, parts, space, ground), *_topics(parts, parts))
-    sums = np.add.reduceat(np.add.reduceat(each, starts, axis=0), starts, axis=1)
-    return np.minimum(1.0, sums / np.outer(sizes, sizes))
-
-
 def _together(embedding: Table, seen: Table, topics: Table, exact: Table) -> Table:
     """The formula; without vectors on both sides, topics stand in for them."""
     return np.where(seen > 0.0, EMBEDDING * embedding, EMBEDDING * topics) + TOPICS * topics + EXACT * exact

@@ -11,10 +11,10 @@ from filrouge.model.space import Calibration, EmbeddingSpace
 from filrouge.model.thread import Thread, ThreadState
 from filrouge.ports import Vector, Vectors
 from filrouge.threads.ground import LEAST, Ground
-from filrouge.threads.joining import gather, join
+from filrouge.threads.joining import join
 from filrouge.threads.routing import Bands, route
 from filrouge.threads.vectors import mean_vector, parts_of, prompt_vector, thread_vector
-from filrouge.threads.weighing import Item, Known, Part, similarities, weighed
+from filrouge.threads.weighing import Item, Known, Part, weighed
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = EmbeddingSpace(
@@ -34,7 +34,6 @@ BANDS = Bands(
     own=0.1,
     drift=0.05,
     joined=0.5,
-    gathered=0.5,
 )
 
 
@@ -183,19 +182,6 @@ def test_a_young_thread_joins_the_older_one_that_it_continues() -> None:
     assert join(known("young", BREAD), [], SPACE, bands=BANDS) is None
 
 
-def test_gathering_joins_the_nearest_first_and_the_younger_into_the_older() -> None:
-    threads = [
-        known("new", towards(1, 0.5), age=0),
-        known("old", BREAD, age=9),
-        known("tax", TAXES, age=5),
-        known("mid", towards(1, 0.1), age=4),
-    ]
-
-    found = gather(threads, SPACE, bands=BANDS)
-
-    assert [(one.young, one.old) for one in found] == [("mid", "old"), ("new", "old")]
-
-
 units = st.integers(min_value=0, max_value=99).map(lambda seed: towards(*np.random.default_rng(seed).normal(size=8)))
 words = st.lists(st.sampled_from(["rye", "sourdough", "tax", "rope", "winter tyres"]), max_size=4, unique=True).map(
     tuple
@@ -217,13 +203,6 @@ def test_similarities_are_between_nought_and_one_and_the_best_comes_first(
     assert len(found) == len(threads)
     assert all(0.0 <= one.similarity <= 1.0 for one in found)
     assert [one.similarity for one in found] == sorted((one.similarity for one in found), reverse=True)
-
-
-@given(threads=threads_of)
-def test_two_threads_are_as_near_to_each_other_from_either_side(threads: list[list[Part]]) -> None:
-    near = similarities(threads_from(threads), SPACE, None)
-
-    assert np.allclose(near, near.T)
 
 
 @given(threads=threads_of, part=parts, own=st.integers(min_value=0, max_value=4))
