@@ -3,7 +3,6 @@
     python bench/threads.py --data DIR              # the figures
     python bench/threads.py --data DIR --check      # exit 1 when a gate is missed; 2 without data
     python bench/threads.py --data DIR --ablation   # signals left out in turn: two English streams and one French
-    python bench/threads.py --data DIR --product    # the same streams through the product's own write path
 
 A session is cut in three pieces, each a session of its own; between them lie two of an hour, two days and twenty days.
 The sessions of a stream begin at random within thirty days, so that their pieces are shuffled and interleaved, and all
@@ -24,7 +23,6 @@ the share of decisions that would ask a model; moves of the lifecycle.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import lzma
 import os
@@ -549,7 +547,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     parser.add_argument("--ablation", action="store_true")
-    parser.add_argument("--product", action="store_true", help="through the write path; bench/placed.py")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--embedder", default="e5-onnx")
     options = parser.parse_args(arguments)
@@ -568,8 +565,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(line), flush=True)
         return 0
     driver: Driver = Pure(embedded, sample)
-    if options.product:
-        driver = importlib.import_module("placed").driver(options.embedder)
     found = [
         figures("en fitted", streams[::2], driver),
         figures("en other", streams[1::2], driver),

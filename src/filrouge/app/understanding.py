@@ -160,7 +160,9 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = said_later(parts, tx, near, turn)
     decision = _decision(parts, tx, one, near, frozenset(said.memory.id for said in later))
-    late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
+    # What a model decided it decided with the neighbours before it, whenever they were said.
+    by_rules = decision is not one.decision and not isinstance(decision, Delete)
+    late = overtaken(one.statement, turn, later) if by_rules else None
     if late is None:
         return store.apply(decision, origin)
     by, reason = late.by, late.decision.reason
