@@ -1,8 +1,10 @@
 """The daemon as a process: one per home, found through its socket, gone without a trace.
 
 `flock` on a file in the home is the only truth about who runs: a lock dies with its process, a PID file does
-not. Whoever holds it may remove a stale socket. The socket is bound under a umask that admits this user
-alone; the runtime file names pid, version and address for people and tools, and decides nothing.
+not. Whoever holds it may remove a stale socket. Nobody can connect to the socket before it admits this user
+alone: its folder does, and it listens only afterwards. (A umask belongs to the whole process, and other threads
+are making files at the same time.) The runtime file names pid, version and address for people and tools, and
+decides nothing.
 """
 
 from __future__ import annotations
@@ -68,11 +70,8 @@ def bound_socket(home: str) -> socket.socket:
     with suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(path)
-    finally:
-        os.umask(before)
+    listener.bind(path)
+    os.chmod(path, 0o600)
     listener.listen(_BACKLOG)
     return listener
 
@@ -106,12 +105,10 @@ def leave_word(home: str, error: FilrougeError) -> None:
 
 
 def log_to_file(home: str) -> None:
-    """Write the log to the home, rotated. At info level it never holds what anybody said."""
-    before = os.umask(0o077)
-    try:
-        handler = RotatingFileHandler(inside(home, LOG), maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
-    finally:
-        os.umask(before)
+    """Write the log to the home, rotated, with the modes of the process's umask. At info level it never holds what
+    anybody said.
+    """
+    handler = RotatingFileHandler(inside(home, LOG), maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 

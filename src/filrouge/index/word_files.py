@@ -54,11 +54,8 @@ class WordFiles:
         """A new one, in the place of what may be there."""
         self.drop(name)
         directory = self._path(name)
-        before = os.umask(0o077)
-        try:
-            os.makedirs(directory, mode=0o700)
-        finally:
-            os.umask(before)
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        os.mkdir(directory, mode=0o700)
         return _words(directory, self._analyser, Mark(row=0, change=0))
 
     def drop(self, name: str) -> None:

@@ -99,18 +99,25 @@ class Tx:
             self._connection.executemany(self._queries[name], [dict(row) for row in rows])
 
 
+def _create_private(path: str) -> None:
+    """Make the file for this user alone before SQLite would make it for all; its log files copy its mode.
+
+    Only a file that was not there is opened: closing one that SQLite has open would drop the locks of this process.
+    """
+    with suppress(OSError):  # it is there, or SQLite says what is wrong with the place
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 class Database:
     """One connection to the memory database; used by one thread at a time."""
 
     def __init__(self, path: str, *, readonly: bool = False) -> None:
         check_engine()
         flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        if not readonly and path != ":memory:":
+            _create_private(path)
         with translated():
-            previous = os.umask(0o077)
-            try:
-                self._connection: Connection = apsw.Connection(path, flags=flags)
-            finally:
-                os.umask(previous)
+            self._connection: Connection = apsw.Connection(path, flags=flags)
             self._set_pragmas(readonly=readonly, memory=path == ":memory:")
         self._tx = Tx(self._connection)
 
