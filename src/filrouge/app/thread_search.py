@@ -108,7 +108,8 @@ def search_threads(
     near = _similarities(parts, tx, meaning, asked, found) if mode != "text" else {}
     alpha = _ALPHA[mode] if near else 0.0
     by_id = {one.id: one for one in found}
-    hits = [
+    best = [one for one in fused(lexical, near, alpha=alpha) if lexical[one.id] > 0.0 or near.get(one.id, 0.0) > 0.0]
+    return [
         ThreadHit(
             thread=by_id[one.id],
             score=one.score,
@@ -118,10 +119,8 @@ def search_threads(
             words=tuple(forms[0] for forms in terms if any(form in has.counts[one.id] for form in forms)),
             asked=len(terms),
         )
-        for one in fused(lexical, near, alpha=alpha)
-        if lexical[one.id] > 0.0 or near.get(one.id, 0.0) > 0.0
+        for one in best[:limit]
     ]
-    return hits[:limit]
 
 
 def found_threads(
