@@ -36,16 +36,18 @@ from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.store.vectors import StoredVectors
 from filrouge.threads.ground import Ground
 from filrouge.threads.joining import YOUNG, join
+from filrouge.threads.levelled import Levelled
 from filrouge.threads.lifecycle import moved
 from filrouge.threads.naming import is_due, name
 from filrouge.threads.routing import route
 from filrouge.threads.subjects import subjects
-from filrouge.threads.vectors import prompt_vector
+from filrouge.threads.vectors import MOST_PARTS, prompt_vector
 from filrouge.threads.weighing import Item, Known
 
 #: Job kinds: one prompt; those of before there were threads.
 THREAD, EARLIER = "thread", "thread_earlier"
-#: Prompts that are placed in one transaction; each takes a few milliseconds of the lane that takes events in.
+#: Prompts that are placed in one transaction; each takes some ten milliseconds of the lane that takes events in where
+#: fifty threads are active, and more with more (bench/placed.py).
 TOGETHER: Final = 16
 _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
@@ -58,7 +60,8 @@ class Prepared:
     Attributes:
         vector: None where there is none.
         is_coming: a job is about to make its vector.
-        ground: of its user's prompts; None while too little is known.
+        ground: of its user's prompts; None while too little is known. It has been taken off what is `beside`, so that
+            this does not hold up the lane that writes.
         beside: the nearest archived threads, and those that were not archived: a sweep may come in between.
     """
 
@@ -128,7 +131,8 @@ def prepared(parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: C
     windows = stored.some("turn", complete, space.id)
     turns = parts.turns(tx).get(ids)
     come = Counter(turn.scope.user for turn in turns if turn.id in windows)
-    grounds = {user: parts.grounds.of(tx, meaning, user, count) for user, count in come.items()}
+    made = {user: parts.grounds.of(tx, meaning, user, count) for user, count in come.items()}
+    grounds = {user: Levelled.over(ground) for user, ground in made.items() if ground}
     archives: dict[ThreadPlace, tuple[list[str], Vectors]] = {}
     live: dict[ThreadPlace, list[str]] = {}
     found: list[Prepared] = []
@@ -138,7 +142,7 @@ def prepared(parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: C
         if where not in archives:
             live[where] = [thread.id for thread in Threads(tx).at_place(where, ("active", "suspended"))]
             archived, vectors = ThreadVectors(tx).archived(where, space.id)
-            archives[where] = archived, ground.off(vectors) if ground and archived else vectors
+            archives[where] = archived, Ground.off(ground, vectors) if ground and archived else vectors
         found.append(
             Prepared(
                 turn=turn,
@@ -149,6 +153,10 @@ def prepared(parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: C
                 beside=(*nearest(vector, *archives[where], ground), *live[where]),
             )
         )
+    for user, ground in grounds.items():
+        beside = {id_ for one in found if one.turn.scope.user == user for id_ in one.beside}
+        held = ThreadVectors(tx).parts(sorted(beside), space.id)
+        ground.learn([part.vector for own in held.values() for part in own[-MOST_PARTS:]])
     return found
 
 

@@ -18,6 +18,7 @@ from filrouge.model.thread import Routing
 from filrouge.ports import Tx, Vector, Vectors
 from filrouge.store.thread_rows import Decided, decided_from_row
 from filrouge.store.threads import ThreadPlace
+from filrouge.store.words import varints
 
 
 class ThreadDecisions:
@@ -133,6 +134,28 @@ class ThreadVectors:
         """Take the vectors of retired spaces out."""
         self._tx.run("thread_vectors.clear_retired")
         self._tx.run("thread_parts.clear_retired")
+
+
+class ThreadWords:
+    """The words of the prompts of threads, as the full text of turns has them."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def lengths(self, thread_ids: Collection[str]) -> dict[str, int]:
+        """How many tokens the prompts of each thread are indexed under, together; threads without any are left out."""
+        found: dict[str, int] = {}
+        for row in self._tx.all("threads.lengths", {"ids": json.dumps(list(thread_ids))}):
+            found[row["thread_id"]] = found.get(row["thread_id"], 0) + varints(row["sz"])[0]
+        return found
+
+    def counts(self, thread_ids: Collection[str], forms: Collection[str]) -> dict[str, dict[str, int]]:
+        """How often each of these tokens occurs in the prompts of each thread; threads with none are left out."""
+        found: dict[str, dict[str, int]] = {}
+        asked = {"ids": json.dumps(list(thread_ids)), "forms": json.dumps(list(forms))}
+        for row in self._tx.all("threads.words", asked):
+            found.setdefault(row["thread_id"], {})[row["term"]] = row["n"]
+        return found
 
 
 class ActiveDays:

@@ -215,6 +215,15 @@ class Threads:
         """The ids of a thread's prompts of one session, named by its host and its id."""
         return [row["turn_id"] for row in self._tx.all("threads.said_in", {"id": thread_id, "session": session})]
 
+    def spoken_between(self, thread_ids: Collection[str], since: datetime | None, until: datetime | None) -> set[str]:
+        """Those of these threads in which something was said from one moment on and before another; None = any."""
+        asked = {
+            "ids": json.dumps(list(thread_ids)),
+            "since": to_text(since) if since else None,
+            "until": to_text(until) if until else None,
+        }
+        return {row["thread_id"] for row in self._tx.all("threads.spoken_between", asked)}
+
     def last_active(self) -> dict[tuple[str, str | None], datetime]:
         """When something was last said in the threads of each user and project."""
         rows = self._tx.all("threads.last_active")

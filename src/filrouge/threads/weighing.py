@@ -176,9 +176,10 @@ def _topics(ours: Sequence[Part], theirs: Sequence[Part]) -> tuple[Table, Table]
     having = Counter(word for own in words for word in own)
     places = {word: place for place, word in enumerate(having)}
     table = np.zeros((len(both), max(1, len(places))))
-    for row, own in enumerate(words):
-        for word in own:
-            table[row, places[word]] = math.log(1.0 + len(both) / having[word])
+    weights = np.asarray([math.log(1.0 + len(both) / count) for count in having.values()])
+    columns = [places[word] for own in words for word in own]
+    if columns:
+        table[np.repeat(np.arange(len(words)), list(map(len, words))), columns] = weights[columns]
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     table /= np.where(lengths > 0.0, lengths, 1.0)
     share = table[: len(ours)] @ table[len(ours) :].T

@@ -59,3 +59,15 @@ def test_a_thread_is_changed_in_one_way_at_a_time(shell: Shell) -> None:
     both = shell("thread", id_, "--archive", "--reopen")
     assert (both.code, "one of the options" in both.err) == (2, True)
     assert shell("thread", "nothing").code == 1
+
+
+def test_threads_are_searched_with_their_state_and_the_reason(shell: Shell) -> None:
+    tell(shell.api.parts, "a", COUPON[0])
+    tell(shell.api.parts, "b", POSTGRES[0])
+    [hit] = shell.json("search", "coupon on the checkout", "--in", "threads", "--mode", "text")
+    assert hit == shell.api.get("/api/memory/search?q=coupon+on+the+checkout&collection=threads")[0]
+    out = shell("search", "coupon on the checkout", "--in", "threads", "--mode", "text").out
+    assert f"1.00\t{hit['id']}\t{hit['title']}\tactive\t{hit['last_active'][:16]}" in out
+    assert "2 of 2 words: coupon, checkout" in out
+    assert shell("search", "coupon", "--in", "threads", "--kind", "fact").code == 2
+    assert "Nothing is known" in shell("search", "zanzibar", "--in", "threads", "--mode", "text").out

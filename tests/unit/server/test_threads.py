@@ -103,3 +103,29 @@ def test_illegal_moves_are_refused_with_the_way_out(api: Api) -> None:
         400, f"Thread {coupon} was merged.", f"Its turns are in thread {postgres}.",
     )  # fmt: skip
     assert refused(api, "PATCH", "nothing", {"title": "A"})[0] == 404
+
+
+def test_a_search_of_threads_answers_them_with_their_scores_and_why(api: Api) -> None:
+    coupon, postgres = begun(api)
+    done(api, "PATCH", coupon, {"status": "archived"})
+    search = "/api/memory/search?collection=threads&q=checkout+coupon+page"
+    [hit] = api.get(search)
+    assert (hit["id"], hit["type"], hit["status"], hit["score"]) == (coupon, "thread", "archived", 1.0)
+    assert hit["why"] == "3 of 3 words: checkout, coupon, page"
+    assert set(hit) >= {
+        "title", "content", "last_active", "bm25_score", "vector_score", "similarity", "words", "project_name",
+    }  # fmt: skip
+    active = api.get(f"{search}+Postgres&mode=hybrid&status=active&project={SHOP[0]}")
+    assert [one["id"] for one in active] == [postgres]
+    refused = api.ask("GET", f"{search}&role=user")
+    assert (refused.status, refused.body["detail"]) == (400, "Threads have no role.")
+    assert api.ask("GET", "/api/memory/search?q=coupon&status=active").status == 400
+
+
+def test_a_search_of_turns_or_of_memories_leaves_the_other_out(api: Api) -> None:
+    tell(api.parts, "a", "For the record: the coupon service listens on port 8443.")
+    types = {
+        name: {hit["type"] for hit in api.get(f"/api/memory/search?q=coupon+port&collection={name}")}
+        for name in ("turns", "memories", "all")
+    }
+    assert types == {"turns": {"turn"}, "memories": {"fact"}, "all": {"turn", "fact"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -26,6 +27,8 @@ AsOf = Annotated[str | None, typer.Option("--as-of", help="What was believed on 
 Trust = Annotated[int, typer.Option(min=0, max=3, help="At least: 1 the agent, 2 your prompts, 3 your own hand.")]
 Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
 Thread = Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")]
+In = Annotated[str, typer.Option("--in", help="turns, memories, threads, or all: turns and memories.")]
+Status = Annotated[str, typer.Option("--status", "-s", help="Of threads: active, suspended, archived or all.")]
 _NOTHING = "Nothing is known about that."
 
 
@@ -86,10 +89,12 @@ def search(
     trust: Trust = 0,
     role: Role = None,
     thread: Thread = None,
+    collection: In = "all",
+    status: Status = "all",
     json: Json = False,
 ) -> None:
-    """Search turns and memories of all projects."""
-    asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit}
+    """Search turns and memories of all projects, or threads."""
+    asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
     asked |= filters_of(agent, channel, kind, since, until, as_of, trust, role, thread)
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
     if json:
@@ -97,6 +102,9 @@ def search(
         return
     if not found:
         output.say(_NOTHING)
+    if collection == "threads":
+        _threads_found(found)
+        return
     output.table(
         ("Relevance", "Type", "Project", "Text"),
         [(f"{hit['relevance']:.2f}", hit["type"], hit["project_name"] or "-", hit["content"][:200]) for hit in found],
@@ -191,6 +199,24 @@ def settings(
     origins = ask("GET", "/api/memory/settings/origins")
     chosen = [name] if name else list(found)
     output.table(("Setting", "Value", "From"), [(key, found[key], origins[key]) for key in chosen])
+
+
+def _threads_found(found: Sequence[Mapping[str, Any]]) -> None:
+    output.table(
+        ("Score", "Id", "Title", "Status", "Last active", "Project", "Why"),
+        [
+            (
+                f"{one['score']:.2f}",
+                one["id"],
+                one["title"],
+                one["status"],
+                one["last_active"][:16],
+                one["project_name"] or "-",
+                one["why"],
+            )
+            for one in found
+        ],
+    )
 
 
 def filters_of(

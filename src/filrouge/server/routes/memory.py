@@ -8,10 +8,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from filrouge.app import report
-from filrouge.app.asking import Question, recall
+from filrouge.app.asking import Mode, Question, recall
 from filrouge.app.conversations import search_turns
 from filrouge.app.mirror import write_briefs, write_hook_settings
 from filrouge.app.remember import put_fact, remember, remember_many
+from filrouge.app.thread_report import Status
+from filrouge.app.thread_search import found_threads
 from filrouge.config import check
 from filrouge.errors import BadConfig, BadInput
 from filrouge.model.filters import Filters
@@ -109,18 +111,25 @@ async def search(
     request: Request,
     q: str,
     filters: Narrowed,
-    mode: Literal["text", "semantic", "hybrid"] = "text",
+    mode: Mode = "text",
     limit: Limit = 10,
     project: Names = None,
+    collection: Literal["turns", "memories", "threads", "all"] = "all",
+    status: Annotated[Status, Query(description="Only threads in this state.")] = "all",
 ) -> list[dict[str, Any]]:
-    """Search verbatim turns, then memories; text mode ranks by full text alone."""
+    """Search verbatim turns, then memories, one of them alone, or threads; text mode ranks by full text alone."""
     parts = parts_of(request)
+    if collection != "threads" and status != "all":
+        raise BadInput("Only threads have a `status`.", remedy="Search them with `collection=threads`.")
 
     def find(tx: Tx) -> list[dict[str, Any]]:
+        if collection == "threads":
+            return found_threads(parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters)
         place = report.project_id(tx, project or [])
         question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit, filters=filters)
-        rankings = [search_turns(parts, tx, question), recall(parts, tx, question)]
-        return report.hits(tx, rankings if mode == "text" else rankings[::-1], limit)
+        turns = [] if collection == "memories" else [search_turns(parts, tx, question)]
+        memories = [] if collection == "turns" else [recall(parts, tx, question)]
+        return report.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
 
     return await reading(request, find)
 

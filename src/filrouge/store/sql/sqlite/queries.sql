@@ -1026,6 +1026,21 @@ ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
 -- name: threads.said_in
 SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE thread_id = :id AND host || ' ' || session_id = :session AND role = 'user' AND skipped = '' AND agent = ''
+-- name: threads.spoken_between
+SELECT DISTINCT thread_id FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
+WHERE (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
+-- name: threads.lengths
+-- The prompts of threads, and how many tokens each is indexed under.
+SELECT thread_id, sz FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
+JOIN turns ON turns.id = turn_id JOIN messages_fts_docsize ON messages_fts_docsize.id = turns.seq
+WHERE role = 'user' AND skipped = '' AND agent = ''
+-- name: threads.words
+-- How often a token occurs in the prompts of each of these threads.
+SELECT thread_id, term, count(*) AS n FROM messages_places
+JOIN turns ON turns.seq = doc JOIN thread_turns ON turn_id = turns.id
+WHERE term IN (SELECT value FROM json_each(:forms)) AND thread_id IN (SELECT value FROM json_each(:ids))
+  AND role = 'user' AND skipped = '' AND agent = ''
+GROUP BY thread_id, term
 -- name: threads.last_active
 SELECT user_id, project_id, max(last_active) AS at FROM threads
 WHERE tenant = 'local' AND merged_into IS NULL GROUP BY user_id, project_id
