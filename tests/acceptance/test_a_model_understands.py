@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,19 @@ from filrouge.app.erase import erase
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.spending import dead_letters, extract_status
+from filrouge.app.thread_report import detail, listing, why
 from filrouge.store.journal import Journal
 from filrouge.testing import idle
-from tests.support.mind import Mind, fact, facts, live, operation_of, thinking
+from tests.support.mind import AT_ONCE, Mind, fact, facts, live, operation_of, thinking
 from tests.support.provider import Asked, Big, Echo, Hang, Raw, Refusal, Reply, Reset, Status, Truncated, fenced
 from tests.unit.app.given import event
 
 PORT = "I looked into it: the live site answers on 9443 since the move, and Caddy stands in front."
 READ = fact("the live site answers on 9443 since the move", "The live site answers on port 9443.", turn=2)
+
+#: A prompt, and one of another week that is near to it, and not near enough for the rules.
+COUPON = "The checkout page breaks when the coupon is empty, please find out why the coupon fails"
+STRAY = "Please look at the basket page, the coupon field there overlaps the total in Safari"
 
 
 def talk(parts: Parts, prompt: str, reply: str, session: str = "s") -> None:
@@ -242,3 +248,44 @@ def test_a_user_who_wants_the_model_alone_waits_for_it(tmp_path: Path) -> None:
         )
         idle(parts, 10)
         assert texts(parts) == ["We decided on Kafka."]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+def test_a_model_puts_a_prompt_where_it_belongs_and_names_the_thread(tmp_path: Path, provider: str) -> None:
+    more = "And the basket page shows two scroll bars in Safari on small screens"
+    mind = Mind(
+        thread={"related": True, "confidence": 0.9, "reason": "The same coupon."},
+        title={"title": "Coupon of the checkout and basket", "summary": "The coupon breaks two pages."},
+    )
+    with thinking(tmp_path, mind, provider=provider) as (parts, server):
+        last_week = event(text=COUPON, session="s1")
+        observe(parts, [last_week._replace(at=last_week.at - 6 * 86400)]).result(10)
+        idle(parts, 10)
+        for text in (STRAY, more):
+            observe(parts, [event(text=text, session="s2")]).result(10)
+            idle(parts, 10)
+        [one] = parts.readers.here(lambda tx: listing(parts, tx, (), status="all", limit=9))
+        assert (one["status"], one["messages"], one["conversations"]) == ("active", 3, 2)
+        assert (one["title"], one["title_by"]) == ("Coupon of the checkout and basket", "model")
+        assert one["summary"] == "The coupon breaks two pages."
+        asked = [it for it in server.asked if operation_of(it) in ("thread", "title")]
+        assert [operation_of(it) for it in asked] == ["thread", "title"]
+        assert [("coupon fails" in it.text, "Safari" in it.text) for it in asked] == [(False, True), (True, True)]
+        used = extract_status(parts)["usage"]
+        assert {it["operation"] for it in used} >= {"thread", "title"}
+        shown = parts.readers.here(lambda tx: detail(parts, tx, one["id"]))["turns_shown"]
+        told = parts.readers.here(lambda tx: why(parts, tx, shown[1]["id"]))["decisions"]
+        assert [(it["actor"], it["model"]) for it in told] == [("rules", None), ("model", f"{provider}/little")]
+
+
+def test_a_model_that_hangs_does_not_keep_a_prompt_from_its_thread(tmp_path: Path) -> None:
+    pace = replace(AT_ONCE, related=0.1)
+    with thinking(tmp_path, Mind(thread=Hang()), pace=pace) as (parts, server):
+        last_week = event(text=COUPON, session="s1")
+        observe(parts, [last_week._replace(at=last_week.at - 6 * 86400)]).result(10)
+        idle(parts, 10)
+        observe(parts, [event(text=STRAY, session="s2")]).result(10)
+        idle(parts, 10)
+        assert "thread" in [operation_of(it) for it in server.asked]
+        found = parts.readers.here(lambda tx: listing(parts, tx, (), status="all", limit=9))
+        assert [one["messages"] for one in found] == [1, 1]

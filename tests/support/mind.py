@@ -42,6 +42,8 @@ class Mind:
     decide: Saying = field(default_factory=lambda: {"decisions": []})
     support: Saying = field(default_factory=lambda: {"judgements": []})
     inform: Saying = field(default_factory=lambda: {"score": 0.0, "summary": ""})
+    thread: Saying = field(default_factory=lambda: {"related": False, "confidence": 0.0, "reason": ""})
+    title: Saying = field(default_factory=lambda: {"title": "", "summary": ""})
 
     def answer(self, asked: Asked) -> Step | str:
         """The answer to one question."""

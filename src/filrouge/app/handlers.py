@@ -9,6 +9,8 @@ regroup      a project whose sessions fell silent → its threads as the whole o
 synthesise   the same → where its work stands
 recount      what the rules made of that → the same as a model sees it
 brief        what changed in a project → what its sessions are told where no daemon runs
+reconsider   where a prompt is that the rules were not sure of → the same as a model sees it
+entitle      the name of a thread → a better one by a model
 extract      what a model has not read of a conversation → memories
 index_turn   a turn → vectors
 thread       a prompt → its place in a thread, and that of what followed it
@@ -30,6 +32,7 @@ from filrouge.app import understanding
 from filrouge.app.calibrating import CALIBRATE, calibrate
 from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
 from filrouge.app.due_readings import EXTRACT, queue_last_reading
+from filrouge.app.entitling import entitle
 from filrouge.app.extracting import extract
 from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.meaning import Meaning
@@ -38,12 +41,14 @@ from filrouge.app.parts import Parts
 from filrouge.app.passes import Pass, next_passes
 from filrouge.app.placing import EARLIER, THREAD, TOGETHER, place, place_earlier
 from filrouge.app.reconcile import reconcile
+from filrouge.app.reconsidering import reconsider
 from filrouge.app.recounting import recount
 from filrouge.app.regrouping import REGROUP, queue_regrouping, regrouping
 from filrouge.app.reindex import clear, embed_more
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
 from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, synthesise
+from filrouge.app.thread_questions import ENTITLE, RECONSIDER
 from filrouge.app.thread_upkeep import VECTORS, late_vector, make_vectors
 from filrouge.app.ties import BRIDGE, tie
 from filrouge.app.worker import Handler, Outcome, Payload, alone
@@ -182,6 +187,8 @@ HANDLERS: Mapping[str, Handler] = {
     REGROUP: alone(regrouping),
     SYNTHESISE: alone(synthesise),
     RECOUNT: alone(recount),
+    RECONSIDER: alone(reconsider),
+    ENTITLE: alone(entitle),
     "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
     "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
     THREAD: Handler(prepare=place, most=TOGETHER),

@@ -67,12 +67,14 @@ class Pace:
         quiet: from the last thing said, where no reply came, and in light mode always.
         rest: how long nobody is asked after no model answered.
         breaker: how long one model is left alone that failed again and again.
+        related: how long an answer is of use to whether a prompt belongs to a thread (THR-3).
     """
 
     after_reply: float = 5.0
     quiet: float = 600.0
     rest: float = 30.0
     breaker: float = 60.0
+    related: float = 5.0
 
 
 BuildPanel = Callable[[Settings, Mapping[str, str], Pace], Panel]

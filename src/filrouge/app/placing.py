@@ -23,7 +23,9 @@ from filrouge.app.spaces import REINDEX
 from filrouge.app.syntheses import follow_placing
 from filrouge.app.thread_candidates import candidates, known_of, nearest
 from filrouge.app.thread_moves import take_in
+from filrouge.app.thread_questions import queue_better_name, queue_reconsidering
 from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored
+from filrouge.app.thread_words import words_of
 from filrouge.app.ties import queue_ties
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
@@ -48,7 +50,7 @@ from filrouge.threads.weighing import Item, Known
 THREAD, EARLIER = "thread", "thread_earlier"
 #: Prompts that are placed in one transaction; each takes some ten milliseconds of the lane that takes events in where
 #: fifty threads are active, and more with more (bench/placed.py).
-TOGETHER: Final = 16
+TOGETHER: Final = 4
 _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
 
@@ -200,12 +202,15 @@ def carry_out(
     threads.place(turn.id, thread.id, turn.at, one.topics)
     threads.follow(turn)
     if chosen is not None:
-        if is_due(len(threads.turns(thread.id, routed=True))):
+        count = len(threads.turns(thread.id, routed=True))
+        if is_due(count):
             thread = renamed(parts, tx, thread, caps.place_of(turn))
         threads.update(thread)
+        queue_better_name(parts, tx, thread, before=count - 1, after=count)
     if one.vector is not None:
         revectored(tx, thread.id, meaning.space.id)
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
+    queue_reconsidering(parts, tx, turn, routing)
     ActiveDays(tx).note(turn.scope.project, turn.at)
     queue_ties(parts, tx, thread.id)
     follow_placing(parts, tx, turn)
@@ -258,18 +263,26 @@ def _joined(
     prompts = threads.turns(thread.id, routed=True)
     if not 1 < len(prompts) <= YOUNG or thread.title_by == "user":
         return
-    if any(one.actor == "user" for one in decisions.about(prompts)):
+    decided = decisions.about(prompts)
+    if any(one.actor == "user" for one in decided):
         return
+    strange = words_of(decided).apart
     young = known_of(tx, [thread], meaning.space.id)[thread.id]
     if len(young.parts) > 1:  # of two sessions: `regroup` looks at it
         return
-    older = [one for id_, one in known.items() if id_ != thread.id and one.thread.opened_at < thread.opened_at]
+    others = [one for id_, one in known.items() if id_ != thread.id and id_ not in strange]
+    older = [one for one in others if one.thread.opened_at < thread.opened_at]
     routing = join(young, older, meaning.space, ground)
     into = known.get(routing.thread_id or "") if routing else None
     if routing is None or into is None:
         return
+    there = threads.turns(into.thread.id, routed=True)
+    if thread.id in words_of(decisions.about(there)).apart:
+        return
     target = take_in(parts, tx, thread, into.thread, thread.last_active)
-    threads.update(renamed(parts, tx, target, caps.place_beside(target)))
+    target = renamed(parts, tx, target, caps.place_beside(target))
+    threads.update(target)
+    queue_better_name(parts, tx, target, before=len(there), after=len(there) + len(prompts))
     revectored(tx, target.id, meaning.space.id)
     for turn_id in prompts:
         decisions.log(turn_id, target.id, routing, at=thread.last_active)

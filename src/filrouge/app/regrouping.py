@@ -2,13 +2,14 @@
 
 The job reads every part of a project's threads, asks `threads.regrouping` what belongs together, and moves whole
 sessions' shares of threads, a few at a time, each with what followed its prompts. Every move is logged as a decision of
-the rules. What a user named stays, and so do threads that a user moved something into or out of. Where anything was
+the rules. What a user named stays, and so do threads that a user moved something into or out of; what a model was sure
+of holds for the part that it was asked about. Where anything was
 placed or moved between reading and writing, it looks again, so it never undoes what it has not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -16,6 +17,7 @@ from typing import Final
 from filrouge.app.parts import Parts
 from filrouge.app.thread_moves import move_turns
 from filrouge.app.thread_upkeep import Caps
+from filrouge.app.thread_words import Words, words_by_part
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.model.scope import LOCAL_USER
@@ -76,24 +78,28 @@ def regrouping(parts: Parts, payload: Payload) -> Outcome:
 def _found(parts: Parts, tx: Tx, where: ThreadPlace) -> _Found:
     caps, threads = Caps.of(parts.settings(tx)), Threads(tx)
     held = ThreadDecisions(tx).held(where.user, where.project)
+    words = words_by_part(tx, where.user, where.project)
     beside: dict[ThreadPlace, list[Thread]] = {}
     for thread in threads.at_place(where, ("active", "suspended", "archived")):
         beside.setdefault(caps.place_beside(thread), []).append(thread)
     ground = parts.grounds.of(tx, parts.meaning, where.user)
     last = ThreadDecisions(tx).last()
-    moves = [one for own in beside.values() for one in regroup(_units(tx, own, held, parts.meaning.space.id), ground)]
+    space_id = parts.meaning.space.id
+    moves = [one for own in beside.values() for one in regroup(_units(tx, own, held, words, space_id), ground)]
     return _Found(moves=moves, last=last)
 
 
-def _units(tx: Tx, threads: Sequence[Thread], held: set[str], space_id: str) -> list[Unit]:
+def _units(tx: Tx, threads: Sequence[Thread], held: set[str], words: Mapping[str, Words], space_id: str) -> list[Unit]:
     """The parts of threads, those of the latest threads where there are too many."""
     parts = ThreadVectors(tx).parts([one.id for one in threads], space_id)
     units = [
         Unit(
-            id=f"{thread.id} {part.session}",
+            id=(id_ := f"{thread.id} {part.session}"),
             thread=thread,
             part=Part(vector=part.vector, topics=part.topics),
             is_held=thread.id in held,
+            belongs=id_ in words and thread.id in words[id_].belongs,
+            apart=words[id_].apart if id_ in words else frozenset(),
         )
         for thread in threads
         for part in parts.get(thread.id, ())

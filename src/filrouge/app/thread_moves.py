@@ -12,6 +12,7 @@ from datetime import datetime
 
 from filrouge.app.parts import Parts
 from filrouge.app.syntheses import queue_synthesis
+from filrouge.app.thread_questions import queue_better_name
 from filrouge.app.thread_upkeep import refit
 from filrouge.app.ties import follow_merge, queue_ties
 from filrouge.model.thread import Thread
@@ -31,6 +32,7 @@ def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, 
     threads = Threads(tx)
     former = [id_ for id_ in dict.fromkeys(threads.of_turns(turn_ids).values()) if id_ != target.id]
     sources = threads.some(former)
+    before = len(threads.turns(target.id, routed=True))
     threads.move(threads.with_followers(turn_ids), target.id)
     target = moved(target, "use" if target.state == "active" else "reactivate", at)
     for source in sources:
@@ -41,6 +43,8 @@ def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, 
         else:
             target = take_in(parts, tx, source, target, at)
     [target] = refit(parts, tx, [target], space_id)
+    after = len(threads.turns(target.id, routed=True))
+    queue_better_name(parts, tx, target, before=before, after=after)
     queue_ties(parts, tx, target.id)
     return target
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from filrouge.app.parts import Parts
+from filrouge.app.thread_questions import queue_naming
 from filrouge.app.worker import Outcome, Payload
 from filrouge.config import Settings
 from filrouge.model.thread import Thread
@@ -172,7 +173,8 @@ def renamed(parts: Parts, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh:
 def refit(parts: Parts, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
     """Write threads whose turns changed, with the names and vectors that follow from the turns they have now.
 
-    Those that were merged into another are called what the other is called.
+    A name by a model is asked for again where it no longer stands. Those that were merged into another are called what
+    the other is called.
     """
     caps, done = Caps.of(parts.settings(tx)), list[Thread]()
     for thread in threads:
@@ -180,6 +182,8 @@ def refit(parts: Parts, tx: Tx, threads: Sequence[Thread], space_id: str) -> lis
             done.append(renamed(parts, tx, thread, caps.place_beside(thread), afresh=True))
             Threads(tx).update(done[-1])
             revectored(tx, thread.id, space_id)
+            if thread.title_by == "model":
+                queue_naming(parts, tx, done[-1])
     for thread in threads:
         if thread.merged_into is not None:
             into = next((one.title for one in done if one.id == thread.merged_into), "")

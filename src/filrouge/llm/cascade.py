@@ -2,13 +2,15 @@
 
 A server that sends one byte a second cannot move the limit, because it cancels what waits. A model that fails five
 times in a row is left alone for a minute, one that asks for a pause is given it; a model that refuses, says nothing or
-too much answers badly but is alive, so the next one is asked and nothing is held against it. What every attempt cost
-is summed, also where none succeeds.
+too much answers badly but is alive, so the next one is asked and nothing is held against it. A question's own limit,
+where it has one, is for all of them together, and nobody is blamed for it. What every attempt cost is summed, also
+where none succeeds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -45,6 +47,7 @@ class Cascade:
     ) -> None:
         if not steps:
             raise ValueError("a cascade needs a model")
+        self._now = now
         self._steps = [(step, CircuitBreaker(rest_seconds, now, failures=FAILURES)) for step in steps]
 
     def __repr__(self) -> str:
@@ -74,11 +77,15 @@ class Cascade:
         ask = replace(ask, text=_sendable(ask.text))
         failures: list[Failure] = []
         spent: Spending = {}
+        begun = self._now()
         for step, breaker in self._steps:
+            left = math.inf if ask.seconds is None else ask.seconds - (self._now() - begun)
+            if left <= 0.0:
+                break
             if rest := breaker.enter():
                 failures.append(_failure(step.model, "open", str(rest), rest.seconds))
                 continue
-            found = await _attempt(step, ask)
+            found = await _attempt(step, ask, left)
             for who, usage in found.spent.items():
                 spent[who] = spent.get(who, Usage()) + usage
             if isinstance(found, Completion):
@@ -109,21 +116,22 @@ class Cascade:
             await step.model.close()
 
 
-async def _attempt(step: Step, ask: Ask) -> Completion | ModelUnavailable:
-    """One model's answer or failure, within its seconds."""
-    model = step.model
+async def _attempt(step: Step, ask: Ask, left: float) -> Completion | ModelUnavailable:
+    """One model's answer or failure, within its seconds and those that are left to the question."""
+    model, seconds = step.model, min(step.seconds, left)
     try:
-        async with asyncio.timeout(step.seconds):
+        async with asyncio.timeout(seconds):
             return await model.complete(ask)
     except ModelUnavailable as error:
         if error.failures:
             return error
         told = _failure(model, "other", error.message)
     except TimeoutError:
-        told = _failure(model, "timeout", f"{_name(model)} did not answer within {step.seconds:g} s.")
+        kind = "late" if left < step.seconds else "timeout"
+        told = _failure(model, kind, f"{_name(model)} did not answer within {seconds:g} s.")
     except Exception as error:  # anybody's model may stand here; its error's words may repeat the text
         told = _failure(model, "other", f"{_name(model)} failed with {type(error).__name__}.")
-    lost = Usage(calls=1, estimated=told.kind == "timeout")
+    lost = Usage(calls=1, estimated=told.kind in ("timeout", "late"))
     return ModelUnavailable(told.detail, failures=(told,), spent={(model.provider, model.model): lost})
 
 
@@ -149,7 +157,7 @@ def _sendable(text: str) -> str:
 def _count(breaker: CircuitBreaker, failure: Failure) -> None:
     if failure.kind in _ALIVE:
         breaker.succeeded()
-    else:
+    elif failure.kind != "late":
         breaker.failed(failure.detail, min(failure.retry_after, _LONGEST_PAUSE) if failure.retry_after else None)
 
 

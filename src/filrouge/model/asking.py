@@ -39,6 +39,7 @@ class Ask:
         text: what they are about, quoted data.
         schema: the JSON schema of the answer, an object.
         most_tokens: of the answer.
+        seconds: an answer is of use for so long, whoever gives it; None = for as long as each model may take.
     """
 
     operation: Operation
@@ -46,6 +47,7 @@ class Ask:
     text: str
     schema: Mapping[str, Any]
     most_tokens: int = 1024
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,8 +99,9 @@ class Failure:
     """Why one model did not answer.
 
     Attributes:
-        kind: timeout | connection | rate_limit | server | refused | configuration | too_long | empty | open (its
-            circuit breaker lets nothing through) | other.
+        kind: timeout | late (the question left no more time, which says nothing of the model) | connection |
+            rate_limit | server | refused | configuration | too_long | empty | open (its circuit breaker lets nothing
+            through) | other.
         detail: one line; no key and no text of a conversation is in it.
         retry_after: seconds that the provider asks to wait, if it says.
     """

@@ -122,7 +122,7 @@ class Erasing:
 
 def _jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
     """The names of the jobs that would read what is gone, or have read it and not yet written what they made of it."""
-    of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread") for id_ in doomed.turns]
+    of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread", "reconsider") for id_ in doomed.turns]
     sums = ("digest", "synthesise", "recount")
     of_turns += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in sums}
     of_turns += {f"synthesise:{turn.host}:{turn.scope.session}:again" for turn in turns}

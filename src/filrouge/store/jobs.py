@@ -32,7 +32,7 @@ _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 #: in a thread once nothing is left to be embedded, so that its vector is there.
 _LAST = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier"})
 #: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
-_SLOW = frozenset({"extract", "recount"})
+_SLOW = frozenset({"extract", "recount", "reconsider", "entitle"})
 #: What is said of a job that processes die of.
 DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
 #: So far ahead others of the first job's kind are looked for.

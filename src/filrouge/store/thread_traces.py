@@ -61,6 +61,18 @@ class ThreadDecisions:
         row = self._tx.one("thread_decisions.last")
         return int(row["seq"] or 0) if row else 0
 
+    def asked(self, latest: int) -> tuple[int, int]:
+        """About how many prompts a model was asked or is to be, and how many the rules placed, among so many of the
+        latest decisions."""
+        row = self._tx.one("thread_decisions.asked", {"latest": latest})
+        return (int(row["asked"]), int(row["decided"])) if row else (0, 0)
+
+    def asked_about(self, user: str, project: str | None) -> list[tuple[str, Decided]]:
+        """What models and users decided about the prompts of a project that a model was asked about, oldest first, each
+        with the part that the prompt is in: its thread, its host and its session, as three words."""
+        rows = self._tx.all("thread_decisions.asked_about", {"user_id": user, "project_id": project})
+        return [(row["part"], decided_from_row(row)) for row in rows]
+
     def held(self, user: str, project: str | None) -> set[str]:
         """The threads of a project that a user moved something into, or out of."""
         rows = self._tx.all("thread_decisions.held", {"user_id": user, "project_id": project})

@@ -187,6 +187,10 @@ class Threads:
         row = self._tx.one("threads.prompt_before", _said(turn))
         return row["thread_id"] if row else None
 
+    def from_prompt(self, turn: Turn) -> list[tuple[str, str | None]]:
+        """The prompts of a session from this one on in their order, and the thread of each that is in one."""
+        return [(row["turn_id"], row["thread_id"]) for row in self._tx.all("threads.from_prompt", _said(turn))]
+
     def waits(self, turn: Turn) -> bool:
         """True while an earlier prompt of the turn's session is still to be placed by a job."""
         return self._tx.one("threads.waiting_before", _said(turn)) is not None

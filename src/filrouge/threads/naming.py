@@ -4,6 +4,9 @@ The title is the subject of a prompt, as `understand.titles` reads it, of the fi
 is about. It is looked at again when the thread has three prompts, six, twelve and so on, since a name that changes
 at every turn is none; and it stays while it still names one of the thread's foremost topics. Two live threads of a
 project never have the same title: the later one is qualified with a topic of its own, or with the day it was opened.
+
+A model looks where the rules look, and after them, but not at a first prompt, which the rules read as well; so the
+summary is never older than the name, and a thread of a hundred prompts has cost six questions.
 """
 
 from __future__ import annotations
@@ -48,6 +51,11 @@ class Name:
 def is_due(prompts: int) -> bool:
     """Whether a thread that has now so many prompts is to be looked at for a better name."""
     return prompts in RENAMED_AT
+
+
+def is_due_between(before: int, after: int) -> bool:
+    """Whether a thread that had so many prompts and has so many now is worth a model's look at its name."""
+    return any(before < due <= after for due in RENAMED_AT[1:])
 
 
 def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None = None) -> Name:
@@ -107,8 +115,10 @@ def _summary(title: str, subjects: Sequence[str]) -> str:
 def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: Prompts, language: str) -> Thought[Name]:
     """A better name, as a model sees it; where its title is none, the former one stays.
 
+    A title by a model stays as well while it names one of the foremost topics; the summary is told anew.
+
     Args:
-        former: as `name` gives it.
+        former: as `name` gives it, of a thread that no user named.
 
     Raises:
         Unreadable: the model's answer cannot be read.
@@ -129,9 +139,10 @@ def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: P
     if not _is_subject(title) or not _is_of(title, prompts):
         return former
     summary = " ".join(answer.summary.split())
+    stays = former.title_by == "model" and _names(former.title, former.topics[:_FOREMOST])
     return replace(
         former,
-        title=distinct(title, former.topics, taken, prompts[0].at),
+        title=distinct(former.title if stays else title, former.topics, taken, prompts[0].at),
         summary=summary if summary and len(summary) <= SUMMARY else former.summary,
         title_by="model",
     )

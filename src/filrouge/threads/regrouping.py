@@ -8,7 +8,8 @@ ten sessions and for a thousand. The very same topic counts no extra here: it is
 
 Threads keep their ids: a group goes on as the thread that most of it was in. It is stable: a grouping is only taken
 where it is better than what is there, so that doing it twice changes nothing. What a user named, moved, split or
-merged stays where it is.
+merged stays where it is. What a model said of a prompt and a thread holds for the part that the prompt is in: it stays
+with the thread's beginning, or is never brought together with that thread.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ class Unit:
         thread: the thread that it is in.
         part: as `vectors.by_session` makes it.
         is_held: a user put it where it is; so it is as well where a user named the thread.
+        belongs: a model said that it goes on with this thread.
+        apart: threads that it does not belong to, as a model said.
     """
 
     id: str
     thread: Thread
     part: Part
     is_held: bool = False
+    belongs: bool = False
+    apart: frozenset[str] = frozenset()
 
     @property
     def stays(self) -> bool:
@@ -88,8 +93,7 @@ def regroup(units: Sequence[Unit], ground: Ground | None, *, band: float = BAND)
     above = scaled_by_neighbours(near) - np.float32(band)
     _hold(above, units)
     now = labels([one.thread.id for one in units])
-    bound = labels([one.thread.id if one.stays else place for place, one in enumerate(units)])
-    now = settled(above, now, bound)
+    now = settled(above, now, _bound(units))
     return tuple(_moves(units, now, near))
 
 
@@ -123,12 +127,25 @@ def _shared(parts: Sequence[Part]) -> Near:
     return table
 
 
+def _bound(units: Sequence[Unit]) -> Labels:
+    """What is never parted: what a user holds in a thread, and a thread's beginning with what a model said goes on."""
+    first: dict[str, int] = {}
+    for place, one in enumerate(units):
+        first.setdefault(one.thread.id, place)
+    leads = [first[one.thread.id] if one.belongs and not one.stays else place for place, one in enumerate(units)]
+    return labels([units[place].thread.id if units[place].stays else place for place in leads])
+
+
 def _hold(above: Near, units: Sequence[Unit]) -> None:
-    """What a user holds in two threads never comes together."""
+    """What a user holds in two threads never comes together, nor what a model says does not belong together."""
     held = [place for place, one in enumerate(units) if one.stays]
     threads = labels([units[place].thread.id for place in held])
     apart = threads[:, None] != threads[None, :]
     above[np.ix_(held, held)] = np.where(apart, _NEVER, above[np.ix_(held, held)])
+    for place, one in enumerate(units):
+        if strange := one.apart - {one.thread.id}:
+            others = [other for other, it in enumerate(units) if it.thread.id in strange]
+            above[place, others] = above[others, place] = _NEVER
 
 
 def _moves(units: Sequence[Unit], groups: Labels, near: Near) -> Iterable[Regrouping]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from filrouge.app import thread_report
+from filrouge.app.models import Pace, Panel
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
+from filrouge.errors import ModelUnavailable
+from filrouge.model.asking import Ask, Operation
 from filrouge.model.event import EventKind
-from filrouge.testing import idle
+from filrouge.ports import LanguageModel
+from filrouge.store.settings import StoredSettings
+from filrouge.testing import ScriptedModel, idle, running
 
 from .given import SHOP, event
 
@@ -75,3 +83,55 @@ def turn_of(parts: Parts, text: str) -> str:
 def as_sets(*groups: Sequence[str]) -> list[set[str]]:
     """Groups as `grouped` gives them."""
     return [set(group) for group in groups]
+
+
+class Adviser(ScriptedModel):
+    """A model that is asked about threads, and says what a test put here, which may change while it runs.
+
+    Attributes:
+        related, sure: whether a prompt belongs to the thread that is shown, and how sure that is.
+        title, summary: of any thread.
+        broken: what is answered in the place of all that.
+    """
+
+    def __init__(self, *, related: bool = False, sure: float = 0.0) -> None:
+        super().__init__(self._answer)
+        self.related, self.sure = related, sure
+        self.title, self.summary = "", ""
+        self.broken: str | ModelUnavailable | None = None
+
+    def about(self, operation: Operation) -> list[Ask]:
+        """The questions of one kind."""
+        return [one for one in self.asked if one.operation == operation]
+
+    def _answer(self, ask: Ask) -> str | ModelUnavailable:
+        if ask.operation == "thread":
+            return self.broken or json.dumps({"related": self.related, "confidence": self.sure, "reason": ""})
+        if ask.operation == "title":
+            return self.broken or json.dumps({"title": self.title, "summary": self.summary})
+        return '{"facts": []}'
+
+
+@contextmanager
+def advised(home: Path, model: LanguageModel, *, related: float = 5.0, **settings: str) -> Generator[Parts]:
+    """A whole Filrouge that asks this model; `extract_provider=""` as long as it is not to be asked."""
+    chosen = {"extract_provider": "openai", **settings}
+    environ = {f"FILROUGE_{key.upper()}": value for key, value in chosen.items() if value}
+    pace = Pace(after_reply=0.0, quiet=0.0, rest=0.05, related=related)
+
+    def build(*_: object) -> Panel:
+        return Panel(model=model)
+
+    with running(str(home), environ=environ, panel=build, pace=pace) as parts:
+        idle(parts)
+        yield parts
+
+
+def ask_from_now_on(parts: Parts, provider: str = "openai") -> None:
+    """Set who is asked."""
+    parts.writer.run(lambda tx: StoredSettings(tx).put({"extract_provider": provider}, parts.clock.now()))
+
+
+def reasons(parts: Parts, text: str) -> list[dict[str, Any]]:
+    """Every decision about the turn that says this, oldest first."""
+    return parts.readers.here(lambda tx: thread_report.why(parts, tx, turn_of(parts, text)))["decisions"]

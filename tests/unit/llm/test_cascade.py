@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from filrouge.errors import ModelUnavailable
 from filrouge.llm.cascade import Cascade, Step
 from filrouge.llm.registry import cascade
-from filrouge.model.asking import Completion, Failure, Usage
+from filrouge.model.asking import Ask, Completion, Failure, Usage
 from filrouge.ports import LanguageModel
 from filrouge.testing import ScriptedModel
 from tests.support.provider import Hang, Provider, Refusal, Reply, Status, Trickle
@@ -141,6 +142,24 @@ def test_whoever_hangs_loses_its_turn_in_real_time() -> None:
         ("anthropic", "claude-haiku-5-5"), ("ollama", "gemma3:4b"), ("openai", "gpt-6-luna"),
     ]  # fmt: skip
     assert found.spent["ollama", "gemma3:4b"] == Usage(calls=1, estimated=True)
+
+
+def test_a_question_that_is_soon_of_no_use_is_given_up_by_all_and_held_against_nobody() -> None:
+    class Slow(ScriptedModel):
+        async def complete(self, ask: Ask) -> Completion:
+            self.asked.append(ask)
+            await asyncio.sleep(60 if ask.seconds else 0)
+            return await super().complete(ask)
+
+    slow, behind = Slow(["at last"], model="slow"), ScriptedModel(["from behind"], model="behind")
+    made = Cascade([Step(model=slow, seconds=30), Step(model=behind, seconds=30)])
+    for _ in range(6):
+        with pytest.raises(ModelUnavailable) as caught:
+            asyncio.run(made.complete(replace(ask(), seconds=0.01)))
+        assert [one.kind for one in caught.value.failures] == ["late"]
+        assert caught.value.spent == {("scripted", "slow"): Usage(calls=1, estimated=True)}
+    assert behind.asked == []
+    assert asyncio.run(made.complete(ask())).text == "at last"
 
 
 def test_a_provider_that_is_broken_for_long_is_hardly_asked_and_costs_nothing() -> None:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Generator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -73,16 +74,35 @@ def test_the_question_is_short() -> None:
     assert "crumb" not in ask.text
 
 
-def test_a_no_or_a_doubtful_yes_opens_a_thread() -> None:
-    for answer in (said(False, 0.9), said(True, 0.4)):
-        found, _ = answered(asking(ITEM, routing(), CANDIDATE, prompt, "en"), answer)
-        assert (found.action, found.thread_id, found.model) == ("new", None, "toy/m")
+@pytest.mark.parametrize("own", [False, True])
+def test_a_no_takes_a_prompt_out_of_the_thread_that_the_rules_woke_for_it(own: bool) -> None:
+    woken = replace(routing(own=own), action="reactivate", thread_id="bread")
+    found, _ = answered(asking(ITEM, woken, CANDIDATE, prompt, "en"), said(False, 0.9))
+
+    expected = ("fork", None, "tax") if own else ("new", None, None)
+    assert (found.action, found.thread_id, found.parent) == expected
+    assert (found.model, found.borderline) == ("toy/m", False)
 
 
-def test_a_no_inside_a_session_forks_off_its_thread() -> None:
-    found, _ = answered(asking(ITEM, routing(own=True), CANDIDATE, prompt, "en"), said(False, 0.9))
+def test_a_no_says_nothing_of_the_thread_that_the_rules_chose_instead() -> None:
+    stays = replace(routing(own=True), action="continue", thread_id="tax")
+    found, _ = answered(asking(ITEM, stays, CANDIDATE, prompt, "en"), said(False, 0.9))
 
-    assert (found.action, found.parent) == ("fork", "tax")
+    assert (found.action, found.thread_id, found.borderline) == ("continue", "tax", False)
+
+
+@pytest.mark.parametrize("answer", [said(True, 0.4), said(False, 0.4)])
+def test_who_is_not_sure_leaves_the_decision_and_leaves_it_open(answer: str) -> None:
+    for stands in (routing(), replace(routing(), action="reactivate", thread_id="bread")):
+        found, _ = answered(asking(ITEM, stands, CANDIDATE, prompt, "en"), answer)
+
+        assert (found.action, found.thread_id, found.borderline) == (stands.action, stands.thread_id, True)
+        assert found.model == "toy/m"
+        assert "not sure" in found.reason
+
+
+def test_the_question_says_how_long_its_answer_is_of_use() -> None:
+    assert next(asking(ITEM, routing(), CANDIDATE, prompt, "en", seconds=5.0)).seconds == 5.0
 
 
 def test_an_answer_that_nobody_can_read_leaves_the_rules_decision_to_the_caller() -> None:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from filrouge.model.asking import Ask, Completion
 from filrouge.model.scope import Scope
 from filrouge.model.thread import Thread, TitleBy
 from filrouge.model.turn import TRUST_PROMPT, Turn
-from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, name, naming
+from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming
 from filrouge.threads.subjects import subjects
 from filrouge.understand.answers import Thought
 from filrouge.understand.titles import LONGEST
@@ -129,6 +130,24 @@ def test_a_model_may_give_a_better_name() -> None:
     assert (named.title, named.summary) == ("Weak sourdough starter", "A starter that does not rise; rye helps.")
     assert named.title_by == "model"
     assert (ask.operation, "Backups" in ask.text, "rye flour" in ask.text) == ("title", True, True)
+
+
+def test_a_title_by_a_model_stays_while_it_fits_and_the_summary_is_told_anew() -> None:
+    former = replace(name(turns(*BREAD), ()), title="Weak sourdough starter", title_by="model")
+    answer = json.dumps({"title": "Sourdough with rye", "summary": "Rye flour made it rise."})
+
+    for topics, title in (
+        (former.topics, "Weak sourdough starter"),
+        (("invoice export", "customers"), "Sourdough with rye"),
+    ):
+        named, _ = played(naming(turns(*BREAD), [], replace(former, topics=topics), prompt, "en"), answer)
+        assert (named.title, named.summary) == (title, "Rye flour made it rise.")
+
+
+def test_a_model_looks_where_the_rules_look_but_not_at_a_first_prompt() -> None:
+    assert [count for count in range(1, 100) if is_due_between(count - 1, count)] == [3, 6, 12, 24, 48, 96]
+    assert is_due_between(2, 5)
+    assert not is_due_between(3, 5)
 
 
 @pytest.mark.parametrize("title", ["", "Message", "…", "Holiday in Greece"])

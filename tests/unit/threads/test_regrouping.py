@@ -159,3 +159,23 @@ def test_the_order_of_the_moves_is_all_the_same(units: list[Unit]) -> None:
 
     assert together(done(units, moves)) == together(done(units, moves[::-1]))
     assert len({id_ for move in moves for id_ in move.units}) == sum(len(move.units) for move in moves)
+
+
+def test_what_a_model_said_goes_on_with_a_thread_stays_with_its_beginning() -> None:
+    old, other = thread("old", 9), thread("other", 5)
+    units = [unit("a", old, BREAD), unit("b", old, TAXES), unit("c", other, TAXES), unit("d", other, TAXES)]
+
+    assert together(done(units, regroup(units, GROUND))) == {frozenset("a"), frozenset("bcd")}
+    asked = [units[0], replace(units[1], belongs=True), *units[2:]]
+    assert any(group >= {"a", "b"} for group in together(done(asked, regroup(asked, GROUND))))
+
+
+def test_what_a_model_said_does_not_belong_to_a_thread_is_not_brought_together_with_it() -> None:
+    old, young, mine = thread("old", 9), thread("young", 1), thread("mine", 1)
+    units = [unit("a", old, BREAD), unit("b", old, BREAD), unit("c", young, BREAD)]
+
+    assert together(done(units, regroup(units, GROUND))) == {frozenset("abc")}
+    units[2] = replace(units[2], apart=frozenset({"old"}))
+    assert regroup(units, GROUND) == ()
+    by_hand = replace(units[2], thread=old, is_held=True)
+    assert regroup([*units[:2], by_hand, unit("d", mine, TAXES)], GROUND) == ()

@@ -990,6 +990,13 @@ WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <>
   AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
   AND turns.at <= :at AND turns.id <> :turn_id
 ORDER BY turns.at DESC, seq DESC LIMIT 1
+-- name: threads.from_prompt
+-- The prompts of a session from one of them on, and where they are, in their order.
+SELECT turns.id AS turn_id, thread_id FROM turns LEFT JOIN thread_turns ON turn_id = turns.id
+WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool' AND role = 'user'
+  AND skipped = '' AND agent = '' AND user_id = :user_id AND project_id IS :project_id
+  AND (turns.at, seq) >= (:at, (SELECT seq FROM turns WHERE id = :turn_id))
+ORDER BY turns.at, seq
 -- name: threads.waiting_before
 -- An earlier prompt of the session that a job is still to place.
 SELECT 1 FROM turns JOIN jobs ON dedupe_key = 'thread:' || turns.id
@@ -1118,6 +1125,19 @@ VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :b
 SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
 -- name: thread_decisions.last
 SELECT max(seq) AS seq FROM thread_decisions
+-- name: thread_decisions.asked
+-- Among the latest decisions: prompts that the rules placed, and those that a model was asked about, or is to be.
+SELECT count(DISTINCT iif(actor = 'rules', turn_id, NULL)) AS decided,
+  count(DISTINCT iif(actor = 'model' AND weighed <> '[]', turn_id, NULL))
+    + (SELECT count(*) FROM jobs WHERE kind = 'reconsider' AND state <> 'dead') AS asked
+FROM thread_decisions WHERE seq > (SELECT max(seq) FROM thread_decisions) - :latest
+-- name: thread_decisions.asked_about
+-- What models and users decided about the prompts of a project that a model was asked about.
+SELECT thread_decisions.*, thread_turns.thread_id || ' ' || host || ' ' || session_id AS part
+FROM thread_decisions JOIN thread_turns USING (turn_id) JOIN turns ON turns.id = turn_id
+WHERE actor IN ('model', 'user') AND user_id = :user_id AND project_id IS :project_id
+  AND turn_id IN (SELECT turn_id FROM thread_decisions WHERE actor = 'model')
+ORDER BY thread_decisions.seq
 -- name: thread_decisions.held
 -- Threads that a user moved something into, or out of.
 SELECT thread_turns.thread_id AS id FROM thread_decisions JOIN thread_turns USING (turn_id)
