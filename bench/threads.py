@@ -13,7 +13,7 @@ haystack share subjects on purpose (the evidence of its question); streams of on
 them. French: the 60 sessions of french_threads.json, some near each other in subject. "The same thread" means "cut from
 the same session", which is not the same as "about the same thing": two sessions about coffee count as two.
 
-Beside them the same sessions uncut, where no session should be parted (false forks), and mixed: cut in two (or, short, in
+Beside them the same sessions uncut, where none should be parted (false forks), and mixed: cut in two (or, short, in
 three), and one to four pieces of different subjects, as they come by time, are one session. What such a session was
 split into is measured by pairs of its prompts: F1, and the share of pairs of different subjects that came apart.
 
