@@ -75,14 +75,15 @@ def test_with_the_bundled_model_each_subject_of_one_session_is_a_thread_and_the_
             assert [one["action"] for one in decisions(parts, former[2])] == ["continue"]
 
 
-def test_prompts_that_a_user_moved_are_not_parted(parts: Parts) -> None:
-    far = ("Rain clouds over mountains tomorrow", "Violin strings sound dull lately")
-    tell(parts, "a", COUPON[0])
-    tell(parts, "b", POSTGRES[0], far[0])
-    coupon = thread_with(parts, COUPON[0])
-    move(parts, [turn_of(parts, POSTGRES[0]), turn_of(parts, far[0])], coupon)
-    tell(parts, "b", far[1])
-    assert thread_with(parts, far[0]) == coupon
+def test_a_prompt_that_a_user_put_where_it_is_does_not_leave(parts: Parts) -> None:
+    for session in ("left", "put"):
+        tell(parts, session, COUPON[0], POSTGRES[0], project=(session,))
+    [one] = threads(parts, "put")
+    move(parts, [turn["id"] for turn in thread(parts, one["id"])["turns_shown"]], one["id"])
+    for session in ("left", "put"):
+        tell(parts, session, POSTGRES[1], project=(session,))
+    assert grouped(parts, "left")[::-1] == as_sets([COUPON[0]], POSTGRES)
+    assert grouped(parts, "put") == as_sets([COUPON[0], *POSTGRES])
 
 
 def test_what_follows_a_prompt_goes_where_it_went(parts: Parts) -> None:
