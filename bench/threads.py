@@ -13,6 +13,10 @@ haystack share subjects on purpose (the evidence of its question); streams of on
 them. French: the 60 sessions of french_threads.json, some near each other in subject. "The same thread" means "cut from
 the same session", which is not the same as "about the same thing": two sessions about coffee count as two.
 
+Beside them the same sessions uncut, where none should be parted (false forks), and mixed: cut in two (or, short, in
+three), and one to four pieces of different subjects, as they come by time, are one session. What such a session was
+split into is measured by pairs of its prompts: F1, and the share of pairs of different subjects that came apart.
+
 Figures: pairwise F1 over pieces (a piece is in the thread that holds most of its prompts), with 95 % intervals by
 bootstrap over sessions, when all is said; the same at the moment of placing, each prompt with every piece before it as
 that was placed then, which is what an injection has; parts that regrouping moved, for each piece; continuation =
@@ -51,6 +55,7 @@ from filrouge.ports import Vector, Vectors
 from filrouge.threads import lifecycle, naming
 from filrouge.threads.ground import Ground
 from filrouge.threads.joining import YOUNG, join
+from filrouge.threads.parting import LEAVING, part_off
 from filrouge.threads.regrouping import Regrouping, Unit, regroup
 from filrouge.threads.routing import BANDS, Bands, route
 from filrouge.threads.subjects import subjects
@@ -66,17 +71,25 @@ FRENCH: Final = Path(__file__).with_name("french_threads.json")
 GATES: Final = {"f1 en": 0.80, "f1 fr": 0.75, "continuation": 0.60, "duplicates": 0.02, "asked": 0.20}
 #: How long after its last prompt a session counts as over.
 SILENT: Final = timedelta(minutes=30)
+#: How often a session is of one, two, three and four subjects, where they are mixed.
+SUBJECTS: Final = (4, 3, 2, 1)
 _RESAMPLED: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """A third of a session: prompts that come one after the other, in a session of their own."""
+    """A third of a session: prompts that come one after the other.
+
+    Attributes:
+        session: that it was cut from, which is its subject.
+        talk: the session that it is said in; of its own, or shared with pieces of other subjects.
+    """
 
     id: str
     session: str
     at: datetime
     prompts: tuple[str, ...]
+    talk: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,19 +161,46 @@ def french(orders: int = 3) -> list[Stream]:
     return [cut(f"fr-{number}", sessions, SEED + number) for number in range(orders)]
 
 
-def cut(name: str, sessions: Sequence[tuple[str, Sequence[str]]], seed: int) -> Stream:
+def cut(name: str, sessions: Sequence[tuple[str, Sequence[str]]], seed: int, parts: int = 3) -> Stream:
     chance = random.Random(seed)
     pieces: list[Piece] = []
     for session, prompts in sessions:
         at = BEGIN + timedelta(days=chance.uniform(0, 30))
-        ends = [0, round(len(prompts) / 3), round(2 * len(prompts) / 3), len(prompts)]
-        gaps = [timedelta(), *chance.sample(GAPS, 2)]
+        ends = [round(number * len(prompts) / parts) for number in range(parts + 1)]
+        gaps = [timedelta(), *chance.sample(GAPS, parts - 1)]
         for number, gap in enumerate(gaps):
             at += gap
             own = tuple(prompts[ends[number] : ends[number + 1]])
-            pieces.append(Piece(id=f"{session}/{number}", session=session, at=at, prompts=own))
+            id_ = f"{session}/{number}"
+            pieces.append(Piece(id=id_, session=session, at=at, prompts=own, talk=id_))
             at += len(own) * timedelta(minutes=3)
     return Stream(name=name, pieces=tuple(sorted(pieces, key=lambda piece: (piece.at, piece.id))))
+
+
+def mixed(stream: Stream, seed: int) -> Stream:
+    """A stream whose sessions are of one to four pieces, each of another subject, as they come by time."""
+    chance, left, pieces = random.Random(seed), list(stream.pieces), list[Piece]()
+    while left:
+        count, at, talk, held = chance.choices((1, 2, 3, 4), SUBJECTS)[0], left[0].at, left[0].id, set[str]()
+        for piece in [*left]:
+            if len(held) < count and piece.session not in held:
+                left.remove(piece)
+                held.add(piece.session)
+                pieces.append(replace(piece, at=at, talk=talk))
+                at += len(piece.prompts) * timedelta(minutes=3)
+    return Stream(name=f"{stream.name} mixed", pieces=tuple(sorted(pieces, key=lambda piece: (piece.at, piece.id))))
+
+
+def anew(stream: Stream, parts: int) -> Stream:
+    """The same sessions, cut into another number of pieces."""
+    sessions: dict[str, list[Piece]] = {}
+    for piece in stream.pieces:
+        sessions.setdefault(piece.session, []).append(piece)
+    whole = [
+        (name, [text for piece in sorted(own, key=lambda one: one.at) for text in piece.prompts])
+        for name, own in sessions.items()
+    ]
+    return cut(stream.name, whole, SEED, parts)
 
 
 class Embedded:
@@ -221,6 +261,7 @@ class Leaving:
     sample: bool = False
     joining: bool = False
     regrouping: bool = False
+    parting: bool = False
 
 
 class Pure:
@@ -239,14 +280,16 @@ class _Play:
     def __init__(self, embedded: Embedded, sample: Vectors, bands: Bands | None, leaving: Leaving) -> None:
         self.embedded, self.sample, self.bands, self.leaving = embedded, sample, bands, leaving
         self.threads: dict[str, Kept] = {}
-        self.where: dict[tuple[str, int], str] = {}
+        self.where: dict[str, str] = {}
         self.own: dict[str, str] = {}
+        self.latest: dict[str, str] = {}
         self.counts = Played(threads={}, titles=())
         self.vectors: list[Vector] = []
         self.ground: Ground | None = None
         self.grown = 0
 
     def played(self, stream: Stream) -> Played:
+        last = {piece.talk: piece.id for piece in stream.pieces}
         events = [
             (
                 piece.at + timedelta(minutes=3 * number) + (SILENT if number == len(piece.prompts) else timedelta()),
@@ -254,7 +297,7 @@ class _Play:
                 number,
             )
             for piece in stream.pieces
-            for number in range(len(piece.prompts) + 1)
+            for number in range(len(piece.prompts) + (last[piece.talk] == piece.id))
         ]
         day = BEGIN.date()
         for at, piece, number in sorted(events, key=lambda one: (one[0], one[1].id, one[2])):
@@ -267,8 +310,8 @@ class _Play:
                 self.regrouped()
         self.swept(stream.pieces[-1].at + timedelta(days=1))
         found: defaultdict[str, list[str]] = defaultdict(list)
-        for (piece_id, _), thread in self.where.items():
-            found[piece_id].append(thread)
+        for turn_id, thread in self.where.items():
+            found[_piece(turn_id)].append(thread)
         self.counts.threads = found
         self.counts.titles = [one.thread.title for one in self.threads.values()]
         return self.counts
@@ -284,9 +327,9 @@ class _Play:
         if self.leaving.regrouping:
             return
         units = [
-            Unit(id=f"{kept.thread.id} {piece}", thread=kept.thread, part=part)
+            Unit(id=f"{kept.thread.id} {talk}", thread=kept.thread, part=part)
             for kept in self.threads.values()
-            for piece, part in by_session(kept.prompts).items()
+            for talk, part in by_session(kept.prompts).items()
         ]
         for move in regroup(units, self.ground):
             self.counts.actions["regroup"] += 1
@@ -295,7 +338,7 @@ class _Play:
 
     def moved(self, move: Regrouping) -> None:
         """Put parts where they belong."""
-        going = {(thread, piece) for thread, piece in (unit.split(" ", 1) for unit in move.units)}
+        going = {(thread, talk) for thread, talk in (unit.split(" ", 1) for unit in move.units)}
         sources = [self.threads[id_] for id_ in sorted({thread for thread, _ in going})]
         taken: list[tuple[Turn, tuple[str, Part]]] = []
         for kept in sources:
@@ -318,8 +361,10 @@ class _Play:
             target.thread = lifecycle.moved(target.thread, "reactivate", at)
         both = sorted([*zip(target.turns, target.prompts, strict=True), *taken], key=lambda one: one[0].at)
         target.turns, target.prompts = [turn for turn, _ in both], [prompt for _, prompt in both]
-        for turn, (piece, _) in taken:
-            self.where[piece, int(turn.key)] = self.own[piece] = target.thread.id
+        for turn, (talk, _) in taken:
+            self.where[turn.id] = target.thread.id
+            if self.latest[talk] == turn.id:
+                self.own[talk] = target.thread.id
         for kept in sources:
             if kept.prompts:
                 self.renewed(kept, named=True)
@@ -342,7 +387,7 @@ class _Play:
             vector=None if self.leaving.vectors else self.embedded[text],
             topics=() if self.leaving.topics else topics_of(turn),
         )
-        item = Item(text=text, topics=part.topics, vector=part.vector, at=at, own=self.own.get(piece.id))
+        item = Item(text=text, topics=part.topics, vector=part.vector, at=at, own=self.own.get(piece.talk))
         known = self.known()
         self.counts.candidates.update(one.state for one in known)
         routing = route(item, known, self.embedded.space, self.ground, self.bands)
@@ -357,11 +402,14 @@ class _Play:
             kept = self.threads[routing.thread_id]
             act: lifecycle.Act = "use" if routing.action == "continue" else "reactivate"
             kept.thread = lifecycle.moved(kept.thread, act, at)
-        kept.prompts.append((piece.id, part))
+        kept.prompts.append((piece.talk, part))
         kept.turns.append(turn)
         self.placed(piece, kept.thread.id)
-        self.where[piece.id, number] = self.own[piece.id] = kept.thread.id
+        self.where[turn.id] = self.own[piece.talk] = kept.thread.id
+        self.latest[piece.talk] = turn.id
         self.renewed(kept)
+        if item.own == kept.thread.id and self.parted(at, piece, kept):
+            return
         sessions = {session for session, _ in kept.prompts}
         if not self.leaving.joining and len(sessions) == 1 and 2 <= len(kept.prompts) <= YOUNG:
             young = Known(thread=kept.thread, state=kept.thread.state, parts=kept.parts)
@@ -370,11 +418,42 @@ class _Play:
             if routing and routing.thread_id:
                 self.joined(kept.thread.id, routing.thread_id)
 
+    def parted(self, at: datetime, piece: Piece, kept: Kept) -> bool:
+        """Let the last prompts of a session leave its thread, if they have left it."""
+        if self.leaving.parting:
+            return False
+        places = [place for place, (talk, _) in enumerate(kept.prompts) if talk == piece.talk]
+        said = [kept.prompts[place][1] for place in places]
+        own = Known(thread=kept.thread, state=kept.thread.state, parts=kept.parts)
+        space = self.embedded.space
+        routing = part_off(said, own, self.known(kept.thread.id), space, self.ground, self.bands)
+        if routing is None:
+            return False
+        self.counts.actions["part"] += 1
+        going = places[-LEAVING:]
+        prompts, turns = [kept.prompts[place] for place in going], [kept.turns[place] for place in going]
+        for place in reversed(going):
+            del kept.prompts[place], kept.turns[place]
+        if routing.thread_id is None:
+            begun = turns[0].at
+            thread = replace(kept.thread, id=new_id(begun), title="", parent=kept.thread.id, opened_at=begun)
+            target = self.threads[thread.id] = Kept(thread=thread)
+        else:
+            target = self.threads[routing.thread_id]
+        target.thread = lifecycle.moved(target.thread, "use" if target.thread.state == "active" else "reactivate", at)
+        target.prompts += prompts
+        target.turns += turns
+        self.own[piece.talk] = target.thread.id
+        self.where.update({turn.id: target.thread.id for turn in turns})
+        self.renewed(kept, named=True)
+        self.renewed(target, named=True)
+        return True
+
     def placed(self, piece: Piece, thread: str) -> None:
         """Note what was in the same thread when a prompt came to it."""
         held: defaultdict[str, Counter[str]] = defaultdict(Counter[str])
-        for (earlier, _), where in self.where.items():
-            held[earlier][where] += 1
+        for turn_id, where in self.where.items():
+            held[_piece(turn_id)][where] += 1
         both: tuple[list[str], list[str]] = ([], [])
         for earlier, counts in held.items():
             if earlier != piece.id:
@@ -420,11 +499,15 @@ def topics_of(turn: Turn) -> tuple[str, ...]:
     return _TOPICS[turn.text]
 
 
+def _piece(turn_id: str) -> str:
+    return turn_id.rsplit("/", 1)[0]
+
+
 def turn_of(piece: Piece, number: int, at: datetime) -> Turn:
     return Turn(
         id=f"{piece.id}/{number}",
         key=str(number),
-        scope=Scope(session=piece.id),
+        scope=Scope(session=piece.talk),
         host="bench",
         role="user",
         source="prompt",
@@ -439,13 +522,17 @@ def turn_of(piece: Piece, number: int, at: datetime) -> Turn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pairs:
-    """Pairs of pieces by session: together and rightly so, wrongly so (half to each session), apart and wrongly so."""
+    """Pairs of pieces by session: together and rightly so, wrongly so (half to each session), apart and wrongly so.
+
+    Of prompts within a session of several subjects also those apart and rightly so (`parted`).
+    """
 
     session: str
     right: float
     wrong: float
     missed: float
     continued: bool
+    parted: float = 0.0
 
 
 def pairs_of(stream: Stream, played: Played) -> list[Pairs]:
@@ -481,6 +568,31 @@ def placing_of(stream: Stream, played: Played) -> list[Pairs]:
     ]
 
 
+def within_of(stream: Stream, played: Played) -> tuple[list[Pairs], list[bool]]:
+    """Of sessions of several subjects, pairs of their prompts; of those of one and two prompts or more, which split."""
+    talks: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for piece in stream.pieces:
+        talks[piece.talk] += [(piece.session, thread) for thread in played.threads[piece.id]]
+    several, split = list[Pairs](), list[bool]()
+    for talk, said in talks.items():
+        if len({subject for subject, _ in said}) > 1:
+            both = [(a[0] == b[0], a[1] == b[1]) for n, a in enumerate(said) for b in said[:n]]
+            counts = Counter(both)
+            several.append(
+                Pairs(
+                    session=talk,
+                    right=counts[True, True],
+                    wrong=counts[False, True],
+                    missed=counts[True, False],
+                    parted=counts[False, False],
+                    continued=False,
+                )
+            )
+        elif len(said) > 1:
+            split.append(len({thread for _, thread in said}) > 1)
+    return several, split
+
+
 def f1(pairs: Sequence[Pairs]) -> float:
     right = sum(one.right for one in pairs)
     return 2 * right / (2 * right + sum(one.wrong + one.missed for one in pairs)) if right else 0.0
@@ -509,6 +621,8 @@ def figures(name: str, streams: Sequence[Stream], driver: Driver) -> dict[str, A
     placing = [one for stream, what in played for one in placing_of(stream, what)]
     right, wrong = sum(one.right for one in pairs), sum(one.wrong for one in pairs)
     prompts = sum(len(piece.prompts) for stream in streams for piece in stream.pieces)
+    within = [within_of(stream, what) for stream, what in played]
+    several, split = [one for own, _ in within for one in own], [one for _, own in within for one in own]
     titles = [(stream.name, fold(title)) for stream, what in played for title in what.titles]
     actions = sum((what.actions for _, what in played), Counter[str]())
     candidates = sum((what.candidates for _, what in played), Counter[str]())
@@ -522,12 +636,22 @@ def figures(name: str, streams: Sequence[Stream], driver: Driver) -> dict[str, A
         "f1": round(f1(pairs), 3),
         "f1_interval": _rounded(interval(pairs, f1)),
         "precision": round(right / (right + wrong), 3) if right else 0.0,
-        "recall": round(right / sum(one.right + one.missed for one in pairs), 3),
+        "recall": round(right / (sum(one.right + one.missed for one in pairs) or 1.0), 3),
         **(
             {"f1_placing": round(f1(placing), 3), "f1_placing_interval": _rounded(interval(placing, f1))}
             if placing
             else {}
         ),
+        **(
+            {
+                "f1_within": round(f1(several), 3),
+                "f1_within_interval": _rounded(interval(several, f1)),
+                "parted": round(sum(one.parted for one in several) / sum(one.parted + one.wrong for one in several), 3),
+            }
+            if several
+            else {}
+        ),
+        "false_forks": round(sum(split) / len(split), 3),
         "moved": round(sum(what.moved for _, what in played) / sum(len(stream.pieces) for stream in streams), 2),
         "continuation": round(continuation(pairs), 3),
         "continuation_interval": _rounded(interval(pairs, continuation)),
@@ -547,6 +671,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--sets", nargs="*", default=(), help="these alone; gates need 'en other' and 'fr'")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--embedder", default="e5-onnx")
     options = parser.parse_args(arguments)
@@ -565,17 +690,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(line), flush=True)
         return 0
     driver: Driver = Pure(embedded, sample)
-    found = [
-        figures("en fitted", streams[::2], driver),
-        figures("en other", streams[1::2], driver),
-        figures("en haystacks", beside, driver),
-        figures("fr", ours, driver),
-    ]
-    for one in found:
-        print(json.dumps(one), flush=True)
+    sets = {
+        "en fitted": streams[::2],
+        "en other": streams[1::2],
+        "en haystacks": beside,
+        "fr": ours,
+        "en uncut": [anew(one, 1) for one in streams[1::4]],
+        "fr uncut": [anew(ours[0], 1)],
+        "en mixed fitted": [mixed(anew(one, 2), SEED) for one in streams[::4]],
+        "en mixed other": [mixed(anew(one, 2), SEED) for one in streams[1::4]],
+        "fr mixed": [mixed(anew(one, 2), SEED + number) for number, one in enumerate(ours[:2])],
+        "en mixed short": [mixed(one, SEED) for one in streams[1::4]],
+        "fr mixed short": [mixed(one, SEED + number) for number, one in enumerate(ours[:2])],
+    }
+    if options.sets:
+        sets = {name: own for name, own in sets.items() if name in options.sets}
+    found = list[dict[str, Any]]()
+    for name, own in sets.items():
+        found.append(figures(name, own, driver))
+        print(json.dumps(found[-1]), flush=True)
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    missed = list(gates(found[1], found[3]))
+    by_name = {one["set"]: one for one in found}
+    missed = list(gates(by_name["en other"], by_name["fr"])) if {"en other", "fr"} <= by_name.keys() else []
     for line in missed:
         print(line)
     return 1 if missed and options.check else 0
@@ -603,6 +740,7 @@ def ablation(
         "no ground": (BANDS, Leaving(ground=True)),
         "no sample in the ground": (BANDS, Leaving(sample=True)),
         "no joining": (BANDS, Leaving(joining=True)),
+        "no parting": (BANDS, Leaving(parting=True)),
         "no regrouping": (BANDS, Leaving(regrouping=True)),
         "neither": (BANDS, Leaving(joining=True, regrouping=True)),
         "no prior for the session": (replace(BANDS, own=0.0), Leaving()),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge.app.meaning import Meaning
+from filrouge.app.parting import parted
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import REINDEX
 from filrouge.app.syntheses import follow_placing
@@ -173,6 +174,8 @@ def placed(parts: Parts, tx: Tx, one: Prepared, meaning: Meaning, caps: Caps) ->
     item = Item(text=turn.text, topics=one.topics, vector=one.vector, at=turn.at, own=own)
     routing = route(item, list(known.values()), meaning.space, one.ground)
     thread = carry_out(parts, tx, one, routing, {id_: it.thread for id_, it in known.items()}, meaning, caps)
+    if thread.id == own and (left := parted(parts, tx, turn, thread, known, one.ground)) is not None:
+        return left.id
     _joined(parts, tx, thread, known, one.ground, meaning, caps)
     return thread.id
 

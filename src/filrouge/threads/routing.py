@@ -32,6 +32,7 @@ class Bands:
             a topic is shared.
         own: what the thread that the session is in is nearer by.
         drift: a prompt that is less near than this to its session's thread has left it.
+        parted: two prompts in a row that are less near than this to what their session said before have left.
         joined: from here on a young thread is part of an older one.
     """
 
@@ -43,6 +44,7 @@ class Bands:
     fallback_shared: float = 0.25
     own: float = 0.3
     drift: float = -0.05
+    parted: float = 0.08
     joined: float = 0.19
 
 
@@ -53,6 +55,7 @@ WITHOUT_GROUND: Final = Bands(
     borderline=0.15,
     fallback=0.35,
     fallback_shared=0.25,
+    parted=0.0,
     joined=0.55,
 )
 
@@ -80,7 +83,7 @@ def route(
     own = next((one for one in found if one.own), None)
     best = found[0] if found else None
     borderline = best is not None and _is_borderline(best, bands)
-    chosen = best if best is not None and _is_accepted(best, bands) else None
+    chosen = best if best is not None and is_accepted(best, bands) else None
     if chosen is None and own is not None and own.similarity - bands.own >= bands.drift:
         chosen = own
     action: Action = "fork" if own else "new"
@@ -97,7 +100,8 @@ def route(
     )
 
 
-def _is_accepted(one: Weighed, bands: Bands) -> bool:
+def is_accepted(one: Weighed, bands: Bands) -> bool:
+    """True where a prompt goes into this thread, nobody asked."""
     if one.similarity >= bands.accepted[one.state]:
         return True
     if one.state == "active":

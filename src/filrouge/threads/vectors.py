@@ -55,10 +55,11 @@ def by_session(prompts: Sequence[tuple[str, Part]]) -> dict[str, Part]:
     sessions: dict[str, list[Part]] = {}
     for session, part in prompts:
         sessions.setdefault(session, []).append(part)
-    return {session: _together(parts) for session, parts in sessions.items()}
+    return {session: together(parts) for session, parts in sessions.items()}
 
 
-def _together(parts: Sequence[Part]) -> Part:
+def together(parts: Sequence[Part]) -> Part:
+    """Prompts as one part."""
     topics = tuple(dict.fromkeys(topic for part in parts for topic in part.topics))
     return Part(vector=mean_vector([part.vector for part in parts]), topics=topics[-MOST_TOPICS:])
 

@@ -31,6 +31,41 @@ POSTGRES = (
     "We must migrate the Postgres database to version 17, what breaks in our Postgres schema?",
     "Before the Postgres migration, take a dump of the Postgres database and check the schema",
 )
+#: Conversations of several prompts each, on subjects that have nothing to do with each other.
+SUBJECTS = (
+    (
+        "The tomato plants in my greenhouse have yellow leaves at the bottom, is that a lack of magnesium?",
+        "How often should I water tomato plants in pots in the greenhouse when it is hot?",
+        "Can I plant basil next to the tomatoes in the greenhouse to keep the whiteflies away?",
+    ),
+    (
+        "Our Kubernetes pods restart with OOMKilled since we raised the Java heap, what memory limit do they need?",
+        "Write the Kubernetes deployment with a memory request of two gigabytes and a readiness probe for the pods.",
+        "The readiness probe of the Kubernetes pods still fails after the deployment, which logs should I read?",
+    ),
+    (
+        "Which receipts do I need for the home office deduction in my income tax return?",
+        "Can I deduct the desk and the monitor in the income tax return in one year or must they be depreciated?",
+        "The tax office asks for proof of my home office, draft a letter about the deduction.",
+    ),
+    (
+        "My acoustic guitar buzzes on the low E string, is the truss rod or the nut to blame?",
+        "Which gauge of strings should I put on the acoustic guitar for fingerstyle?",
+        "How do I tune the guitar to DADGAD, and which chords work in it?",
+    ),
+)
+SUJETS = (
+    (
+        "Notre pipeline GitLab échoue à l'étape des tests, le runner Docker manque de mémoire.",
+        "Comment mettre en cache les dépendances pip dans le pipeline GitLab pour aller plus vite ?",
+        "Ajoute au pipeline GitLab une étape de déploiement qui ne tourne que sur la branche main.",
+    ),
+    (
+        "Quelles vaccinations faut-il pour un voyage au Vietnam avec un bébé ?",
+        "Faut-il un visa pour le Vietnam, et combien de temps le visa est-il valable ?",
+        "Propose un itinéraire de dix jours au Vietnam, de Hanoï à la baie d'Along.",
+    ),
+)
 
 
 def tell(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from filrouge.store.threads import Threads
 from filrouge.testing import AnotherHash, idle, running
 
 from .given import BLOG, SHOP, event
-from .spoken import COUPON, POSTGRES, as_sets, grouped, tell, texts, thread, threads, turn_of
+from .spoken import COUPON, POSTGRES, SUBJECTS, SUJETS, as_sets, grouped, tell, texts, thread, threads, turn_of
 
 
 @pytest.fixture
@@ -52,6 +53,37 @@ def test_with_the_bundled_model_two_sessions_on_one_subject_are_one_thread_and_t
         tell(parts, "wednesday", COUPON[2], POSTGRES[1])
         assert sorted(grouped(parts), key=len) == as_sets(POSTGRES, COUPON)
         assert [one["conversations"] for one in threads(parts)] == [2, 2]
+
+
+@pytest.mark.parametrize("subjects", [SUBJECTS, SUJETS], ids=["en", "fr"])
+def test_with_the_bundled_model_each_subject_of_one_session_is_a_thread_and_the_drift_is_noted(
+    tmp_path: Path, subjects: Sequence[Sequence[str]]
+) -> None:
+    with running(str(tmp_path), embedding="e5") as parts:
+        for subject in subjects:
+            tell(parts, "s", *subject)
+        assert grouped(parts)[::-1] == as_sets(*subjects)
+        oldest_first = threads(parts)[::-1]
+        for left, became in pairwise(oldest_first):
+            [drift] = thread(parts, left["id"])["drift"]
+            assert (drift["became"], drift["title"]) == (became["id"], became["title"])
+            assert became["parent"] == left["id"]
+        for former, subject in pairwise(subjects):
+            decided = decisions(parts, subject[0])[-1]
+            assert decided["action"] == "fork"
+            assert "have left what the session spoke of" in decided["reason"]
+            assert [one["action"] for one in decisions(parts, former[2])] == ["continue"]
+
+
+def test_a_prompt_that_a_user_put_where_it_is_does_not_leave(parts: Parts) -> None:
+    for session in ("left", "put"):
+        tell(parts, session, COUPON[0], POSTGRES[0], project=(session,))
+    [one] = threads(parts, "put")
+    move(parts, [turn["id"] for turn in thread(parts, one["id"])["turns_shown"]], one["id"])
+    for session in ("left", "put"):
+        tell(parts, session, POSTGRES[1], project=(session,))
+    assert grouped(parts, "left")[::-1] == as_sets([COUPON[0]], POSTGRES)
+    assert grouped(parts, "put") == as_sets([COUPON[0], *POSTGRES])
 
 
 def test_what_follows_a_prompt_goes_where_it_went(parts: Parts) -> None:
@@ -222,7 +254,7 @@ def test_above_the_cap_of_the_mode_the_lightest_are_suspended(parts: Parts) -> N
         tell(
             parts,
             f"s{number}",
-            " ".join(f"{SUBJECTS[number]}{ending}" for ending in ("", "ing", "ery", "ist", "ful", "able", "less")),
+            " ".join(f"{NOUNS[number]}{ending}" for ending in ("", "ing", "ery", "ist", "ful", "able", "less")),
         )
     assert [len(threads(parts, status=status)) for status in ("active", "suspended")] == [15, 3]
 
@@ -256,7 +288,7 @@ def test_prompts_of_before_there_were_threads_are_placed_when_the_daemon_starts(
     with running(str(tmp_path)) as parts:
         tell(parts, "a", COUPON[0])
         tell(parts, "a", "I found it: the form sends null.", kind="reply")
-        tell(parts, "b", COUPON[2], *(f"And the coupon {word} on the checkout page?" for word in SUBJECTS))
+        tell(parts, "b", COUPON[2], *(f"And the coupon {word} on the checkout page?" for word in NOUNS))
         before = [one["messages"] for one in threads(parts)]
         parts.writer.run(unplace)
         assert threads(parts) == []
@@ -265,7 +297,7 @@ def test_prompts_of_before_there_were_threads_are_placed_when_the_daemon_starts(
         assert [one["messages"] for one in threads(parts)] == before
 
 
-SUBJECTS = (
+NOUNS = (
     "harvest", "orchestra", "submarine", "glacier", "carpet", "volcano", "bakery", "telescope", "lighthouse", "tunnel",
     "saxophone", "vineyard", "parachute", "elevator", "aquarium", "cathedral", "windmill", "pottery",
 )  # fmt: skip

@@ -20,17 +20,19 @@ def shell(tmp_path: Path) -> Generator[Shell]:
 
 
 def test_threads_are_listed_shown_and_explained(shell: Shell) -> None:
-    tell(shell.api.parts, "a", COUPON[0], POSTGRES[0])
+    tell(shell.api.parts, "a", COUPON[0], *POSTGRES)
     listed = shell.json("threads", "--status", "active")
     assert listed == shell.api.get("/api/memory/threads?status=active")
     coupon = next(one for one in listed if "checkout" in one["title"])
     assert coupon["title"] in shell("threads").out
     assert shell.json("thread", coupon["id"]) == shell.api.get(f"/api/memory/threads/{coupon['id']}")
-    assert COUPON[0][:40] in shell("thread", coupon["id"][:20]).out
+    shown = shell("thread", coupon["id"][:20]).out
+    assert COUPON[0][:40] in shown
+    assert "drifted" in shown
     turn = turn_of(shell.api.parts, POSTGRES[0])
     assert shell.json("why-thread", turn) == shell.api.get(f"/api/memory/turns/{turn}/thread")
     why = shell("why-thread", turn)
-    assert any(action in why.out for action in ("continue", "fork"))
+    assert "fork" in why.out
     assert coupon["title"] in why.out
 
 
