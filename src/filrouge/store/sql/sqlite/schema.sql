@@ -68,6 +68,28 @@ CREATE TABLE evidence (
   PRIMARY KEY (memory_id, turn_id, start, stop)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE garden_steps (
+  garden_id  TEXT NOT NULL REFERENCES gardens (id),
+  place      INTEGER NOT NULL,
+  phase      TEXT NOT NULL,
+  subject    TEXT NOT NULL, -- JSON: ids
+  done_at    TEXT,
+  result     TEXT NOT NULL DEFAULT '{}', -- JSON: counts
+  PRIMARY KEY (garden_id, place)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE gardens (
+  id          TEXT PRIMARY KEY,
+  tenant      TEXT NOT NULL DEFAULT 'local',
+  occasion    TEXT NOT NULL CHECK (occasion IN ('hand', 'idle', 'schedule')),
+  state       TEXT NOT NULL CHECK (state IN ('running', 'completed', 'failed')),
+  plan        TEXT NOT NULL,
+  totals      TEXT NOT NULL DEFAULT '{}',
+  started_at  TEXT NOT NULL,
+  ended_at    TEXT,
+  error       TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE informed_outputs (
   content_hash  TEXT PRIMARY KEY,
   score         REAL NOT NULL,
@@ -207,6 +229,15 @@ CREATE TABLE readings (
   PRIMARY KEY (tenant, host, session_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE receipts (
+  id         TEXT PRIMARY KEY,
+  tenant     TEXT NOT NULL DEFAULT 'local',
+  at         TEXT NOT NULL,
+  actor      TEXT NOT NULL,
+  content    TEXT NOT NULL,
+  signature  BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE reviews (
   memory_id   TEXT PRIMARY KEY REFERENCES memories (id),
   kind        TEXT NOT NULL CHECK (kind IN ('conflict', 'quarantine')),
@@ -315,6 +346,12 @@ CREATE TABLE threads (
   suspended_at  TEXT,
   drifts        TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
+
+CREATE TABLE tombstones (
+  hash    BLOB PRIMARY KEY,
+  kind    TEXT NOT NULL,
+  at      TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE transcripts (
   path         TEXT PRIMARY KEY,
@@ -445,6 +482,8 @@ CREATE UNIQUE INDEX analysis_cache_once ON analysis_cache (tenant, host, session
 CREATE UNIQUE INDEX bridges_once ON bridges (min(source_id, target_id), max(source_id, target_id), kind);
 
 CREATE UNIQUE INDEX events_once ON events (tenant, host, session_id, key);
+
+CREATE UNIQUE INDEX gardens_one_at_a_time ON gardens (tenant) WHERE state = 'running';
 
 CREATE UNIQUE INDEX memories_one_concept ON memories (tenant, user_id, ifnull(project_id, ''), subject)
   WHERE kind = 'concept' AND state = 'live';

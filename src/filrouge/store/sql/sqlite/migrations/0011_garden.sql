@@ -1,0 +1,44 @@
+-- The garden: runs of consolidation, what was forgotten and must not come back, and the receipts of it.
+
+-- One run: what it planned (counts and ids, never words), how far it is, what came of it. One runs at a time.
+CREATE TABLE gardens (
+  id          TEXT PRIMARY KEY,
+  tenant      TEXT NOT NULL DEFAULT 'local',
+  occasion    TEXT NOT NULL CHECK (occasion IN ('hand', 'idle', 'schedule')),
+  state       TEXT NOT NULL CHECK (state IN ('running', 'completed', 'failed')),
+  plan        TEXT NOT NULL,
+  totals      TEXT NOT NULL DEFAULT '{}',
+  started_at  TEXT NOT NULL,
+  ended_at    TEXT,
+  error       TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX gardens_one_at_a_time ON gardens (tenant) WHERE state = 'running';
+
+-- The steps of a run in their order; one that is done is not done again, whoever ends in between.
+CREATE TABLE garden_steps (
+  garden_id  TEXT NOT NULL REFERENCES gardens (id),
+  place      INTEGER NOT NULL,
+  phase      TEXT NOT NULL,
+  subject    TEXT NOT NULL, -- JSON: ids
+  done_at    TEXT,
+  result     TEXT NOT NULL DEFAULT '{}', -- JSON: counts
+  PRIMARY KEY (garden_id, place)
+) STRICT, WITHOUT ROWID;
+
+-- What must not come back, from a backup, a transcript or the spool: keyed hashes, never words.
+CREATE TABLE tombstones (
+  hash    BLOB PRIMARY KEY,
+  kind    TEXT NOT NULL,
+  at      TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What forgetting took, in counts, signed; never what it was.
+CREATE TABLE receipts (
+  id         TEXT PRIMARY KEY,
+  tenant     TEXT NOT NULL DEFAULT 'local',
+  at         TEXT NOT NULL,
+  actor      TEXT NOT NULL,
+  content    TEXT NOT NULL,
+  signature  BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
