@@ -139,11 +139,6 @@ def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
             store.refuse(moved.id, parts.clock.now())
 
 
-def drop_ties(tx: Tx, thread_id: str) -> None:
-    """Take out every bridge of a thread that is about to be erased, removed ones too."""
-    Bridges(tx).drop(Bridges(tx).touching(thread_id))
-
-
 def linked(parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | None = None) -> list[Linked]:
     """The threads that a thread is tied to, the most strongly first, each once; where there is no such thread, none.
 

@@ -155,14 +155,17 @@ def _origin(turn: Turn, one: Considered) -> Origin:
 
 
 def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fresh) -> Action:
-    """Decide on a statement, in the order in which things were said, and apply it."""
+    """Decide on a statement, in the order in which things were said, and apply it.
+
+    What a model decided it decided with the neighbours before it, whenever they were said; it stands while they do.
+    """
     store, origin, turn = parts.memories(tx), _origin(reading.turn, one), reading.turn
+    if one.decision is not None and _still_holds(parts, tx, one.decision):
+        return store.apply(one.decision, origin)
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = said_later(parts, tx, near, turn)
-    decision = _decision(parts, tx, one, near, frozenset(said.memory.id for said in later))
-    # What a model decided it decided with the neighbours before it, whenever they were said.
-    by_rules = decision is not one.decision and not isinstance(decision, Delete)
-    late = overtaken(one.statement, turn, later) if by_rules else None
+    decision = _decision(one, near, frozenset(said.memory.id for said in later))
+    late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
     if late is None:
         return store.apply(decision, origin)
     by, reason = late.by, late.decision.reason
@@ -174,10 +177,8 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
     return store.put_late(one.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
 
 
-def _decision(parts: Parts, tx: Tx, one: Considered, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
-    """What a model decided, if what it spoke of still holds; else what the rules say now of what was said before."""
-    if one.decision is not None and _still_holds(parts, tx, one.decision):
-        return one.decision
+def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
+    """What the rules say now of what was said before."""
     found = decide(one.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
     if later and isinstance(found, Add):
         again = decide(one.statement, near)

@@ -38,9 +38,6 @@ class Found(Protocol):
     def span(self, group: int = 0, /) -> tuple[int, int]: ...  # noqa: D102 (as in `re.Match`)
 
 
-Substitute = Callable[[Callable[[Any], str], str], str]
-
-
 def redact(text: str) -> str:
     """The text without its secrets and private passages."""
     return settled(text, _once)

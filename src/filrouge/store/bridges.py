@@ -107,10 +107,6 @@ class Bridges:
         }  # fmt: skip
         return [(_bridge(row), row) for row in self._tx.all("bridges.shown", asked)]
 
-    def touching(self, thread_id: str) -> list[str]:
-        """The ids of all that one end of is this thread, removed ones too."""
-        return [row["id"] for row in self._tx.all("bridges.touching", {"thread_id": thread_id})]
-
     def put(self, bridge: Bridge) -> None:
         """Store a bridge, or bring the one of this id up to date."""
         self._tx.run("bridges.put", _row(bridge))

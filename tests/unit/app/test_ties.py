@@ -11,7 +11,7 @@ import pytest
 from filrouge.app import bridge_verbs
 from filrouge.app.graph import graph
 from filrouge.app.standing import health, of_threads
-from filrouge.app.ties import BRIDGE, drop_ties, follow_merge, linked, queue_ties, unsure
+from filrouge.app.ties import BRIDGE, follow_merge, linked, queue_ties, unsure
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.decision import Update
 from filrouge.model.memory import Span, Statement
@@ -212,17 +212,6 @@ def test_bridges_follow_when_threads_merge(shop: Workshop) -> None:
     assert ends(shop) == {("a", "c", "relates_to"), ("d", "a", "extends")}
     write(shop.parts.home, "UPDATE threads SET merged_into = 'a' WHERE id = 'b'", {})
     assert {one.thread_id for one in neighbours(shop, "a")} == {"c", "d"}
-
-
-def test_a_thread_that_is_erased_leaves_no_bridge(shop: Workshop) -> None:
-    for name in "abc":
-        shop.thread(name)
-    bridge_verbs.remove(shop.parts, tied(shop, "a", "b")["id"])
-    tied(shop, "a", "c")
-    tied(shop, "b", "c")
-    shop.parts.writer.run(lambda tx: drop_ties(tx, "a"))
-    write(shop.parts.home, "DELETE FROM threads WHERE id = 'a'", {})
-    assert ends(shop) == {("b", "c", "relates_to")}
 
 
 def neighbours(shop: Workshop, thread_id: str, **how: Any) -> list[Any]:

@@ -19,6 +19,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Also what was supersede
 _MOST = 20
 
 
+@app.command("list")
 @app.callback()
 def rules(
     context: typer.Context,
@@ -36,23 +37,6 @@ def rules(
     """List the standing rules, newest first, with where each comes from and whether it stands."""
     if context.invoked_subcommand is None:
         _list(everything, project, filters_of(agent, channel, None, since, until, as_of, trust, thread=thread), json)
-
-
-@app.command("list")
-def list_(
-    everything: Everything = False,
-    project: Project = None,
-    agent: Agent = None,
-    channel: Channel = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: AsOf = None,
-    trust: Trust = 0,
-    thread: Thread = None,
-    json: Json = False,
-) -> None:
-    """List the standing rules, as `filrouge rules` does."""
-    _list(everything, project, filters_of(agent, channel, None, since, until, as_of, trust, thread=thread), json)
 
 
 @app.command()

@@ -1189,8 +1189,6 @@ WHERE removed_at IS NULL AND source.user_id = :user_id
   AND (:kind IS NULL OR bridges.kind = :kind)
   AND (NOT :isolated OR ifnull(nullif(source.agent, ''), source.channel) = ifnull(nullif(target.agent, ''), target.channel))
 ORDER BY bridges.id
--- name: bridges.touching
-SELECT * FROM bridges WHERE source_id = :thread_id OR target_id = :thread_id ORDER BY id
 -- name: bridges.count
 -- Those that are not faded are fewer; `unsure` is nought by the table's own check.
 SELECT count(*) AS n, ifnull(sum(confidence < 0.5), 0) AS unsure FROM bridges WHERE removed_at IS NULL
