@@ -470,6 +470,9 @@ WITH RECURSIVE kin (id) AS (
   UNION SELECT one.superseded_by FROM kin JOIN memories AS one ON one.id = kin.id WHERE one.superseded_by IS NOT NULL
 )
 SELECT memories.*, outcome FROM kin CROSS JOIN memories ON memories.id = kin.id LEFT JOIN reviews ON memory_id = memories.id
+-- name: memories.used
+UPDATE memories SET uses = uses + 1, last_used = max(ifnull(last_used, ''), :at)
+WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.mention
 UPDATE memories SET mention_count = mention_count + :by, last_mention = max(last_mention, :at) WHERE id = :id
 -- name: memories.unlink

@@ -175,7 +175,6 @@ CREATE TABLE memories (
   superseded_by  TEXT REFERENCES memories (id) DEFERRABLE INITIALLY DEFERRED,
   previous_text  TEXT,
   pinned         INTEGER NOT NULL DEFAULT 0,
-  strength       REAL NOT NULL DEFAULT 1.0,
   mention_count  INTEGER NOT NULL DEFAULT 1,
   first_mention  TEXT NOT NULL,
   last_mention   TEXT NOT NULL,
@@ -183,7 +182,7 @@ CREATE TABLE memories (
   prompt_version TEXT NOT NULL DEFAULT '',
   row_key        BLOB NOT NULL,
   row_hash       BLOB NOT NULL
-, disabled INTEGER NOT NULL DEFAULT 0) STRICT;
+, disabled INTEGER NOT NULL DEFAULT 0, uses INTEGER NOT NULL DEFAULT 0, last_used TEXT) STRICT;
 
 CREATE TABLE memory_retrievals (
   id                       TEXT PRIMARY KEY,

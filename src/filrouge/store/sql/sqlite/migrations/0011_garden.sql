@@ -42,3 +42,8 @@ CREATE TABLE receipts (
   content    TEXT NOT NULL,
   signature  BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- How often a memory went in front of a prompt, and when last. Strength follows from that and its mentions.
+ALTER TABLE memories ADD COLUMN uses INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE memories ADD COLUMN last_used TEXT;
+ALTER TABLE memories DROP COLUMN strength;
