@@ -92,14 +92,18 @@ def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
 
 
 def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
-    """Every version of one memory, oldest first, and every decision about it, with what `undo` calls it."""
+    """Every version of one memory, oldest first, each with its words, and every decision about it, with what `undo`
+    calls it."""
     memory, names = parts.memories(tx).get(memory_id), names_of(tx)
     chain = sorted((one.memory for one in Lives(tx).kin([memory_id]).values()), key=lambda one: one.created_at)
     return {
         "id": memory.id,
         "text": memory.text,
         "state": memory.state,
-        "versions": [memory_json(one, names, parts.clock.now()) for one in chain],
+        "versions": [
+            memory_json(one, names, parts.clock.now()) | {"quotes": quotes(parts, tx, one)}
+            for one in parts.memories(tx).known([one.id for one in chain])
+        ],
         "journal": entries_about(tx, memory_id),
     }
 

@@ -1104,6 +1104,13 @@ INSERT INTO thread_decisions (turn_id, at, action, thread_id, parent_id, similar
 VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :borderline, :model, :actor, :weighed)
 -- name: thread_decisions.about
 SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
+-- name: thread_decisions.placed_by
+-- The last word of then about every prompt of then.
+SELECT decided.thread_id, turns.at, turns.session_id
+FROM turns JOIN thread_decisions AS decided ON decided.turn_id = turns.id
+WHERE turns.at <= :at AND decided.seq =
+  (SELECT max(seq) FROM thread_decisions WHERE turn_id = turns.id AND at <= :at)
+ORDER BY turns.at, turns.seq
 -- name: thread_decisions.last
 SELECT max(seq) AS seq FROM thread_decisions
 -- name: thread_decisions.held
