@@ -500,3 +500,5 @@ CREATE UNIQUE INDEX turns_once ON turns (tenant, host, session_id, key);
 
 CREATE UNIQUE INDEX turns_once_by_transcript ON turns (tenant, host, transcript_key)
   WHERE transcript_key IS NOT NULL;
+
+CREATE INDEX turns_passing ON turns (at, id) WHERE role = 'tool' OR skipped <> '';

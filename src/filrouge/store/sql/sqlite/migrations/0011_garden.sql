@@ -47,3 +47,6 @@ CREATE TABLE receipts (
 ALTER TABLE memories ADD COLUMN uses INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE memories ADD COLUMN last_used TEXT;
 ALTER TABLE memories DROP COLUMN strength;
+
+-- What is old is found without reading what is kept.
+CREATE INDEX turns_passing ON turns (at, id) WHERE role = 'tool' OR skipped <> '';
