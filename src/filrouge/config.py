@@ -88,6 +88,21 @@ class Settings(BaseModel):
     analyzer_allow_offline: bool = Field(
         default=True, description="Understand without the model while it does not answer; false = wait for it."
     )
+    retention_tool_days: int = Field(
+        default=90,
+        ge=0,
+        le=36_500,
+        description="Raw output of tools that no memory cites is kept so long; 0 = for ever.",
+    )
+    retention_noise_days: int = Field(
+        default=30, ge=0, le=36_500, description="Messages that were filtered as noise are kept so long; 0 = for ever."
+    )
+    retention_log_days: int = Field(
+        default=90, ge=0, le=36_500, description="The log of recalls, and answers nobody could read; 0 = for ever."
+    )
+    size_cap_mb: int = Field(
+        default=5000, ge=0, description="Beyond this size of the home, the same goes sooner; 0 = no cap."
+    )
     embedding_model: str = Field(
         default="e5", description="Embedder: e5 (multilingual), hashing (words only), or PROVIDER:MODEL."
     )

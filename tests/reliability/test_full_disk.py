@@ -17,15 +17,21 @@ import apsw
 import pytest
 
 from filrouge import home as places
+from filrouge.app.ballast import BALLAST
+from filrouge.app.erase import erase
 from filrouge.app.lanes import WriterLane
+from filrouge.app.parts import Parts
 from filrouge.clock import SystemClock, new_id
 from filrouge.daemon import client
 from filrouge.errors import CannotWrite
 from filrouge.model.event import Event
+from filrouge.model.scope import Scope
+from filrouge.model.turn import Turn
 from filrouge.ports import Tx
 from filrouge.store.events import Events
 from filrouge.store.jobs import Jobs
 from filrouge.store.sqlite import Database
+from filrouge.testing import running
 
 from .processes import assert_sound, daemon, eventually, left, quiet, run, tiny_disk
 
@@ -208,3 +214,41 @@ def deliver(home: str, number: int) -> int:
     assert answer.status in (200, 507)
     assert answer.status == 200 or answer.body["exit_code"] == 7
     return number if answer.status == 200 else -1
+
+
+def test_on_a_full_disk_what_is_erased_makes_room_and_writing_goes_on_in_it(home: str) -> None:
+    with tiny_disk(home, megabytes=100) as fill, running(home) as parts:
+        eventually("ballast is aboard", lambda: os.path.exists(places.inside(home, BALLAST)))
+        eventually("nothing is under way", parts.resumed.is_set)
+        kept(parts, "doomed", 2_000_000)
+        fill()
+        assert any(is_refused(parts, f"turn-{number}") for number in range(4000))
+        assert os.path.exists(places.inside(home, BALLAST))  # who only writes does not get it
+        assert erase(parts, ["doomed"]).out_of_files
+        assert not os.path.exists(places.inside(home, BALLAST))
+        kept(parts, "afterwards", 50_000)
+
+
+def is_refused(parts: Parts, name: str) -> bool:
+    """True where the disk has no room for another turn."""
+    try:
+        kept(parts, name, 50_000)
+    except CannotWrite:
+        return True
+    return False
+
+
+def kept(parts: Parts, name: str, size: int) -> None:
+    """Store a turn of that many characters."""
+    turn = Turn(
+        id=name,
+        key=name,
+        scope=Scope(user="local", project=None, agent="", channel="codex", session="s"),
+        host="codex",
+        role="tool",
+        source="command",
+        text="x" * size,
+        at=parts.clock.now(),
+        trust=0,
+    )
+    parts.writer.run(lambda tx: parts.turns(tx).add(turn))

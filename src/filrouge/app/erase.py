@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from filrouge.app.ballast import with_room
 from filrouge.app.digests import queue_digest
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
@@ -60,7 +61,7 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         refit(parts, tx, Threads(tx).some(threads), parts.meaning.space.id)
         return doomed, redacted
 
-    doomed, redacted = parts.writer.run(write)
+    doomed, redacted = with_room(parts.home, lambda: parts.writer.run(write))
     _leave_indexes(parts, doomed)
     write_briefs(parts, None, everywhere=True)
     return Erased(what=doomed, redacted=redacted, out_of_files=parts.writer.checkpoint())

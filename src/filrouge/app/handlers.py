@@ -20,6 +20,7 @@ index_memory a memory that was stored while the embedder was down, or that is lo
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
 clear_spaces vectors of retired spaces → nothing
 calibrate    a space that brought no calibration → how its cosines are read
+retain       what is old → nothing
 retokenise   rows that another analyser indexed → their words, batch by batch
 """
 
@@ -45,6 +46,7 @@ from filrouge.app.reconsidering import reconsider
 from filrouge.app.recounting import recount
 from filrouge.app.regrouping import REGROUP, queue_regrouping, regrouping
 from filrouge.app.reindex import clear, embed_more
+from filrouge.app.retaining import RETAIN, retain
 from filrouge.app.retokenise import retokenise
 from filrouge.app.spaces import CLEAR, REINDEX
 from filrouge.app.syntheses import RECOUNT, SYNTHESISE, follow_event, synthesise
@@ -198,4 +200,5 @@ HANDLERS: Mapping[str, Handler] = {
     REINDEX: alone(embed_more),
     CLEAR: alone(clear),
     CALIBRATE: alone(calibrate),
+    RETAIN: alone(retain),
 }

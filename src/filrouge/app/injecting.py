@@ -71,7 +71,7 @@ def inject(parts: Parts, event: Event, project: str) -> Given:
         parts.meters.recalled(given.block.items, given.milliseconds / 1000)
     if given.moment.occasion == "prompt" or given.block.text:
         row = _row(given, given.moment, new_id(parts.clock.now()))
-        parts.writer.submit(lambda tx: Recalls(tx).add(row))
+        parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
     return given
 
 
@@ -170,6 +170,13 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
     said = turns.last_user_texts(event.host, event.session) or turns.last_user_texts_of_project(project or None)
     before = [text for text in reversed(said) if text != prompt]
     return vote([*before, prompt] if prompt else before, "en")
+
+
+def _logged(parts: Parts, tx: Tx, row: Recall, moment: Moment | None) -> None:
+    """Log a recall. What a prompt called up was used; what every session is told at its start was not asked for."""
+    Recalls(tx).add(row)
+    if moment is not None and moment.occasion == "prompt":
+        parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
 def _row(given: Given, moment: Moment, id_: str) -> Recall:

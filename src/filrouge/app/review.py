@@ -6,8 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 from filrouge.app.by_hand import changing, the_users
+from filrouge.app.memory_report import memory_json, quotes
 from filrouge.app.parts import Parts
-from filrouge.app.report import memory_json, names_of, quotes
+from filrouge.app.report import names_of
 from filrouge.clock import to_text
 from filrouge.model.review import Review
 from filrouge.ports import Tx
@@ -49,7 +50,7 @@ def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
 
 
 def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
-    store, names = parts.memories(tx), names_of(tx)
+    store, names, now = parts.memories(tx), names_of(tx), parts.clock.now()
     memory = store.get(review.id)
     return {
         "id": review.id,
@@ -59,7 +60,7 @@ def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
         "at": to_text(review.at),
         "settled_at": to_text(review.settled_at) if review.settled_at else None,
         "text": memory.text,
-        "statement": memory_json(memory, names),
+        "statement": memory_json(memory, names, now),
         "quotes": quotes(parts, tx, memory),
-        "against": memory_json(review.against, names) if review.against else None,
+        "against": memory_json(review.against, names, now) if review.against else None,
     }

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from filrouge.app.by_hand import bin_memory, changing, supersede, the_users
+from filrouge.app.memory_report import listing
 from filrouge.app.parts import Parts
-from filrouge.app.report import listing, project_names
+from filrouge.app.report import project_names
 from filrouge.app.spaces import keep_vectors
 from filrouge.app.understanding import reflect, vectors_at_once
 from filrouge.clock import to_text

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
+from filrouge.app.retaining import last_run, policy_of
+from filrouge.app.sizes import sizes
 from filrouge.app.thread_upkeep import state_counts
 from filrouge.ports import Tx
 from filrouge.store.bridges import Bridges
@@ -50,9 +52,25 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "llm": _spent(parts, tx),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "ledger": Events(tx).ledger(),
+        "storage": stored_bytes(parts, tx),
     }
     warnings = _warnings(found)
     return {"status": "warn" if warnings else "ok", **found, "warnings": warnings}
+
+
+def stored_bytes(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """What the home takes on the disk, by part, its cap, and what retention took last."""
+    found = sizes(parts.home)
+    return {
+        "bytes": sum(found.values()),
+        "parts": found,
+        "cap": policy_of(parts.settings(tx)).cap,
+        "retention": last_run(tx),
+    }
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1_000_000:,.0f} MB"
 
 
 def _share(part: str, whole: str, some: int, of: int) -> dict[str, Any]:
@@ -95,6 +113,9 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
         warn("Embedding coverage", f"{covered['done']} of {covered['total']} texts have vectors", "filrouge reindex")
     if dead:
         warn("Queue", f"{dead} jobs were set aside after eight tries", "filrouge doctor")
+    size, cap = found["storage"]["bytes"], found["storage"]["cap"]
+    if cap and size > cap:
+        warn("Storage", f"{_mb(size)} of {_mb(cap)}, and what may go has gone", "filrouge settings size_cap_mb")
     if found["bridges"]["unsure"]:
         warn("Bridges", f"{found['bridges']['unsure']} are under a confidence of 0.5", "filrouge doctor --deep")
     return warnings

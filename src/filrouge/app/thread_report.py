@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from filrouge.app import report
+from filrouge.app import report, thread_upkeep
 from filrouge.app.parts import Parts
 from filrouge.app.syntheses import state_of_thread
-from filrouge.app.thread_upkeep import Caps, as_of, is_routed
+from filrouge.app.thread_upkeep import Caps, is_routed
 from filrouge.app.ties import Linked, linked
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
@@ -26,6 +26,7 @@ from filrouge.store.thread_rows import Decided, drift_json
 from filrouge.store.thread_traces import ThreadDecisions
 from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.threads.lifecycle import weight_at
+from filrouge.threads.replay import as_it_was
 
 Status = Literal["active", "suspended", "archived", "all"]
 #: Turns that are shown of a thread, the newest.
@@ -56,7 +57,7 @@ def threads_now(
     )
     for thread in stored:
         places.setdefault(caps.place_beside(thread), []).append(thread)
-    found = [thread for beside in places.values() for thread in as_of(beside, now, caps.mode)]
+    found = [thread for beside in places.values() for thread in thread_upkeep.as_of(beside, now, caps.mode)]
     if status in ("archived", "all"):
         found += threads.listed(
             user=user, project=project, everywhere=everywhere, agent=agent, states=("archived",), limit=limit
@@ -66,12 +67,37 @@ def threads_now(
     return wanted if limit < 0 else wanted[:limit]
 
 
+def threads_then(
+    tx: Tx, moment: datetime, *, project: str | None, everywhere: bool, agent: str | None, status: Status, limit: int
+) -> list[Thread]:
+    """Threads as they were at a moment, the latest first; they have the names of now, and count their prompts."""
+    placed = ThreadDecisions(tx).placed_by(moment)
+    found = [
+        replace(as_it_was(one, [at for at, _ in prompts], moment), sessions=len({session for _, session in prompts}))
+        for one in Threads(tx).some(list(placed))
+        if (everywhere or one.project == project) and agent in (None, one.agent or one.channel)
+        for prompts in [placed[one.id]]
+    ]
+    wanted = [thread for thread in found if status in ("all", thread.state)]
+    return sorted(wanted, key=lambda one: (one.last_active, one.id), reverse=True)[:limit]
+
+
 def listing(
-    parts: Parts, tx: Tx, names: Sequence[str], *, status: Status, limit: int, agent: str | None = None
+    parts: Parts,
+    tx: Tx,
+    names: Sequence[str],
+    *,
+    status: Status,
+    limit: int,
+    agent: str | None = None,
+    as_of: datetime | None = None,
 ) -> list[dict[str, Any]]:
-    """The threads of a project, or of all where none is named, the latest first."""
+    """The threads of a project, or of all where none is named, the latest first; with `as_of` those of then."""
     project, known = report.project_id(tx, names), report.names_of(tx)
-    found = threads_now(parts, tx, project=project, everywhere=not names, agent=agent, status=status, limit=limit)
+    narrowed: dict[str, Any] = {"project": project, "everywhere": not names, "agent": agent, "status": status}
+    if as_of is not None:
+        return [thread_json(one, known, as_of) for one in threads_then(tx, as_of, **narrowed, limit=limit)]
+    found = threads_now(parts, tx, **narrowed, limit=limit)
     return [thread_json(one, known, parts.clock.now()) for one in found]
 
 
@@ -153,7 +179,7 @@ def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
         return thread
     caps = Caps.of(parts.settings(tx))
     states: tuple[ThreadState, ...] = ("active", "suspended")
-    beside = as_of(Threads(tx).at_place(caps.place_beside(thread), states), parts.clock.now(), caps.mode)
+    beside = thread_upkeep.as_of(Threads(tx).at_place(caps.place_beside(thread), states), parts.clock.now(), caps.mode)
     found = next((it for it in beside if it.id == thread.id), thread)
     return replace(found, turns=thread.turns, sessions=thread.sessions)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
 
+from filrouge.app import ballast
 from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
@@ -21,6 +22,7 @@ from filrouge.app.panel import panel as panel_of
 from filrouge.app.parts import Parts
 from filrouge.app.placing import queue_earlier
 from filrouge.app.reindex import resume
+from filrouge.app.retaining import retention_watch
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.word_feed import LargeWords, WordFeed
@@ -58,16 +60,15 @@ class Running:
 
     parts: Parts
     workers: tuple[Worker, ...]
-    spool: Every
-    idle: Every
+    watches: tuple[Every, ...]
     words: WordFeed
     warming: Thread
 
     def stop(self) -> None:
         """Finish what is being written, release what is leased, close the database."""
         self.warming.join()  # it reads the database, and starts what is stopped next
-        self.spool.stop()
-        self.idle.stop()
+        for watch in self.watches:
+            watch.stop()
         self.words.stop()
         self.parts.models.close()
         for worker in self.workers:
@@ -102,11 +103,11 @@ def start(
     slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     write_hook_settings(parts)
-    spool, idle = spool_watch(parts), idle_watch(parts)
+    watches = (spool_watch(parts), idle_watch(parts), retention_watch(parts))
     words = WordFeed(parts.words, parts.readers.here)
-    warming = Thread(target=_warm_up, args=(parts, workers, spool, idle, words), name="filrouge-warm-up", daemon=True)
+    warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
     warming.start()
-    return Running(parts=parts, workers=workers, spool=spool, idle=idle, words=words, warming=warming)
+    return Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
 
 
 def build(
@@ -180,9 +181,10 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every, words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
+    ballast.keep(parts.home)
     for step in (
         load_indexes,
         drain_spool,
@@ -199,8 +201,8 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every,
     parts.resumed.set()
     for worker in workers:
         worker.start()
-    spool.start()
-    idle.start()
+    for watch in watches:
+        watch.start()
 
 
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:

@@ -72,6 +72,7 @@ class Memory:
 
     Attributes:
         disabled: a rule that the user switched off: it is kept, and in front of no model.
+        uses: how often it went in front of a prompt, because it bore on it.
     """
 
     id: str
@@ -96,8 +97,9 @@ class Memory:
     previous_text: str | None = None
     pinned: bool = False
     disabled: bool = False
-    strength: float = 1.0
     mention_count: int = 1
     last_mention: datetime | None = None
+    uses: int = 0
+    last_used: datetime | None = None
     made_by: str = "heuristic"
     prompt_version: str = ""

@@ -8,7 +8,7 @@ checked here again, because the decider may be a model, and models invent ids.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -63,6 +63,10 @@ class Memories:
         """These memories with their evidence, in the order given."""
         rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}
         return self._cited([rows[id_] for id_ in ids if id_ in rows])
+
+    def used(self, ids: Collection[str], at: datetime) -> None:
+        """Note that these went in front of a prompt; ids of other things are passed over."""
+        self._tx.run("memories.used", {"ids": json.dumps(list(ids)), "at": to_text(at)})
 
     def rules(
         self, *, project: str | None, user: str, agent: str | None = None, limit: int = MOST_RULES

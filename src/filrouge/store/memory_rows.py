@@ -40,9 +40,10 @@ def memory_from_row(row: dict[str, Any]) -> Memory:
         previous_text=row["previous_text"],
         pinned=bool(row["pinned"]),
         disabled=bool(row["disabled"]),
-        strength=row["strength"],
         mention_count=row["mention_count"],
         last_mention=from_text(row["last_mention"]),
+        uses=row["uses"],
+        last_used=from_text(row["last_used"]) if row["last_used"] else None,
         made_by=row["made_by"],
         prompt_version=row["prompt_version"],
     )

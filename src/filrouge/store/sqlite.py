@@ -118,6 +118,8 @@ class Database:
             _create_private(path)
         with translated():
             self._connection: Connection = apsw.Connection(path, flags=flags)
+            if not readonly:  # before anything else is written; a database that has tables keeps what it has
+                list(self._connection.execute("pragma auto_vacuum = incremental"))
             self._set_pragmas(readonly=readonly, memory=path == ":memory:")
         self._tx = Tx(self._connection)
 

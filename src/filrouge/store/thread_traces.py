@@ -13,7 +13,7 @@ from datetime import datetime
 
 import numpy as np
 
-from filrouge.clock import to_text
+from filrouge.clock import from_text, to_text
 from filrouge.model.thread import Routing
 from filrouge.ports import Tx, Vector, Vectors
 from filrouge.store.thread_rows import Decided, decided_from_row
@@ -72,6 +72,14 @@ class ThreadDecisions:
         with the part that the prompt is in: its thread, its host and its session, as three words."""
         rows = self._tx.all("thread_decisions.asked_about", {"user_id": user, "project_id": project})
         return [(row["part"], decided_from_row(row)) for row in rows]
+
+    def placed_by(self, moment: datetime) -> dict[str, list[tuple[datetime, str]]]:
+        """Of each thread, the prompts that were in it at a moment, whatever was decided since: when each came, and its
+        session."""
+        found: dict[str, list[tuple[datetime, str]]] = {}
+        for row in self._tx.all("thread_decisions.placed_by", {"at": to_text(moment)}):
+            found.setdefault(row["thread_id"], []).append((from_text(row["at"]), row["session_id"]))
+        return found
 
     def held(self, user: str, project: str | None) -> set[str]:
         """The threads of a project that a user moved something into, or out of."""

@@ -11,10 +11,11 @@ import pytest
 from filrouge.app import review
 from filrouge.app.asking import Question, recall
 from filrouge.app.by_hand import bin_memory, pin, restore, supersede
+from filrouge.app.memory_report import history, versions
 from filrouge.app.parts import Parts
 from filrouge.app.reindex import reindex
 from filrouge.app.remember import put_fact, remember
-from filrouge.app.report import audit, history, stats, status, versions
+from filrouge.app.report import audit, stats, status
 from filrouge.app.undo import plan, undo
 from filrouge.errors import BadInput, NotFound
 from filrouge.inject.render import parse

@@ -13,11 +13,12 @@ import pytest
 from filrouge.app.asking import Mode, Question, recall
 from filrouge.app.conversations import search_turns
 from filrouge.app.erase import Erased, erase
+from filrouge.app.memory_report import history
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.reindex import reindex
 from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.app.report import history, status
+from filrouge.app.report import status
 from filrouge.errors import BadInput, Busy, NotFound
 from filrouge.model.filters import Filters
 from filrouge.model.recall import Hit

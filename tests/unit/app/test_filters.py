@@ -19,8 +19,8 @@ from filrouge.app import wiring
 from filrouge.app.asking import Mode, Question, recall
 from filrouge.app.conversations import search_turns
 from filrouge.app.injecting import context
+from filrouge.app.memory_report import listing
 from filrouge.app.parts import Parts
-from filrouge.app.report import listing
 from filrouge.app.word_feed import LargeWords
 from filrouge.index.word_files import WordFiles
 from filrouge.model.decision import Update

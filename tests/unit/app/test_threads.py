@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from filrouge.app import threads as by_hand
 from filrouge.app.erase import erase
 from filrouge.app.parts import Parts
-from filrouge.app.thread_report import detail, why
+from filrouge.app.thread_report import detail, listing, why
 from filrouge.errors import BadInput, NotFound
 from filrouge.store.journal import Journal
 from filrouge.store.threads import Threads
@@ -187,3 +188,18 @@ def test_the_title_of_a_thread_that_was_merged_goes_with_the_turn_it_came_from(p
     erase(parts, [turn_of(parts, COUPON[0])])
     titles: dict[str, Any] = {id_: thread(parts, id_)["title"] for id_ in (coupon, postgres)}
     assert titles[coupon] == titles[postgres]
+
+
+def test_threads_are_shown_as_they_were_before_one_took_the_other_in(parts: Parts) -> None:
+    coupon, postgres = ids(parts)
+    parted = parts.clock.now()
+    by_hand.merge(parts, coupon, postgres)
+
+    def then(moment: datetime) -> list[tuple[str, int, str]]:
+        found = parts.readers.here(lambda tx: listing(parts, tx, [], status="all", limit=10, as_of=moment))
+        return [(one["id"], one["messages"], one["status"]) for one in found]
+
+    assert then(parted) == [(postgres, 2, "active"), (coupon, 2, "active")]
+    assert then(parts.clock.now()) == [(postgres, 4, "active")]
+    assert then(parted + timedelta(days=60)) == [(postgres, 4, "archived")]
+    assert then(parted - timedelta(days=1)) == []

@@ -14,10 +14,11 @@ from filrouge.app.asking import Question
 from filrouge.app.conversations import search_turns
 from filrouge.app.injecting import context
 from filrouge.app.meaning import INDEX_LOADING, LEXICAL_ONLY
+from filrouge.app.memory_report import history
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.app.report import history, stats, status
+from filrouge.app.report import stats, status
 from filrouge.clock import SystemClock
 from filrouge.errors import BadInput, EmbedderUnavailable, NotFound
 from filrouge.inject.render import parse
@@ -72,6 +73,22 @@ def test_what_is_said_is_understood_recalled_and_put_in_front_of_a_prompt(parts:
     told = parts.readers.here(lambda tx: history(parts, tx, hit.id))
     assert told["quotes"][0]["text"] in PORT
     assert [entry["action"] for entry in told["journal"]] == ["add"]
+
+
+def test_what_a_prompt_calls_up_was_used_and_what_every_session_is_told_was_not(parts: Parts) -> None:
+    say(parts, PORT)
+    [hit] = known(parts, QUESTION).hits
+
+    def uses() -> tuple[int, float]:
+        parts.writer.run(lambda _: None)
+        told = parts.readers.here(lambda tx: history(parts, tx, hit.id))
+        return told["uses"], told["vitality"]
+
+    assert context(parts, event("session_start", session="t"), SHOP[0])
+    assert uses() == (0, 1.0)
+    ask(parts, QUESTION)
+    ask(parts, "Where did the tram to the harbour stop again?")
+    assert uses() == (1, 1.0)
 
 
 def test_a_correction_supersedes_and_the_old_value_is_no_longer_injected(parts: Parts) -> None:

@@ -91,8 +91,9 @@ def test_history_shows_versions_and_entries_and_undo_says_what_it_does(shell: Sh
     old = told(shell)
     [change] = shell.api.remember(CHANGE, SHOP)
     shown = shell("history", old).out.splitlines()
-    assert [line.split()[:2] for line in shown[:2]] == [[old, "(superseded)"], [change["id"], "(live)"]]
-    assert [line.split("\t")[3] for line in shown[2:]] == ["add", "update"]
+    assert [line.split()[:2] for line in shown[:3:2]] == [[old, "(superseded)"], [change["id"], "(live)"]]
+    assert all(line.startswith("  said ") for line in shown[1:4:2])
+    assert [line.split("\t")[3] for line in shown[4:]] == ["add", "update"]
     entry = shown[-1].split("\t")[0]
     would = shell("undo", entry, "--dry-run")
     assert would.out.startswith(f"Takes back entry {entry}, update of {change['id']}")

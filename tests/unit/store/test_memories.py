@@ -284,7 +284,7 @@ def test_a_change_of_what_never_changes_breaks_the_seal(column: str) -> None:
     assert intact(row)
     changed = {"trust": 3, "created_at": "2026-05-01T12:00:00.000001Z"}.get(column, f"{row[column]}x")
     assert not intact(row | {column: changed})
-    assert intact(row | {"state": "binned", "strength": 0.1, "mention_count": 9})
+    assert intact(row | {"state": "binned", "uses": 7, "mention_count": 9})
 
 
 def test_what_was_said_earlier_and_heard_later_is_history_at_once() -> None:

@@ -174,7 +174,8 @@ def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: 
     if json:
         output.show_json(found)
         return
-    output.box(found["text"], {name: found[name] for name in ("id", "kind", "state", "scope", "created_at")})
+    shown = ("id", "kind", "state", "scope", "created_at", "vitality", "uses")
+    output.box(found["text"], {name: found[name] for name in shown})
     for words in found["quotes"]:
         output.say(f"said {words['at']} ({words['channel']}): {words['text']}")
     for entry in found["journal"]:

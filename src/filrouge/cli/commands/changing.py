@@ -65,6 +65,8 @@ def history(memory_id: Id, json: Json = False) -> None:
     for one in found["versions"]:
         pinned = ", pinned" if one["pinned"] else ""
         output.say(f"{one['id']} ({one['state']}{pinned}) {one['valid_from'][:16]}: {one['text']}")
+        for words in one["quotes"]:
+            output.say(f"  said {words['at'][:16]} ({words['channel']}): {words['text']}")
     output.table(
         ("Entry", "When", "Who", "What", "Why"),
         [(one["entry"], one["at"][:19], one["actor"], _what(one), _why(one)) for one in found["journal"]],

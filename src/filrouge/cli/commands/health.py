@@ -13,6 +13,8 @@ from filrouge.errors import DaemonUnavailable
 from filrouge.home import home
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+#: Bytes from which on a part of the home is named.
+_WORTH_SHOWING = 1_000_000
 _STOPPED: dict[str, Any] = {
     "status": "warn",
     "daemon": "Stopped",
@@ -62,9 +64,24 @@ def _lines(found: dict[str, Any]) -> list[str]:
             f"LLM calls: {llm['calls']} in {llm['days']} days (${llm['dollars']:.2f}), {llm['today']['calls']} today",
             f"Queue: {queue['waiting']} waiting, {queue['running']} running, {queue['dead']} dead",
             f"Events: {ledger or 'none yet'}",
+            f"Storage: {_storage(found['storage'])}",
         ]
     lines.append(f"Daemon: {found['daemon']}")
     return lines + [f"! {one['what']}: {one['cause']} → {one['next']}" for one in found["warnings"]]
+
+
+def _storage(found: dict[str, Any]) -> str:
+    """`812 MB of 5000 (database 640, words 90, backups 82); retention took 120 tool outputs on 2026-05-01`."""
+    parts = sorted(found["parts"].items(), key=lambda one: -one[1])
+    shown = ", ".join(f"{name} {size / 1e6:,.0f}" for name, size in parts if size >= _WORTH_SHOWING)
+    cap = f" of {found['cap'] / 1e6:,.0f}" if found["cap"] else ""
+    line = f"{found['bytes'] / 1e6:,.0f} MB{cap}{f' ({shown})' if shown else ''}"
+    last = found["retention"]
+    if last is None:
+        return line
+    taken = last["taken"]
+    counts = f"{taken.get('tools', 0)} tool outputs, {taken.get('noise', 0)} filtered messages"
+    return f"{line}; retention took {counts} on {last['at'][:10]}"
 
 
 def _percent(rate: float | None) -> str:

@@ -31,11 +31,13 @@ def threads(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 50,
     project: Project = None,
     agent: Annotated[str | None, typer.Option(help="Only what this agent opened: its id, or its channel.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="As they were on this day or at this moment.")] = None,
     json: Json = False,
 ) -> None:
     """List threads, the latest first."""
     asked: dict[str, Any] = {"status": status, "limit": limit} | ({"project": here(project)} if project else {})
-    found = ask("GET", _PATH, query=asked | ({"agent": agent} if agent else {}))
+    asked |= {name: value for name, value in (("agent", agent), ("as_of", as_of)) if value}
+    found = ask("GET", _PATH, query=asked)
     if json:
         output.show_json(found)
         return

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app import report, review
+from filrouge.app import memory_report, report, review
 from filrouge.app.by_hand import bin_memory, pin, restore, supersede
 from filrouge.app.undo import plan, undo
 from filrouge.server.access import elsewhere, parts_of, reading
@@ -69,7 +69,7 @@ async def restore_one(memory_id: str, request: Request) -> dict[str, Any]:
 async def history(memory_id: str, request: Request) -> dict[str, Any]:
     """Every version of a memory, oldest first, and every decision that touched it, with its number in the journal."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: report.versions(parts, tx, memory_id))
+    return await reading(request, lambda tx: memory_report.versions(parts, tx, memory_id))
 
 
 @router.post("/memory/supersede")

@@ -41,9 +41,9 @@ class FilterBody(BaseModel):
             agent=self.agent,
             channel=self.channel,
             kinds=tuple(self.kind),
-            since=_moment("since", self.since),
-            until=_moment("until", self.until, end=True),
-            as_of=_moment("as_of", self.as_of, end=True),
+            since=moment_of("since", self.since),
+            until=moment_of("until", self.until, end=True),
+            as_of=moment_of("as_of", self.as_of, end=True),
             trust=self.trust,
             role=self.role,
             thread=self.thread,
@@ -69,7 +69,12 @@ def filters_of(
     ).filters()  # fmt: skip
 
 
-def _moment(name: str, text: str | None, *, end: bool = False) -> datetime | None:
+def moment_of(name: str, text: str | None, *, end: bool = False) -> datetime | None:
+    """The moment that a field spells; of a day its end, where the end is asked for.
+
+    Raises:
+        BadInput: it is no moment.
+    """
     if text is None or not text.strip():
         return None
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app import report
+from filrouge.app import memory_report, report
 from filrouge.app.asking import Mode, Question, recall
 from filrouge.app.conversations import search_turns
 from filrouge.app.mirror import write_briefs, write_hook_settings
@@ -71,7 +71,7 @@ async def facts(
     parts = parts_of(request)
     return await reading(
         request,
-        lambda tx: report.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
+        lambda tx: memory_report.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
     )
 
 
@@ -93,7 +93,7 @@ async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
 async def one_memory(memory_id: str, request: Request) -> dict[str, Any]:
     """One memory with the words it rests on and every decision that touched it."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: report.history(parts, tx, memory_id))
+    return await reading(request, lambda tx: memory_report.history(parts, tx, memory_id))
 
 
 @router.post("/api/memory/memories", status_code=201)

@@ -11,6 +11,7 @@ from filrouge.app import thread_report, threads
 from filrouge.app.thread_report import Status
 from filrouge.errors import BadInput
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.routes.filtering import moment_of
 
 router = APIRouter(tags=["threads"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
@@ -51,12 +52,12 @@ async def list_threads(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     project: Names = None,
     agent: Agent = None,
+    as_of: Annotated[str | None, Query(description="As they were then; a day counts whole.")] = None,
 ) -> list[dict[str, Any]]:
-    """The threads, the latest first; all projects unless one is named."""
-    parts = parts_of(request)
-    return await reading(
-        request, lambda tx: thread_report.listing(parts, tx, project or [], status=status, limit=limit, agent=agent)
-    )
+    """The threads, the latest first; all projects unless one is named; with `as_of` as they were then."""
+    parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
+    narrowed: dict[str, Any] = {"status": status, "limit": limit, "agent": agent, "as_of": then}
+    return await reading(request, lambda tx: thread_report.listing(parts, tx, project or [], **narrowed))
 
 
 @router.get("/api/memory/threads/{thread_id}")

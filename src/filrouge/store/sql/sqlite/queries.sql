@@ -69,6 +69,37 @@ SELECT turns.* FROM json_each(:ids) CROSS JOIN turns ON turns.id = value ORDER B
 UPDATE turns SET skipped = :reason WHERE id = :id
 -- name: turns.erase
 DELETE FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: turns.expired
+-- What no memory cites of what is old, behind a place. (The first condition is that of the index.)
+SELECT id, at, role, event_id, text, analyser FROM turns
+WHERE (role = 'tool' OR skipped <> '') AND (at, id) > (:at, :id)
+  AND ((role = 'tool' AND at < :tools) OR (skipped <> '' AND at < :noise))
+  AND NOT EXISTS (SELECT 1 FROM evidence WHERE turn_id = turns.id)
+ORDER BY at, id LIMIT :limit
+-- name: turns.expired_count
+SELECT iif(role = 'tool', 'tools', 'noise') AS what, count(*) AS turns, sum(length(text)) AS characters FROM turns
+WHERE (role = 'tool' OR skipped <> '')
+  AND ((role = 'tool' AND at < :tools) OR (skipped <> '' AND at < :noise))
+  AND NOT EXISTS (SELECT 1 FROM evidence WHERE turn_id = turns.id)
+GROUP BY 1
+-- name: turns.unindex_as
+INSERT INTO messages_fts (messages_fts, rowid, tokens) SELECT 'delete', seq, :tokens FROM turns WHERE id = :id
+-- name: events.hollow
+-- The row stays, so that what is delivered again is recognised.
+UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = 'retention'
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('done', 'skipped')
+-- name: recalls.expire
+DELETE FROM memory_retrievals
+WHERE id IN (SELECT id FROM memory_retrievals WHERE created_at < :before ORDER BY id LIMIT :limit)
+-- name: unread.expire
+DELETE FROM unread_answers WHERE id IN (SELECT id FROM unread_answers WHERE at < :before ORDER BY id LIMIT :limit)
+-- name: pages.free
+SELECT free.freelist_count AS free, whole.page_count AS whole
+FROM pragma_freelist_count AS free, pragma_page_count AS whole
+-- name: pages.give_back
+PRAGMA incremental_vacuum(256)
+-- name: journal.last_of
+SELECT seq, at FROM journal WHERE action = :action ORDER BY seq DESC LIMIT 1
 -- name: turns.last_user_texts
 SELECT text FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit
@@ -470,6 +501,9 @@ WITH RECURSIVE kin (id) AS (
   UNION SELECT one.superseded_by FROM kin JOIN memories AS one ON one.id = kin.id WHERE one.superseded_by IS NOT NULL
 )
 SELECT memories.*, outcome FROM kin CROSS JOIN memories ON memories.id = kin.id LEFT JOIN reviews ON memory_id = memories.id
+-- name: memories.used
+UPDATE memories SET uses = uses + 1, last_used = max(ifnull(last_used, ''), :at)
+WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.mention
 UPDATE memories SET mention_count = mention_count + :by, last_mention = max(last_mention, :at) WHERE id = :id
 -- name: memories.unlink
@@ -1123,6 +1157,13 @@ INSERT INTO thread_decisions (turn_id, at, action, thread_id, parent_id, similar
 VALUES (:turn_id, :at, :action, :thread_id, :parent_id, :similarity, :reason, :borderline, :model, :actor, :weighed)
 -- name: thread_decisions.about
 SELECT * FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
+-- name: thread_decisions.placed_by
+-- The last word of then about every prompt of then.
+SELECT decided.thread_id, turns.at, turns.session_id
+FROM turns JOIN thread_decisions AS decided ON decided.turn_id = turns.id
+WHERE turns.at <= :at AND decided.seq =
+  (SELECT max(seq) FROM thread_decisions WHERE turn_id = turns.id AND at <= :at)
+ORDER BY turns.at, turns.seq
 -- name: thread_decisions.last
 SELECT max(seq) AS seq FROM thread_decisions
 -- name: thread_decisions.asked

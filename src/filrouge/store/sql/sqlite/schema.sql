@@ -68,6 +68,28 @@ CREATE TABLE evidence (
   PRIMARY KEY (memory_id, turn_id, start, stop)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE garden_steps (
+  garden_id  TEXT NOT NULL REFERENCES gardens (id),
+  place      INTEGER NOT NULL,
+  phase      TEXT NOT NULL,
+  subject    TEXT NOT NULL, -- JSON: ids
+  done_at    TEXT,
+  result     TEXT NOT NULL DEFAULT '{}', -- JSON: counts
+  PRIMARY KEY (garden_id, place)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE gardens (
+  id          TEXT PRIMARY KEY,
+  tenant      TEXT NOT NULL DEFAULT 'local',
+  occasion    TEXT NOT NULL CHECK (occasion IN ('hand', 'idle', 'schedule')),
+  state       TEXT NOT NULL CHECK (state IN ('running', 'completed', 'failed')),
+  plan        TEXT NOT NULL,
+  totals      TEXT NOT NULL DEFAULT '{}',
+  started_at  TEXT NOT NULL,
+  ended_at    TEXT,
+  error       TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE informed_outputs (
   content_hash  TEXT PRIMARY KEY,
   score         REAL NOT NULL,
@@ -153,7 +175,6 @@ CREATE TABLE memories (
   superseded_by  TEXT REFERENCES memories (id) DEFERRABLE INITIALLY DEFERRED,
   previous_text  TEXT,
   pinned         INTEGER NOT NULL DEFAULT 0,
-  strength       REAL NOT NULL DEFAULT 1.0,
   mention_count  INTEGER NOT NULL DEFAULT 1,
   first_mention  TEXT NOT NULL,
   last_mention   TEXT NOT NULL,
@@ -161,7 +182,7 @@ CREATE TABLE memories (
   prompt_version TEXT NOT NULL DEFAULT '',
   row_key        BLOB NOT NULL,
   row_hash       BLOB NOT NULL
-, disabled INTEGER NOT NULL DEFAULT 0) STRICT;
+, disabled INTEGER NOT NULL DEFAULT 0, uses INTEGER NOT NULL DEFAULT 0, last_used TEXT) STRICT;
 
 CREATE TABLE memory_retrievals (
   id                       TEXT PRIMARY KEY,
@@ -205,6 +226,15 @@ CREATE TABLE readings (
   seq         INTEGER NOT NULL,
   at          TEXT NOT NULL,
   PRIMARY KEY (tenant, host, session_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE receipts (
+  id         TEXT PRIMARY KEY,
+  tenant     TEXT NOT NULL DEFAULT 'local',
+  at         TEXT NOT NULL,
+  actor      TEXT NOT NULL,
+  content    TEXT NOT NULL,
+  signature  BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE reviews (
@@ -315,6 +345,12 @@ CREATE TABLE threads (
   suspended_at  TEXT,
   drifts        TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
+
+CREATE TABLE tombstones (
+  hash    BLOB PRIMARY KEY,
+  kind    TEXT NOT NULL,
+  at      TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE transcripts (
   path         TEXT PRIMARY KEY,
@@ -446,6 +482,8 @@ CREATE UNIQUE INDEX bridges_once ON bridges (min(source_id, target_id), max(sour
 
 CREATE UNIQUE INDEX events_once ON events (tenant, host, session_id, key);
 
+CREATE UNIQUE INDEX gardens_one_at_a_time ON gardens (tenant) WHERE state = 'running';
+
 CREATE UNIQUE INDEX memories_one_concept ON memories (tenant, user_id, ifnull(project_id, ''), subject)
   WHERE kind = 'concept' AND state = 'live';
 
@@ -462,3 +500,5 @@ CREATE UNIQUE INDEX turns_once ON turns (tenant, host, session_id, key);
 
 CREATE UNIQUE INDEX turns_once_by_transcript ON turns (tenant, host, transcript_key)
   WHERE transcript_key IS NOT NULL;
+
+CREATE INDEX turns_passing ON turns (at, id) WHERE role = 'tool' OR skipped <> '';

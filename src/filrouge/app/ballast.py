@@ -1,0 +1,64 @@
+"""Ballast: a file that holds nothing, so that a full disk still has room for what makes room.
+
+SQLite needs space to delete. Where the disk is full, forgetting and retention throw the ballast overboard and go on;
+capture never touches it, or it would be gone by then. It is taken aboard again once there is space.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from filrouge.errors import CannotWrite
+from filrouge.home import inside
+
+_LOG = logging.getLogger(__name__)
+BALLAST: Final = "ballast"
+BYTES: Final = 16_000_000
+#: On a disk with less space than this, ballast would be the burden.
+LEAST_FREE: Final = 4 * BYTES
+
+T = TypeVar("T")
+
+
+def keep(home: str) -> bool:
+    """Take ballast aboard if there is none and enough space; whether there is some afterwards."""
+    path = inside(home, BALLAST)
+    if os.path.exists(path):
+        return True
+    if shutil.disk_usage(home).free < LEAST_FREE:
+        return False
+    with suppress(OSError):
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(os.urandom(BYTES))  # what a file system cannot shrink to nothing
+        return True
+    release(home)
+    return False
+
+
+def release(home: str) -> bool:
+    """Throw the ballast overboard; False where there was none."""
+    try:
+        os.unlink(inside(home, BALLAST))
+    except FileNotFoundError:
+        return False
+    _LOG.warning("the disk is full: the ballast went overboard")
+    return True
+
+
+def with_room(home: str, act: Callable[[], T]) -> T:
+    """Do what makes room; where the disk is too full even for that, without the ballast.
+
+    Raises:
+        CannotWrite: it cannot be written all the same.
+    """
+    try:
+        return act()
+    except CannotWrite:
+        if not release(home):
+            raise
+        return act()

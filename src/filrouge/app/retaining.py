@@ -1,0 +1,138 @@
+"""Retaining: once a day, behind all other work, what is old goes, a few rows at a time; the file gives back its room.
+
+A run is one job that goes on until nothing is due; what came of it is one entry of the journal, in counts. Where the
+home is larger than its cap, the run goes on with shorter times.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from filrouge.app.ballast import BYTES, keep, release
+from filrouge.app.every import Every
+from filrouge.app.parts import Parts
+from filrouge.app.sizes import sizes
+from filrouge.app.worker import Outcome, Payload
+from filrouge.clock import from_text, to_text
+from filrouge.config import Settings
+from filrouge.garden.retention import Policy, cutoffs, pressed_further
+from filrouge.model.retention import Cutoffs
+from filrouge.ports import Tx
+from filrouge.store.jobs import Jobs
+from filrouge.store.journal import Journal
+from filrouge.store.retaining import FIRST, Expired, Retaining
+
+_LOG = logging.getLogger(__name__)
+RETAIN: Final = "retain"
+#: Turns, and rows of logs, that go in one transaction: some milliseconds.
+_AT_ONCE: Final = 32
+#: Pages that are given back at once: a megabyte.
+_PAGES: Final = 256
+_EVERY: Final = timedelta(days=1)
+_LOOK_SECONDS: Final = 15 * 60.0
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What the settings say."""
+    return Policy(
+        tools=settings.retention_tool_days,
+        noise=settings.retention_noise_days,
+        logs=settings.retention_log_days,
+        cap=settings.size_cap_mb * 1_000_000,
+    )
+
+
+def retention_watch(parts: Parts) -> Every:
+    """Looks now and then whether a day has gone by since the last run."""
+    failed = "retention could not be looked at"
+    return Every(_LOOK_SECONDS, lambda: _look(parts), name="retention", failed=failed)
+
+
+def _look(parts: Parts) -> None:
+    if not keep(parts.home):
+        _LOG.info("there is too little space on the disk for ballast")
+    queue_retention(parts)
+
+
+def queue_retention(parts: Parts) -> bool:
+    """Have what is old taken out, if that was not done within a day; whether it was queued."""
+    now = parts.clock.now()
+    last = parts.readers.here(last_run)
+    if last is not None and timedelta() <= now - from_text(last["at"]) < _EVERY:
+        return False
+    queued = parts.writer.run(lambda tx: Jobs(tx).enqueue(RETAIN, _begun(now), dedupe=RETAIN, at=now))
+    parts.work_waiting.set()
+    return queued
+
+
+def last_run(tx: Tx) -> dict[str, Any] | None:
+    """When something was taken out last, and what, in counts."""
+    row = tx.one("journal.last_of", {"action": RETAIN})
+    return None if row is None else {"at": row["at"], "taken": Journal(tx).entry(row["seq"]).payload or {}}
+
+
+def retain(parts: Parts, payload: Payload) -> Outcome:
+    """The job: take the next rows out, then the next pages, then say what was done."""
+    if shutil.disk_usage(parts.home).free < BYTES:
+        release(parts.home)
+    settings = parts.readers.here(lambda tx: parts.settings(tx))
+    policy, pressure = policy_of(settings), int(payload["pressure"])
+    before = cutoffs(policy, from_text(payload["began"]), pressure)
+    place = (str(payload["place"][0]), str(payload["place"][1]))
+    expired = parts.readers.here(lambda tx: Retaining(tx, parts.analyser).expired(before, place, _AT_ONCE))
+    taken = Counter[str](payload["taken"])
+    if expired.rows:
+        taken.update("tools" if row["role"] == "tool" else "noise" for row in expired.rows)
+        following = {**payload, "place": expired.last, "taken": dict(taken)}
+        return Outcome(
+            write=lambda tx: Retaining(tx, parts.analyser).take(expired),
+            afterwards=lambda: _leave_index(parts, expired),
+            again=lambda: following,
+        )
+    return _rest(parts, payload, policy, before, taken)
+
+
+def _leave_index(parts: Parts, expired: Expired) -> None:
+    for id_ in expired.ids:
+        parts.meaning.turn_index.remove(id_)
+
+
+def _rest(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> Outcome:
+    """Logs, then room, then, where the home is still too large, all of it again with shorter times."""
+    left, size = list[Payload](), sum(sizes(parts.home).values())
+
+    def write(tx: Tx) -> None:
+        gone = Retaining(tx, parts.analyser).take_logs(before.logs, _AT_ONCE) if before.logs else 0
+        if gone:
+            left.append({**payload, "taken": dict(taken + Counter(logs=gone))})
+        elif _shrunk(tx):
+            left.append(payload)
+        elif pressure := pressed_further(policy, size, int(payload["pressure"])):
+            left.append({**payload, "pressure": pressure, "place": FIRST})
+        else:
+            counts = dict(taken) | {"pressure": payload["pressure"]}
+            Journal(tx).append(at=parts.clock.now(), actor="policy", action=RETAIN, subject_id=RETAIN, payload=counts)
+
+    def afterwards() -> None:
+        if not left and taken["tools"] + taken["noise"]:
+            parts.words.forget("turn", ("all",))
+
+    return Outcome(write=write, afterwards=afterwards, again=lambda: left[-1] if left else None)
+
+
+def _shrunk(tx: Tx) -> bool:
+    """Give some free pages back to the disk; whether there were any to give."""
+    room = tx.one("pages.free") or {"free": 0, "whole": 0}
+    if room["free"] < max(_PAGES, room["whole"] // 10):
+        return False
+    tx.all("pages.give_back")
+    after = tx.one("pages.free") or room
+    return bool(after["free"] < room["free"])
+
+
+def _begun(now: datetime) -> dict[str, Any]:
+    return {"began": to_text(now), "pressure": 0, "place": FIRST, "taken": {}}
