@@ -16,6 +16,7 @@ thread_vectors  threads that lack a vector in the current space → their vector
 thread_earlier  prompts of before there were threads → their places, batch by batch
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
+empty_log    what was forgotten and may still be in the write-ahead log → nothing
 clear_spaces vectors of retired spaces → nothing
 calibrate    a space that brought no calibration → how its cosines are read
 retokenise   rows that another analyser indexed → their words, batch by batch
@@ -32,6 +33,7 @@ from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
 from filrouge.app.due_readings import EXTRACT, queue_last_reading
 from filrouge.app.extracting import extract
 from filrouge.app.follow import follow, to_be_analysed
+from filrouge.app.forgetting_after import EMPTY_LOG, empty_log
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
@@ -191,4 +193,5 @@ HANDLERS: Mapping[str, Handler] = {
     REINDEX: alone(embed_more),
     CLEAR: alone(clear),
     CALIBRATE: alone(calibrate),
+    EMPTY_LOG: alone(empty_log),
 }

@@ -12,6 +12,7 @@ from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
+from filrouge.app.gate import Gate
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
@@ -23,6 +24,7 @@ from filrouge.app.placing import queue_earlier
 from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
+from filrouge.app.tombs import bring_up
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
 from filrouge.capture.redact_complete import redact_completely
@@ -101,6 +103,7 @@ def start(
     crew = new_crew(parts)
     slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
+    bring_up(parts)
     write_hook_settings(parts)
     spool, idle = spool_watch(parts), idle_watch(parts)
     words = WordFeed(parts.words, parts.readers.here)
@@ -167,6 +170,7 @@ def build(
             pace=pace or Pace(),
         ),
         environ=environ,
+        gate=Gate(home),
     )
 
 
