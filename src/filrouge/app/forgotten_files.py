@@ -25,6 +25,8 @@ _PIECE: Final = 40
 _SHORTEST: Final = 3
 #: So many bytes do not stand in a file by chance; fewer count only where they are a word by themselves.
 _SURE: Final = 8
+#: A file is read piece by piece: a database may be larger than what this process should take.
+_CHUNK, _OVERLAP = 8 << 20, 1024
 #: So many of the texts that went are looked for in the files; of rows all of them are.
 MOST_TEXTS: Final = 12
 
@@ -49,29 +51,42 @@ def briefs_of(home: str) -> list[str]:
     return [f"{BRIEFS}/{name}" for name in _names(inside(home, BRIEFS))]
 
 
-def traces(home: str, texts: Sequence[str], *, below: str = "") -> list[str]:
+def traces(home: str, texts: Sequence[str]) -> list[str]:
     """The names of the files of a home in which one of these texts stands, in whatever writing."""
-    sought = list(dict.fromkeys(form for text in texts for piece in _pieces(text) for form in _forms(piece)))
-    found: list[str] = []
-    for path in _files(inside(home, below) if below else home):
-        try:
-            with open(path, "rb") as file:
-                content = file.read()
-        except OSError:
-            continue  # it went meanwhile
-        lower = content.lower()
-        if any(_stands_in(form, content) or _stands_in(form, lower) for form in sought):
-            found.append(os.path.relpath(path, home))
-    return sorted(found)
+    pieces = list(dict.fromkeys(piece for text in texts for piece in _pieces(text)))
+    plain = list(dict.fromkeys(form for piece in pieces for form in _plain(piece)))
+    exact = list(dict.fromkeys(form for text in texts for piece in _pieces(text)[:1] for form in _encoded(piece)))
+    return sorted(os.path.relpath(path, home) for path in _files(home) if pieces and _holds(path, plain, exact))
 
 
-def _forms(text: str) -> Iterator[bytes]:
-    for one in dict.fromkeys(
-        (text, folded(text), text.lower(), text.upper(), json.dumps(text)[1:-1], json.dumps(folded(text))[1:-1])
-    ):
-        for code in ("utf-8", "utf-16-le", "utf-16-be"):
-            yield one.encode(code, "surrogatepass")
-        for shift in range(3):  # base64 depends on where in its text the words begin
+def _holds(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
+    """True if a file holds one of these; the plain ones in letters of any case."""
+    before = b""
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                content = before + chunk
+                lower = content.lower()
+                if any(_stands_in(form, lower) for form in plain) or any(form in content for form in exact):
+                    return True
+                before = content[-_OVERLAP:]
+    except OSError:
+        pass  # it went meanwhile
+    return False
+
+
+def _plain(text: str) -> Iterator[bytes]:
+    """A text as it is and escaped as in JSON, in UTF-8 and UTF-16, letters that are not ASCII's in either case."""
+    for one in (text, folded(text), text.lower(), text.upper()):
+        for written in (one, json.dumps(one)[1:-1]):
+            for code in ("utf-8", "utf-16-le", "utf-16-be"):
+                yield written.encode(code, "surrogatepass").lower()
+
+
+def _encoded(text: str) -> Iterator[bytes]:
+    """A text in base64, wherever in what was encoded it begins."""
+    for one in dict.fromkeys((text, folded(text))):
+        for shift in range(3):
             encoded = base64.b64encode(b"\0" * shift + one.encode("utf-8", "surrogatepass"))
             if len(encoded) > _SURE + 8:
                 yield encoded[4 if shift else 0 : -4]
@@ -90,14 +105,11 @@ def _stands_in(form: bytes, content: bytes) -> bool:
 
 
 def _pieces(text: str) -> list[str]:
-    """The text, or some pieces of a long one."""
+    """The text, or its beginning and end: a database cuts a long one into pages."""
     plain = text.strip()
     if len(plain) < _SHORTEST:
         return []
-    if len(plain) <= 2 * _PIECE:
-        return [plain]
-    middle = len(plain) // 2
-    return [plain[:_PIECE], plain[middle : middle + _PIECE], plain[-_PIECE:]]
+    return [plain] if len(plain) <= 2 * _PIECE else [plain[:_PIECE], plain[-_PIECE:]]
 
 
 def _files(directory: str) -> Iterator[str]:
@@ -131,14 +143,15 @@ def _overwritten(path: str, words: Sequence[str]) -> bool:
     changed = False
     with suppress(OSError), open(path, "r+b") as file:
         content = file.read()
-        lower = content.lower()
-        for form in {form for text in words for piece in _pieces(text) for form in _forms(piece)}:
-            for within in (content, lower):
-                place = within.find(form) if _stands_in(form, within) else -1
-                while place >= 0:
-                    file.seek(place)
-                    file.write(b"x" * len(form))
-                    changed, place = True, within.find(form, place + 1)
+        lower, pieces = content.lower(), [piece for text in words for piece in _pieces(text)]
+        found = [(form, lower) for piece in pieces for form in _plain(piece) if _stands_in(form, lower)]
+        found += [(form, content) for piece in pieces for form in _encoded(piece) if form in content]
+        for form, within in found:
+            place = within.find(form)
+            while place >= 0:
+                file.seek(place)
+                file.write(b"x" * len(form))
+                changed, place = True, within.find(form, place + 1)
         file.flush()
         os.fsync(file.fileno())
     return changed

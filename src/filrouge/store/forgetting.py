@@ -30,6 +30,7 @@ from filrouge.store.turns import Turns
 Found = Mapping[str, Collection[str]]
 """Ids by the name of their table."""
 _EXCERPT: Final = 160
+_FEW: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,9 +86,15 @@ class Forgetting:
 
     def exact(self, words: Sequence[str]) -> dict[str, list[str]]:
         """The rows that hold one of these texts (`model.sameness`), by table."""
-        run = telling_run(words[0]) if len(words) == 1 else ""
-        asked = {"words": json.dumps(list(words)), "run": f"%{run}%"}
-        return _by_table(self._tx.all("exact.found", asked)) if words else {}
+        # Few are looked for one by one: the engine passes over what has not even their longest word.
+        alone = len(words) <= _FEW
+        looks = [([one], f"%{telling_run(one)}%") for one in words] if alone else [(list(words), "%")]
+        found: dict[str, dict[str, None]] = {}
+        for sought, run in looks:
+            asked = {"words": json.dumps(sought), "run": run}
+            for row in self._tx.all("exact.found", asked):
+                found.setdefault(row["place"], {})[row["id"]] = None
+        return {table: list(ids) for table, ids in found.items()}
 
     def known(self, id_: str) -> list[str]:
         """The tables that have a row of this id."""

@@ -1258,9 +1258,13 @@ SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
 
 -- name: exact.found
 -- Every row that holds some words, of every table that holds any. An index of notes, once there is one, belongs here.
--- Of an event what was said counts, not where.
-SELECT 'memories' AS place, id FROM memories WHERE says(:words, text, previous_text, subject, key, value)
-UNION ALL SELECT 'turns', id FROM turns WHERE says(:words, text)
+-- Of an event what was said counts, not where. What is plain ASCII and has not even their longest word is passed
+-- over at once; of other letters nobody knows before they are folded.
+SELECT 'memories' AS place, id FROM memories
+  WHERE (text || ' ' || ifnull(previous_text, '') || ' ' || subject || ' ' || ifnull(key, '') || ' ' || ifnull(value, '')
+         LIKE :run OR octet_length(text) > length(text) OR octet_length(subject) > length(subject)
+         OR octet_length(ifnull(key, '') || ifnull(value, '')) > length(ifnull(key, '') || ifnull(value, ''))) AND says(:words, text, previous_text, subject, key, value)
+UNION ALL SELECT 'turns', id FROM turns WHERE (text LIKE :run OR octet_length(text) > length(text)) AND says(:words, text)
 UNION ALL SELECT 'events', id FROM events
   WHERE (payload LIKE :run AND says(:words, json_extract(payload, '$.data'))) OR (reason <> '' AND says(:words, reason))
 UNION ALL SELECT 'threads', id FROM threads WHERE says(:words, title, summary, topics)
@@ -1269,14 +1273,17 @@ UNION ALL SELECT 'syntheses', id FROM syntheses WHERE says(:words, content)
 UNION ALL SELECT 'session_analyses', host || ' ' || session_id FROM session_analyses WHERE says(:words, analysis)
 UNION ALL SELECT 'analysis_cache', host || ' ' || session_id FROM analysis_cache WHERE says(:words, analysis)
 UNION ALL SELECT 'memory_retrievals', id FROM memory_retrievals
-  WHERE says(:words, user_message_preview, items, notices)
+  WHERE (user_message_preview LIKE :run OR octet_length(user_message_preview) > length(user_message_preview) OR notices <> '[]')
+    AND says(:words, user_message_preview, items, notices)
 UNION ALL SELECT 'unread_answers', id FROM unread_answers WHERE says(:words, answer, reason)
 UNION ALL SELECT 'informed_outputs', content_hash FROM informed_outputs WHERE says(:words, summary)
 UNION ALL SELECT 'jobs', id FROM jobs WHERE says(:words, error)
 UNION ALL SELECT 'reviews', memory_id FROM reviews WHERE says(:words, reason)
 UNION ALL SELECT 'journal', CAST(seq AS TEXT) FROM journal WHERE payload LIKE :run AND says(:words, payload)
-UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT) FROM thread_decisions WHERE says(:words, reason, weighed)
-UNION ALL SELECT 'thread_turns', turn_id FROM thread_turns WHERE says(:words, topics)
+UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT) FROM thread_decisions
+  WHERE (reason LIKE :run OR weighed LIKE :run OR octet_length(reason) > length(reason)) AND says(:words, reason, weighed)
+UNION ALL SELECT 'thread_turns', turn_id FROM thread_turns
+  WHERE (topics LIKE :run OR topics LIKE '%\u%' OR octet_length(topics) > length(topics)) AND says(:words, topics)
 
 -- name: forgetting.known
 -- Which tables have a row of this id.
