@@ -6,6 +6,7 @@
     ├── NotFound              no row has this id                       exit 1   HTTP 404
     ├── DaemonUnavailable     nobody answers at the daemon's address   exit 3   HTTP 503
     ├── Busy                  another process holds the lock           exit 5   HTTP 409
+    ├── Stale                 what was shown has changed meanwhile     exit 5   HTTP 409
     ├── StoreError            the database refused                     exit 6   HTTP 500
     │   ├── Corrupt           its bytes are damaged                    exit 6   HTTP 500
     │   ├── CannotWrite       disk full or read-only                   exit 7   HTTP 507
@@ -40,6 +41,7 @@ __all__ = [
     "ModelUnavailable",
     "NotFound",
     "OverBudget",
+    "Stale",
     "StoreError",
     "Unreadable",
     "WrongEngine",
@@ -94,6 +96,14 @@ class Busy(FilrougeError):
     exit_code = 5
     http_status = 409
     default_remedy = "See `filrouge daemon status`."
+
+
+class Stale(FilrougeError):
+    """What was shown has changed meanwhile."""
+
+    exit_code = 5
+    http_status = 409
+    default_remedy = "Look at it again, and decide on what it is now."
 
 
 class StoreError(FilrougeError):

@@ -62,12 +62,12 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         return doomed, redacted
 
     doomed, redacted = with_room(parts.home, lambda: parts.writer.run(write))
-    _leave_indexes(parts, doomed)
+    leave_indexes(parts, doomed)
     write_briefs(parts, None, everywhere=True)
     return Erased(what=doomed, redacted=redacted, out_of_files=parts.writer.checkpoint())
 
 
-def _leave_indexes(parts: Parts, doomed: Doomed) -> None:
+def leave_indexes(parts: Parts, doomed: Doomed) -> None:
     """Take what is gone out of everything that is derived from rows and not one of their tables."""
     meaning = parts.meaning
     for id_ in doomed.memories:

@@ -18,6 +18,7 @@ thread_vectors  threads that lack a vector in the current space → their vector
 thread_earlier  prompts of before there were threads → their places, batch by batch
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
+empty_log    what was forgotten and may still be in the write-ahead log → nothing
 clear_spaces vectors of retired spaces → nothing
 calibrate    a space that brought no calibration → how its cosines are read
 retain       what is old → nothing
@@ -36,6 +37,7 @@ from filrouge.app.due_readings import EXTRACT, queue_last_reading
 from filrouge.app.entitling import entitle
 from filrouge.app.extracting import extract
 from filrouge.app.follow import follow, to_be_analysed
+from filrouge.app.forgetting_after import EMPTY_LOG, empty_log
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
@@ -201,4 +203,5 @@ HANDLERS: Mapping[str, Handler] = {
     CLEAR: alone(clear),
     CALIBRATE: alone(calibrate),
     RETAIN: alone(retain),
+    EMPTY_LOG: alone(empty_log),
 }

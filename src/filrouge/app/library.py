@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from filrouge.app import analysis, wiring
+from filrouge.app import analysis, forgetting, wiring
 from filrouge.app.history import History
 from filrouge.app.hybrid import HybridQuery, Rerank, hybrid_query, okapi_of
 from filrouge.app.parts import Parts
@@ -50,6 +50,30 @@ class Opened:
         parts = self._open()
         done = remember(parts, text, names=[project] if project else [], scope=None, host=_HOST)
         return parts.readers.here(lambda tx: parts.memories(tx).known([action.memory_id for action in done]))
+
+    def forget(self, text: str = "", *, item: str = "", token: str = "", dry_run: bool = False) -> dict[str, Any]:
+        """Forget everything about a text, or what has an id with what hangs on it; there is no way back.
+
+        Args:
+            item: an id: of a memory, a turn, a thread, a bridge, an event or a synthesis.
+            token: of a preview: exactly what that listed is forgotten. Without one, what is found now.
+            dry_run: only a preview.
+
+        Returns:
+            The preview (`rows`, `counts`, `token`, …), or the receipt.
+
+        Raises:
+            BadInput: neither text nor item, or both.
+            NotFound: nothing has this id.
+            Stale: what the token stands for has changed.
+        """
+        asked = forgetting.Asked(text=text, id=item)
+        parts = self._open()
+        if dry_run:
+            return forgetting.preview(parts, asked).to_json()
+        if token:
+            return forgetting.forget(parts, asked, token).to_json()
+        return forgetting.forget_at_once(parts, asked)[1].to_json()
 
     def hybrid_query(
         self,

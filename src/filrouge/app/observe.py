@@ -76,6 +76,10 @@ def _disabled(tx: Tx, event: Event, disabled: frozenset[str]) -> bool:
 def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
     """Store one event with the jobs that follow from it; its project's id, or None if it was stored before."""
     now, jobs = parts.clock.now(), Jobs(tx)
+    passed = parts.gate.passed(tx, event)
+    if passed is None:
+        return Events(tx).add_forgotten(event, received_at=now)
+    event = passed
     project = Events(tx).add(event, received_at=now)
     if project is None:
         return None

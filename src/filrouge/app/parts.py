@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 from filrouge.app.bell import Bell, Rest
+from filrouge.app.gate import Gate
 from filrouge.app.grounds import Grounds
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
@@ -37,6 +38,7 @@ class Parts:
 
     Attributes:
         words: the word indexes of large tables.
+        gate: keeps out what was forgotten.
         models: who is asked where a model is to understand.
         meaning: what vectors are made and found with; take it once, and use only that.
         grounds: what prompts are compared above.
@@ -60,6 +62,7 @@ class Parts:
     words: LargeWords
     models: Models
     environ: Mapping[str, str]
+    gate: Gate
     meters: Meters = field(default_factory=Meters)
     grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse

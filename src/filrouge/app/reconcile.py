@@ -48,7 +48,8 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
         store, now = parts.turns(tx), parts.clock.now()
         projects = {cwd: Projects(tx).resolve(known_as, at=now) for cwd, known_as in others.items() if known_as}
         here = str(payload["project"]) or None
-        turns = [_turn(parts, payload, record, projects.get(record.cwd, here)) for record in found]
+        read = [(record, _turn(parts, payload, record, projects.get(record.cwd, here))) for record in found]
+        turns = [one for record, one in read if not parts.gate.refuses(tx, one, one.at if record.at else None)]
         follow(parts, tx, [turn for turn in turns if _add(store, turn)])
         if (full or 0.0) >= FULL:
             queue_synthesis(parts, tx, Session(host=host, id=str(payload["session"])), "pre_compact")

@@ -13,6 +13,7 @@ from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
+from filrouge.app.gate import Gate
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
@@ -25,6 +26,7 @@ from filrouge.app.reindex import resume
 from filrouge.app.retaining import retention_watch
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
+from filrouge.app.tombs import bring_up
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
 from filrouge.capture.redact_complete import redact_completely
@@ -102,6 +104,7 @@ def start(
     crew = new_crew(parts)
     slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
+    bring_up(parts)
     write_hook_settings(parts)
     watches = (spool_watch(parts), idle_watch(parts), retention_watch(parts))
     words = WordFeed(parts.words, parts.readers.here)
@@ -168,6 +171,7 @@ def build(
             pace=pace or Pace(),
         ),
         environ=environ,
+        gate=Gate(home),
     )
 
 

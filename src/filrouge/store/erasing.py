@@ -85,8 +85,9 @@ class Erasing:
         texts = json.dumps([one.text for one in found])
         quoting = self._tx.all("journal.quoting", {"memories": memories, "turns": turns, "texts": texts})
         self._tx.run("journal.redact", {"seqs": json.dumps([row["seq"] for row in quoting])})
-        self._tx.run("recalls.erase", {"texts": texts})
-        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(_jobs_about(doomed, going))})
+        repeated = [row["id"] for row in self._tx.all("recalls.quoting", {"texts": texts})]
+        self._tx.run("recalls.erase", {"ids": json.dumps(repeated)})
+        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(jobs_about(doomed, going))})
         self._analyses.forget(sessions, doomed.memories)
         Syntheses(self._tx).forget(doomed.turns)
         self._tx.run("informed.erase", {"hashes": json.dumps([output_hash(turn.text) for turn in going])})
@@ -120,7 +121,7 @@ class Erasing:
             )
 
 
-def _jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
+def jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
     """The names of the jobs that would read what is gone, or have read it and not yet written what they made of it."""
     of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread", "reconsider") for id_ in doomed.turns]
     sums = ("digest", "synthesise", "recount")

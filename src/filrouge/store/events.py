@@ -55,6 +55,13 @@ class Events:
         )
         return project if added else None
 
+    def add_forgotten(self, event: Event, *, received_at: datetime) -> str | None:
+        """Count an event that was forgotten before it came (again), without its content; as `add`."""
+        project = self.add(event._replace(data={}), received_at=received_at)
+        if project is not None:
+            self._tx.run("events.erase", {"ids": json.dumps([event.id])})
+        return project
+
     def get(self, event_id: str) -> tuple[Event, str] | None:
         """An event and its project's id (or '')."""
         row = self._tx.one("events.get", {"id": event_id})

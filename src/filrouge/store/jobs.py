@@ -146,6 +146,10 @@ class Jobs:
         """Let a job that waits for its first try be due by then."""
         self._tx.run("jobs.sooner", {"dedupe_key": dedupe, "run_at": to_text(run_at)})
 
+    def drop(self, dedupes: Sequence[str]) -> None:
+        """Take out the jobs of these keys; what one of them has in hand is not written."""
+        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(list(dedupes))})
+
     def known_as(self, dedupe: str) -> dict[str, Any] | None:
         """State (queued, running, dead), attempts, last error and due time of the job with this key, or None."""
         return self._tx.one("jobs.known_as", {"dedupe_key": dedupe})

@@ -8,15 +8,18 @@ repositories receive one and never see a connection.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any
 
 import apsw
 
 from filrouge.clock import Clock, to_text
 from filrouge.errors import Busy, CannotWrite, Corrupt, FilrougeError, StoreError, WrongEngine
+from filrouge.model.sameness import holds
 from filrouge.store.sql import migrations, queries
 
 #: The release that mends the WAL-reset race (https://sqlite.org/wal.html, "walreset").
@@ -99,6 +102,16 @@ class Tx:
             self._connection.executemany(self._queries[name], [dict(row) for row in rows])
 
 
+@lru_cache(maxsize=16)
+def _listed(words: str) -> tuple[str, ...]:
+    return tuple(json.loads(words))
+
+
+def _says(words: str, *texts: object) -> bool:
+    """In SQL `says(words, text, …)`: does one of the texts hold one of the words (a JSON list)?"""
+    return any(isinstance(text, str) and text and holds(text, _listed(words)) for text in texts)
+
+
 def _create_private(path: str) -> None:
     """Make the file for this user alone before SQLite would make it for all; its log files copy its mode.
 
@@ -121,6 +134,7 @@ class Database:
             if not readonly:  # before anything else is written; a database that has tables keeps what it has
                 list(self._connection.execute("pragma auto_vacuum = incremental"))
             self._set_pragmas(readonly=readonly, memory=path == ":memory:")
+            self._connection.create_scalar_function("says", _says, -1, deterministic=True)
         self._tx = Tx(self._connection)
 
     @property
@@ -228,6 +242,11 @@ class Database:
         with translated():
             busy, *_ = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
+
+    def lay_flat(self) -> None:
+        """Leave the write-ahead log for good: the file is all there is of this database."""
+        with translated():
+            list(self._connection.execute("pragma journal_mode = delete"))
 
     def close(self) -> None:
         """Close the connection."""

@@ -34,7 +34,12 @@ class ThreadErasing:
         self._tx.run("thread_decisions.erase", {"turns": turns})
         self._tx.run("threads.displace", {"turns": turns})
         ThreadVectors(self._tx).drop(touched)
-        self._end([row["id"] for row in self._tx.all("threads.emptied", {"ids": json.dumps(touched)})])
+        self._end(self.emptied(touched))
+
+    def emptied(self, thread_ids: Collection[str], *, but: Collection[str] = ()) -> list[str]:
+        """Those of these threads that no turn is left of, or would be without some."""
+        asked = {"ids": json.dumps(list(thread_ids)), "but": json.dumps(list(but))}
+        return [row["id"] for row in self._tx.all("threads.emptied", asked)]
 
     def _end(self, thread_ids: Collection[str]) -> None:
         """Take threads without turns out, and what speaks of them."""

@@ -281,7 +281,7 @@ WHERE NOT (host = :but_host AND session_id = :but_session)
 GROUP BY host, session_id ORDER BY max(seq) DESC LIMIT :limit
 -- name: syntheses.calls
 -- What the tools of these events were given and gave back.
-SELECT id, payload FROM events WHERE id IN (SELECT value FROM json_each(:ids)) AND kind = 'tools'
+SELECT id, payload FROM events WHERE id IN (SELECT value FROM json_each(:ids)) AND kind = 'tools' AND state <> 'forgotten'
 -- name: syntheses.unread
 -- Events of a session whose turns are not stored yet, oldest first.
 SELECT events.payload, ifnull(events.project_id, '') AS project_id FROM events
@@ -765,6 +765,15 @@ WHERE state = 'queued' AND place IN (SELECT value FROM json_each(:places)) HAVIN
 SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
 -- name: jobs.erase
 DELETE FROM jobs WHERE dedupe_key IN (SELECT value FROM json_each(:dedupe_keys))
+-- name: jobs.about
+SELECT id FROM jobs WHERE dedupe_key IN (SELECT value FROM json_each(:dedupe_keys))
+-- name: jobs.drop
+DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: jobs.hasten
+-- The looks into transcripts of these sessions that are to come are due now.
+UPDATE jobs SET run_at = min(run_at, :now) WHERE kind = 'reconcile' AND state = 'queued' AND seq IN (
+  SELECT jobs.seq FROM jobs JOIN json_each(:sessions) AS one ON json_extract(jobs.payload, '$.host') = one.value ->> 0
+    AND json_extract(jobs.payload, '$.session') = one.value ->> 1)
 -- name: jobs.reading
 -- A transcript of one of these sessions is about to be read.
 SELECT 1 FROM jobs JOIN json_each(:sessions) AS one
@@ -788,11 +797,17 @@ VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
        notices, latency_ms, created_at
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
--- name: recalls.erase
+-- name: recalls.quoting
 -- The log repeats the beginning of a prompt.
-UPDATE memory_retrievals SET user_message_preview = ''
+SELECT id FROM memory_retrievals
 WHERE user_message_preview <> '' AND EXISTS (SELECT 1 FROM json_each(:texts)
   WHERE instr(value, user_message_preview) > 0 OR instr(user_message_preview, value) > 0)
+-- name: recalls.erase
+UPDATE memory_retrievals SET user_message_preview = '' WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: recalls.empty
+-- Also what was said of its items.
+UPDATE memory_retrievals SET user_message_preview = '', items = '[]', notices = '[]'
+WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: spaces.declare
 INSERT INTO spaces (id, model, revision, dimension, pooling, prefix, embedder)
@@ -1113,11 +1128,11 @@ WITH RECURSIVE kin (id) AS (
   SELECT value FROM json_each(:ids) UNION SELECT threads.id FROM threads JOIN kin ON merged_into = kin.id)
 SELECT id FROM kin
 -- name: threads.emptied
--- Those without a turn whose turns are in no other thread either, as they would be after a merge.
-SELECT value AS id FROM json_each(:ids) WHERE NOT EXISTS (
+-- Those without a turn but some, whose turns are in no other thread either, as they would be after a merge.
+SELECT one.value AS id FROM json_each(:ids) AS one WHERE NOT EXISTS (
   WITH RECURSIVE kin (id) AS (
-    SELECT value UNION SELECT merged_into FROM threads JOIN kin USING (id) WHERE merged_into IS NOT NULL)
-  SELECT 1 FROM thread_turns JOIN kin ON thread_id = kin.id)
+    SELECT one.value UNION SELECT merged_into FROM threads JOIN kin USING (id) WHERE merged_into IS NOT NULL)
+  SELECT 1 FROM thread_turns JOIN kin ON thread_id = kin.id WHERE turn_id NOT IN (SELECT value FROM json_each(:but)))
 -- name: threads.drifted
 SELECT id FROM threads WHERE EXISTS (
   SELECT 1 FROM json_each(drifts) AS one JOIN json_each(:turns) AS gone ON one.value ->> 'turn_id' = gone.value)
@@ -1314,3 +1329,198 @@ SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
                                 AND thread_decisions.action = 'reactivate') AS woken
   FROM threads WHERE threads.tenant = 'local' AND merged_into IS NULL
 ) WHERE woken OR state <> 'active'
+
+-- name: exact.found
+-- Every row that holds some words, of every table that holds any. An index of notes, once there is one, belongs here.
+-- Of an event what was said counts, not where. What is plain ASCII and has not even their longest word is passed
+-- over at once; of other letters nobody knows before they are folded.
+SELECT 'memories' AS place, id FROM memories
+  WHERE (text || ' ' || ifnull(previous_text, '') || ' ' || subject || ' ' || ifnull(key, '') || ' ' || ifnull(value, '')
+         LIKE :run OR octet_length(text) > length(text) OR octet_length(subject) > length(subject)
+         OR octet_length(ifnull(key, '') || ifnull(value, '')) > length(ifnull(key, '') || ifnull(value, ''))) AND says(:words, text, previous_text, subject, key, value)
+UNION ALL SELECT 'turns', id FROM turns WHERE (text LIKE :run OR octet_length(text) > length(text)) AND says(:words, text)
+UNION ALL SELECT 'events', id FROM events
+  WHERE (payload LIKE :run AND says(:words, json_extract(payload, '$.data'))) OR (reason <> '' AND says(:words, reason))
+UNION ALL SELECT 'threads', id FROM threads WHERE says(:words, title, summary, topics)
+UNION ALL SELECT 'bridges', id FROM bridges WHERE says(:words, reason)
+UNION ALL SELECT 'syntheses', id FROM syntheses WHERE says(:words, content)
+UNION ALL SELECT 'session_analyses', host || ' ' || session_id FROM session_analyses WHERE says(:words, analysis)
+UNION ALL SELECT 'analysis_cache', host || ' ' || session_id FROM analysis_cache WHERE says(:words, analysis)
+UNION ALL SELECT 'memory_retrievals', id FROM memory_retrievals
+  WHERE (user_message_preview LIKE :run OR octet_length(user_message_preview) > length(user_message_preview) OR notices <> '[]')
+    AND says(:words, user_message_preview, items, notices)
+UNION ALL SELECT 'unread_answers', id FROM unread_answers WHERE says(:words, answer, reason)
+UNION ALL SELECT 'informed_outputs', content_hash FROM informed_outputs WHERE says(:words, summary)
+UNION ALL SELECT 'jobs', id FROM jobs WHERE says(:words, error)
+UNION ALL SELECT 'reviews', memory_id FROM reviews WHERE says(:words, reason)
+UNION ALL SELECT 'journal', CAST(seq AS TEXT) FROM journal WHERE payload LIKE :run AND says(:words, payload)
+UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT) FROM thread_decisions
+  WHERE (reason LIKE :run OR weighed LIKE :run OR octet_length(reason) > length(reason)) AND says(:words, reason, weighed)
+UNION ALL SELECT 'thread_turns', turn_id FROM thread_turns
+  WHERE (topics LIKE :run OR topics LIKE '%\u%' OR octet_length(topics) > length(topics)) AND says(:words, topics)
+
+-- name: forgetting.known
+-- Which tables have a row of this id.
+SELECT 'memories' AS place FROM memories WHERE id = :id
+UNION ALL SELECT 'turns' FROM turns WHERE id = :id
+UNION ALL SELECT 'threads' FROM threads WHERE id = :id
+UNION ALL SELECT 'bridges' FROM bridges WHERE id = :id
+UNION ALL SELECT 'events' FROM events WHERE id = :id
+UNION ALL SELECT 'syntheses' FROM syntheses WHERE id = :id
+-- name: forgetting.present
+SELECT 'memories' AS place, id FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+UNION ALL SELECT 'turns', id FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
+UNION ALL SELECT 'events', id FROM events WHERE state <> 'forgotten' AND id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.newest
+SELECT (SELECT ifnull(max(seq), 0) FROM events) AS event, (SELECT ifnull(max(seq), 0) FROM turns) AS turn,
+  (SELECT ifnull(max(seq), 0) FROM memories) AS memory, (SELECT ifnull(max(seq), 0) FROM journal) AS entry
+-- name: forgetting.queued
+SELECT 1 FROM events JOIN jobs ON dedupe_key = 'read_turns:' || events.id AND jobs.state <> 'dead' AND attempts < 2
+WHERE events.state = 'queued' AND says(:words, json_extract(events.payload, '$.data')) LIMIT 1
+-- name: forgetting.turns_of_events
+SELECT id FROM turns WHERE event_id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.turns_of_threads
+SELECT turn_id AS id FROM thread_turns WHERE thread_id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.syntheses
+-- Those of sessions go together.
+SELECT id, host, session_id FROM syntheses
+WHERE thread_id IN (SELECT value FROM json_each(:threads))
+  OR (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+-- name: forgetting.sessions_of_syntheses
+SELECT DISTINCT host, session_id FROM syntheses WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.recounted
+-- Concepts that other sessions spoke of, too.
+SELECT DISTINCT memory_id AS id FROM concept_mentions
+WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+  AND memory_id NOT IN (SELECT value FROM json_each(:memories))
+-- name: forgetting.unread
+SELECT id FROM unread_answers
+WHERE EXISTS (SELECT 1 FROM json_each(unread_answers.turns) AS one JOIN json_each(:turns) AS gone ON one.value = gone.value)
+-- name: forgetting.bridges
+-- What ties threads that change; what the user made or removed stays, unless one of its ends goes.
+SELECT id FROM bridges
+WHERE source_id IN (SELECT value FROM json_each(:ended)) OR target_id IN (SELECT value FROM json_each(:ended))
+  OR ((source_id IN (SELECT value FROM json_each(:changed)) OR target_id IN (SELECT value FROM json_each(:changed)))
+      AND made_by <> 'user' AND removed_at IS NULL)
+-- name: forgetting.sayings
+-- What is said under a name of its own.
+SELECT title AS text FROM threads WHERE id IN (SELECT value FROM json_each(:threads))
+UNION SELECT summary FROM threads WHERE id IN (SELECT value FROM json_each(:threads))
+UNION SELECT reason FROM bridges WHERE id IN (SELECT value FROM json_each(:bridges))
+UNION SELECT previous_text FROM memories WHERE id IN (SELECT value FROM json_each(:memories)) AND previous_text IS NOT NULL
+UNION SELECT value FROM memories WHERE id IN (SELECT value FROM json_each(:memories)) AND value IS NOT NULL
+-- name: forgetting.keys
+-- By what hosts know what they handed over.
+SELECT host, session_id, key FROM events WHERE id IN (SELECT value FROM json_each(:events))
+UNION SELECT host, session_id, key FROM turns WHERE id IN (SELECT value FROM json_each(:turns))
+UNION SELECT host, session_id, transcript_key FROM turns
+WHERE id IN (SELECT value FROM json_each(:turns)) AND transcript_key IS NOT NULL
+-- name: forgetting.rows
+-- Everything that is touched: what becomes of it, the beginning of its words, and what would show that it changed.
+SELECT 'memories' AS place, id, 'erased' AS deed, text AS words, state || text || ifnull(previous_text, '') || valid_from AS content
+  FROM memories WHERE id IN (SELECT value FROM json_each(:memories))
+UNION ALL SELECT 'memories', id, 'rebuilt', text, text FROM memories WHERE id IN (SELECT value FROM json_each(:recounted))
+UNION ALL SELECT 'turns', id, 'erased', text, text FROM turns WHERE id IN (SELECT value FROM json_each(:turns))
+UNION ALL SELECT 'events', id, 'emptied', ifnull(payload ->> '$.data.text', kind), payload
+  FROM events WHERE id IN (SELECT value FROM json_each(:events))
+UNION ALL SELECT 'evidence', memory_id || ' ' || turn_id || ' ' || start || ' ' || stop, 'erased', '', '' FROM evidence
+  WHERE memory_id IN (SELECT value FROM json_each(:memories)) OR turn_id IN (SELECT value FROM json_each(:turns))
+UNION ALL SELECT 'reviews', memory_id, 'erased', reason, reason || outcome FROM reviews
+  WHERE memory_id IN (SELECT value FROM json_each(:memories))
+UNION ALL SELECT 'reviews', memory_id, 'unlinked', reason, reason || outcome FROM reviews
+  WHERE memory_id NOT IN (SELECT value FROM json_each(:memories))
+    AND (against IN (SELECT value FROM json_each(:memories)) OR memory_id IN (SELECT value FROM json_each(:reviews)))
+UNION ALL SELECT 'concept_mentions', memory_id || ' ' || host || ' ' || session_id, 'erased', '', '' FROM concept_mentions
+  WHERE memory_id IN (SELECT value FROM json_each(:memories))
+    OR (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+UNION ALL SELECT 'session_analyses', host || ' ' || session_id, 'erased', analysis, analysis FROM session_analyses
+  WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+UNION ALL SELECT 'analysis_cache', CAST(seq AS TEXT), 'erased', analysis, analysis FROM analysis_cache
+  WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:sessions))
+UNION ALL SELECT 'syntheses', id, 'erased', content, content FROM syntheses
+  WHERE id IN (SELECT value FROM json_each(:syntheses))
+UNION ALL SELECT 'informed_outputs', content_hash, 'erased', summary, summary FROM informed_outputs
+  WHERE content_hash IN (SELECT value FROM json_each(:informed))
+UNION ALL SELECT 'unread_answers', id, 'erased', answer, answer FROM unread_answers
+  WHERE id IN (SELECT value FROM json_each(:unread))
+UNION ALL SELECT 'memory_retrievals', id, 'emptied', user_message_preview, user_message_preview || items FROM memory_retrievals
+  WHERE id IN (SELECT value FROM json_each(:recalls))
+UNION ALL SELECT 'journal', CAST(seq AS TEXT), 'emptied', ifnull(payload, ''), '' FROM journal
+  WHERE seq IN (SELECT value FROM json_each(:journal)) AND payload IS NOT NULL
+UNION ALL SELECT 'jobs', id, 'erased', kind || ' ' || error, '' FROM jobs WHERE id IN (SELECT value FROM json_each(:jobs))
+UNION ALL SELECT 'threads', id, 'erased', title, title || summary FROM threads
+  WHERE id IN (SELECT value FROM json_each(:ended))
+UNION ALL SELECT 'threads', id, 'rebuilt', title, title || summary FROM threads
+  WHERE id IN (SELECT value FROM json_each(:changed))
+UNION ALL SELECT 'threads', id, 'unlinked', title, title FROM threads
+  WHERE (parent_id IN (SELECT value FROM json_each(:ended))
+      OR EXISTS (SELECT 1 FROM json_each(drifts) AS one JOIN json_each(:turns) AS gone ON one.value ->> 'turn_id' = gone.value))
+    AND id NOT IN (SELECT value FROM json_each(:ended)) AND id NOT IN (SELECT value FROM json_each(:changed))
+UNION ALL SELECT 'thread_turns', turn_id, 'erased', topics, thread_id FROM thread_turns
+  WHERE turn_id IN (SELECT value FROM json_each(:turns))
+UNION ALL SELECT 'thread_turns', turn_id, 'emptied', topics, thread_id FROM thread_turns
+  WHERE turn_id IN (SELECT value FROM json_each(:topics)) AND turn_id NOT IN (SELECT value FROM json_each(:turns))
+UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT), 'erased', reason, reason FROM thread_decisions
+  WHERE turn_id IN (SELECT value FROM json_each(:turns)) OR thread_id IN (SELECT value FROM json_each(:ended))
+UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT), 'emptied', reason, reason FROM thread_decisions
+  WHERE seq IN (SELECT value FROM json_each(:decisions)) AND turn_id NOT IN (SELECT value FROM json_each(:turns))
+    AND thread_id NOT IN (SELECT value FROM json_each(:ended))
+UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT), 'unlinked', reason, reason FROM thread_decisions
+  WHERE parent_id IN (SELECT value FROM json_each(:ended)) AND turn_id NOT IN (SELECT value FROM json_each(:turns))
+    AND thread_id NOT IN (SELECT value FROM json_each(:ended)) AND seq NOT IN (SELECT value FROM json_each(:decisions))
+UNION ALL SELECT 'bridges', id, 'erased', reason, reason FROM bridges WHERE id IN (SELECT value FROM json_each(:bridges))
+UNION ALL SELECT 'bridges', id, 'emptied', reason, reason FROM bridges WHERE id IN (SELECT value FROM json_each(:reasons))
+UNION ALL SELECT 'thread_vectors', thread_id || ' ' || space_id, 'erased', '', '' FROM thread_vectors
+  WHERE thread_id IN (SELECT value FROM json_each(:ended)) OR thread_id IN (SELECT value FROM json_each(:changed))
+UNION ALL SELECT 'thread_parts', thread_id || ' ' || space_id || ' ' || place, 'erased', '', '' FROM thread_parts
+  WHERE thread_id IN (SELECT value FROM json_each(:ended)) OR thread_id IN (SELECT value FROM json_each(:changed))
+UNION ALL SELECT 'vectors', owner_kind || ' ' || owner_id || ' ' || space_id || ' ' || part, 'erased', '', '' FROM vectors
+  WHERE (owner_kind = 'memory' AND owner_id IN (SELECT value FROM json_each(:memories)))
+    OR (owner_kind = 'turn' AND owner_id IN (SELECT value FROM json_each(:turns)))
+-- name: forgetting.unreview
+UPDATE reviews SET reason = '' WHERE memory_id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.untopic
+UPDATE thread_turns SET topics = '[]' WHERE turn_id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.undecide
+UPDATE thread_decisions SET reason = '', weighed = '[]' WHERE seq IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.unreason
+UPDATE bridges SET reason = '' WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.unsum
+DELETE FROM syntheses WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: forgetting.unanswer
+DELETE FROM unread_answers WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: tombstones.any
+SELECT 1 FROM tombstones LIMIT 1
+-- name: tombstones.add
+INSERT INTO tombstones (hash, kind, at) VALUES (:hash, :kind, :at)
+ON CONFLICT (hash) DO UPDATE SET at = max(at, excluded.at)
+-- name: tombstones.of
+SELECT at FROM tombstones WHERE hash = :hash
+-- name: tombstones.all
+SELECT hash, kind, at FROM tombstones
+-- name: tombstones.ids
+-- What a tombstone of a row may be about.
+SELECT 'memories' AS place, id FROM memories UNION ALL SELECT 'turns', id FROM turns UNION ALL SELECT 'events', id FROM events
+  WHERE state <> 'forgotten'
+UNION ALL SELECT 'bridges', id FROM bridges WHERE reason <> '' UNION ALL SELECT 'syntheses', id FROM syntheses
+-- name: tombstones.keys
+SELECT 'events' AS place, id, host, session_id, key, at FROM events WHERE state <> 'forgotten'
+UNION ALL SELECT 'turns', id, host, session_id, key, at FROM turns
+UNION ALL SELECT 'turns', id, host, session_id, transcript_key, at FROM turns WHERE transcript_key IS NOT NULL
+-- name: tombstones.texts
+-- Texts that stand alone, with when they were said: what was said anew after it was forgotten stays.
+SELECT 'memories' AS place, id, text, created_at AS at FROM memories
+UNION ALL SELECT 'memories', id, value, created_at FROM memories WHERE value IS NOT NULL
+UNION ALL SELECT 'memories', id, previous_text, created_at FROM memories WHERE previous_text IS NOT NULL
+UNION ALL SELECT 'turns', id, text, at FROM turns
+UNION ALL SELECT 'threads', id, title, opened_at FROM threads UNION ALL SELECT 'threads', id, summary, opened_at FROM threads
+UNION ALL SELECT 'bridges', id, reason, created_at FROM bridges
+
+-- name: receipts.put
+INSERT INTO receipts (id, at, actor, content, signature) VALUES (:id, :at, :actor, :content, :signature)
+ON CONFLICT (id) DO UPDATE SET content = excluded.content, signature = excluded.signature
+-- name: receipts.get
+SELECT id, at, actor, content, signature FROM receipts WHERE id = :id
+-- name: receipts.all
+SELECT id, at, actor, content, signature FROM receipts ORDER BY at DESC, id DESC LIMIT :limit

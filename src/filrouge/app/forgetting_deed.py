@@ -1,0 +1,84 @@
+"""The deed of forgetting, in one transaction of one database: the rows go, what they were summed up in is queued anew.
+
+The same is done in the database that is in use, in every backup of the home, and in an older database that was put
+back: there the work that it leaves waits until somebody opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from filrouge.app.digests import queue_digest
+from filrouge.app.due_readings import EXTRACT
+from filrouge.app.parts import Parts
+from filrouge.app.syntheses import queue_synthesis
+from filrouge.app.thread_upkeep import refit
+from filrouge.app.ties import queue_ties
+from filrouge.ports import Tx
+from filrouge.store.forgetting import Forgetting, Reach
+from filrouge.store.jobs import Jobs
+from filrouge.store.threads import Threads
+from filrouge.store.tombstones import Stones, Tombstone
+
+#: What a thread is called of which neither a turn nor its own title is left.
+_NAMELESS = "…"
+
+
+def carry_out(parts: Parts, tx: Tx, reach: Reach, *, at: datetime, actor: str) -> None:
+    """Take out everything in a reach, and have made anew what was derived from it."""
+    reading = [f"{EXTRACT}:{one.host}:{one.id}" for one in reach.worked]
+    waited = [name for name in reading if Jobs(tx).known_as(name)]
+    Jobs(tx).drop(waited)  # a model may be reading just now what goes: what it answers is not written
+    Forgetting(tx, parts.analyser).carry_out(reach, at=at, actor=actor)
+    for session in reach.sessions:
+        queue_digest(parts, tx, session)
+    for session in reach.worked:
+        queue_synthesis(parts, tx, session, "quiet")
+        name = f"{EXTRACT}:{session.host}:{session.id}"
+        if name in waited:
+            Jobs(tx).enqueue(EXTRACT, {"host": session.host, "session": session.id}, dedupe=name, at=at)
+    changed = Threads(tx).some(reach.changed)
+    own = set(reach.renamed)
+    nameless = [
+        replace(one, title=_NAMELESS, title_by="rules", summary="", topics=()) for one in changed if one.id in own
+    ]
+    for thread in nameless:
+        Threads(tx).update(thread)
+    refit(parts, tx, [*nameless, *(one for one in changed if one.id not in own)], parts.meaning.space.id)
+    for thread in changed:
+        if thread.merged_into is None:
+            queue_ties(parts, tx, thread.id)
+
+
+def tombstones_of(reach: Reach, stones: Stones, at: datetime) -> list[Tombstone]:
+    """What must not come back: the rows, the keys that hosts know them by, and every text that went."""
+    rows = [*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events, *reach.syntheses, *reach.reasons]
+    found = [Tombstone(hash=stones.row(id_), kind="row", at=at) for id_ in rows]
+    found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in reach.keys]
+    texts = dict.fromkeys((*reach.texts, *reach.sayings))
+    return found + [Tombstone(hash=stones.text(text), kind="text", at=at) for text in texts if text.strip()]
+
+
+def rebuilt(reach: Reach) -> tuple[str, ...]:
+    """What is made anew without it, in words."""
+    said = [
+        _many(len(reach.changed), "thread is named anew and its vectors, bridges and summary are made again"),
+        _many(len(reach.sessions), "session is summed up anew, with its concepts"),
+        _many(len(reach.worked), "session is asked again where its work stood"),
+        _many(len(reach.recounted), "concept is counted again"),
+        "the briefs of all projects are written again",
+    ]
+    if reach.doomed.memories or reach.doomed.turns:
+        said.append("the word index of a large table is made again")
+    return tuple(line for line in said if line)
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} × {what}" if n else ""
+
+
+def ids_of(reach: Reach) -> Sequence[str]:
+    """The rows that an older copy may have, too."""
+    return (*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events)

@@ -1,0 +1,55 @@
+"""Forgetting over HTTP: what it would touch, the deed under the token of that, and the receipts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from filrouge.app import forgetting
+from filrouge.app.forgetting import LONGEST, Asked
+from filrouge.errors import BadInput
+from filrouge.server.access import elsewhere, parts_of, reading
+
+router = APIRouter(tags=["forgetting"])
+
+
+class ForgetBody(BaseModel):
+    """What to forget: a text or an id. With `dry_run` only a preview; else the token of one, or `at_once`."""
+
+    text: str = Field("", max_length=LONGEST)
+    id: str = Field("", max_length=100)
+    dry_run: bool = False
+    token: str = Field("", max_length=100)
+    at_once: bool = False
+
+
+@router.post("/api/memory/forget")
+async def forget(body: ForgetBody, request: Request) -> dict[str, Any]:
+    """Preview, or forget what a preview listed; 409 where that has changed since. Answers preview or receipt."""
+    parts, asked = parts_of(request), Asked(text=body.text, id=body.id)
+    if not body.dry_run and body.token:
+        receipt = await elsewhere(lambda: forgetting.forget(parts, asked, body.token))
+        return receipt.to_json()
+    if not body.dry_run and body.at_once:
+        _, receipt = await elsewhere(lambda: forgetting.forget_at_once(parts, asked))
+        return receipt.to_json()
+    if not body.dry_run:
+        raise BadInput("To forget takes the token of a preview.", remedy="Ask with `dry_run` first, or with `at_once`.")
+    found = await elsewhere(lambda: forgetting.preview(parts, asked))
+    return found.to_json()
+
+
+@router.get("/api/memory/receipts")
+async def receipts(request: Request, limit: int = Query(100, ge=1, le=1000)) -> list[dict[str, Any]]:
+    """The receipts of what was forgotten, newest first, each with whether its signature holds."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: forgetting.receipts(parts, tx, limit=limit))
+
+
+@router.get("/api/memory/receipts/{receipt_id}")
+async def one_receipt(receipt_id: str, request: Request) -> dict[str, Any]:
+    """One receipt."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: forgetting.receipt_of(parts, tx, receipt_id))

@@ -1,0 +1,293 @@
+"""Forgetting in one database: from the rows that somebody wants gone to every row that hangs on them, and their going.
+
+A `Reach` names each row by table and id before anything is written, and nothing else is written afterwards. From a
+memory it goes to all its versions, to the turns that they rest on, to memories that would be left without evidence, and
+to what was derived from their sessions and threads, until nothing new comes. `store.erasing` takes out what is erased.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, cast
+
+from filrouge.clock import to_text
+from filrouge.model.forgetting import Deed, How, Row
+from filrouge.model.sameness import telling_run
+from filrouge.ports import Analyser, Tx
+from filrouge.store.analyses import Analyses, Session, output_hash
+from filrouge.store.erasing import Doomed, Erasing, jobs_about
+from filrouge.store.journal import Journal
+from filrouge.store.lives import Lives
+from filrouge.store.memories import Memories
+from filrouge.store.syntheses import Syntheses
+from filrouge.store.thread_erasing import ThreadErasing
+from filrouge.store.turns import Turns
+
+Found = Mapping[str, Collection[str]]
+"""Ids by the name of their table."""
+_EXCERPT: Final = 160
+_FEW: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """Every row that goes or changes.
+
+    Attributes:
+        doomed: what is erased with its own words.
+        shared: those of its memories that nobody asked about: they rest on the same words alone.
+        recounted: concepts that other sessions speak of, too.
+        sessions: analysed ones, to be analysed anew; `worked`: those whose syntheses are made anew.
+        ended: threads of which nothing is left; `changed`: those that are named anew; `renamed`: of these, the ones
+            whose own title or summary holds the words, whoever wrote it.
+        bridges: to be found anew; `reasons`: those that stay without their reason.
+        journal: entries that lose their payload.
+        texts: of what is erased; `sayings`: titles, reasons, values that go.
+        keys: host, session and key of what was handed over.
+    """
+
+    doomed: Doomed
+    shared: tuple[str, ...]
+    recounted: tuple[str, ...]
+    sessions: tuple[Session, ...]
+    worked: tuple[Session, ...]
+    syntheses: tuple[str, ...]
+    ended: tuple[str, ...]
+    changed: tuple[str, ...]
+    renamed: tuple[str, ...]
+    bridges: tuple[str, ...]
+    reasons: tuple[str, ...]
+    journal: tuple[str, ...]
+    recalls: tuple[str, ...]
+    jobs: tuple[str, ...]
+    informed: tuple[str, ...]
+    unread: tuple[str, ...]
+    reviews: tuple[str, ...]
+    topics: tuple[str, ...]
+    decisions: tuple[str, ...]
+    texts: tuple[str, ...]
+    sayings: tuple[str, ...]
+    keys: tuple[tuple[str, str, str], ...]
+
+
+class Forgetting:
+    """Finds and takes out of one database what is to be forgotten."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._memories = Memories(tx, analyser)
+        self._turns = Turns(tx, analyser)
+        self._analyses = Analyses(tx, analyser)
+        self._erasing = Erasing(tx, analyser)
+
+    def exact(self, words: Sequence[str]) -> dict[str, list[str]]:
+        """The rows that hold one of these texts (`model.sameness`), by table."""
+        # Few are looked for one by one: the engine passes over what has not even their longest word.
+        alone = len(words) <= _FEW
+        looks = [([one], f"%{telling_run(one)}%") for one in words] if alone else [(list(words), "%")]
+        found: dict[str, dict[str, None]] = {}
+        for sought, run in looks:
+            asked = {"words": json.dumps(sought), "run": run}
+            for row in self._tx.all("exact.found", asked):
+                found.setdefault(row["place"], {})[row["id"]] = None
+        return {table: list(ids) for table, ids in found.items()}
+
+    def known(self, id_: str) -> list[str]:
+        """The tables that have a row of this id."""
+        return [row["place"] for row in self._tx.all("forgetting.known", {"id": id_})]
+
+    def texts_of(self, id_: str) -> list[str]:
+        """What the row of this id says."""
+        said = [one.text for one in self._memories.some([id_]).values()] + [one.text for one in self._turns.get([id_])]
+        return said + list(self._sayings((), [id_], [id_]))
+
+    def newest(self) -> tuple[int, ...]:
+        """Up to where the tables are filled whose rows others are made of: another one once anything came."""
+        row = self._tx.one("forgetting.newest")
+        return tuple(int(value) for value in row.values()) if row else ()
+
+    def is_coming(self, text: str) -> bool:
+        """True while an event that says this is not yet understood."""
+        return self._tx.one("forgetting.queued", {"words": json.dumps([text])}) is not None
+
+    def is_read(self, sessions: Sequence[Session]) -> bool:
+        """True while a look into a transcript of these sessions is to come."""
+        return self._tx.one("jobs.reading", _lists(sessions=_pairs(sessions))) is not None
+
+    def hasten(self, sessions: Sequence[Session], now: datetime) -> None:
+        """Let these looks come at once."""
+        self._tx.run("jobs.hasten", _lists(sessions=_pairs(sessions)) | {"now": to_text(now)})
+
+    def present(self, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Those of these memories, turns and events that are there with their words, by table."""
+        return _by_table(self._tx.all("forgetting.present", _lists(ids=ids)))
+
+    def parts_of(self, found: Found) -> dict[str, list[str]]:
+        """The same with the turns of the events and threads among them, where somebody named these."""
+        of_events = self._ids("forgetting.turns_of_events", {"ids": found.get("events", ())})
+        threads = [row["id"] for row in self._tx.all("threads.with_merged", _lists(ids=found.get("threads", ())))]
+        of_threads = self._ids("forgetting.turns_of_threads", {"ids": threads})
+        turns = list(dict.fromkeys([*found.get("turns", ()), *of_events, *of_threads]))
+        return {table: list(ids) for table, ids in found.items()} | {"turns": turns}
+
+    def reach(self, found: Found) -> Reach:
+        """Everything that goes with these rows."""
+        memories, turns, shared, sessions = self._widened(found)
+        going = self._turns.get(turns)
+        events = [*found.get("events", ()), *(turn.event_id for turn in going if turn.event_id)]
+        doomed = Doomed(memories=memories, turns=turns, events=tuple(dict.fromkeys(events)))
+        texts = tuple(dict.fromkeys(one.text for one in (*self._memories.some(memories).values(), *going)))
+        threads = ThreadErasing(self._tx)
+        touched = list(dict.fromkeys([*threads.of(turns), *found.get("threads", ())]))
+        ended = tuple(threads.emptied(touched, but=turns))
+        changed = tuple(id_ for id_ in touched if id_ not in ended)
+        bridges = self._ids("forgetting.bridges", {"ended": ended, "changed": changed})
+        held = found.get("bridges", ())
+        renamed = tuple(id_ for id_ in found.get("threads", ()) if id_ not in ended)
+        worked = list(Syntheses(self._tx).sessions(turns))
+        worked += self._sessions("forgetting.sessions_of_syntheses", {"ids": found.get("syntheses", ())})
+        worked = list(dict.fromkeys(worked))
+        syntheses = self._ids("forgetting.syntheses", {"threads": ended, "sessions": _pairs(worked)})
+        quoting = self._tx.all("journal.quoting", _lists(memories=memories, turns=turns, texts=texts))
+        keys = jobs_about(doomed, going)
+        return Reach(
+            doomed=doomed,
+            shared=shared,
+            recounted=self._ids("forgetting.recounted", {"sessions": _pairs(sessions), "memories": memories}),
+            sessions=sessions,
+            worked=tuple(worked),
+            syntheses=syntheses,
+            ended=ended,
+            changed=changed,
+            renamed=renamed,
+            bridges=bridges,
+            reasons=tuple(id_ for id_ in held if id_ not in bridges),
+            journal=_once([*found.get("journal", ()), *(str(row["seq"]) for row in quoting)]),
+            recalls=_once([*found.get("memory_retrievals", ()), *self._ids("recalls.quoting", {"texts": texts})]),
+            jobs=_once([*found.get("jobs", ()), *self._ids("jobs.about", {"dedupe_keys": keys})]),
+            informed=_once([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in going)]),
+            unread=_once([*found.get("unread_answers", ()), *self._ids("forgetting.unread", {"turns": turns})]),
+            reviews=tuple(id_ for id_ in found.get("reviews", ()) if id_ not in memories),
+            topics=tuple(id_ for id_ in found.get("thread_turns", ()) if id_ not in turns),
+            decisions=tuple(found.get("thread_decisions", ())),
+            texts=texts,
+            sayings=self._sayings(memories, [*renamed, *ended], held),
+            keys=self._keys(doomed),
+        )
+
+    def rows(self, reach: Reach, exact: Found, related: Mapping[str, float]) -> tuple[Row, ...]:
+        """Everything that is touched, row by row.
+
+        Args:
+            exact: what holds the words; related: by id, how relevant a search found it.
+        """
+        holding = {(table, id_) for table, ids in exact.items() for id_ in ids}
+        found = self._tx.all("forgetting.rows", _parameters(reach))
+        return tuple(_row(row, holding, related) for row in found)
+
+    def carry_out(self, reach: Reach, *, at: datetime, actor: str) -> None:
+        """Take it out; each memory and turn that goes leaves a record without words in the journal."""
+        self._tx.run("journal.redact", {"seqs": json.dumps([int(seq) for seq in reach.journal])})
+        self._tx.run("recalls.empty", _lists(ids=reach.recalls))
+        self._tx.run("jobs.drop", _lists(ids=reach.jobs))
+        self._tx.run("informed.erase", _lists(hashes=reach.informed))
+        self._tx.run("forgetting.unanswer", _lists(ids=reach.unread))
+        self._tx.run("forgetting.unreview", _lists(ids=reach.reviews))
+        self._tx.run("forgetting.untopic", _lists(ids=reach.topics))
+        self._tx.run("forgetting.undecide", {"ids": json.dumps([int(seq) for seq in reach.decisions])})
+        self._tx.run("forgetting.unreason", _lists(ids=reach.reasons))
+        self._tx.run("bridges.drop", _lists(ids=reach.bridges))
+        self._tx.run("forgetting.unsum", _lists(ids=reach.syntheses))
+        self._analyses.forget(reach.sessions, reach.doomed.memories)
+        self._erasing.carry_out(reach.doomed, at=at, actor=actor)
+        journal = Journal(self._tx)
+        for id_ in (*reach.renamed, *reach.reasons):
+            journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "its words"})
+
+    def _widened(self, found: Found) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Session, ...]]:
+        """Memories, turns, the memories among them that only rest on the same words, and the analysed sessions."""
+        memories, turns = dict.fromkeys(found.get("memories", ())), dict.fromkeys(found.get("turns", ()))
+        named = {*found.get("session_analyses", ()), *found.get("analysis_cache", ())}
+        own = [Session(host=host, id=id_) for one in sorted(named) for host, _, id_ in [one.partition(" ")]]
+        shared = dict[str, None]()
+        sessions: tuple[Session, ...] = ()
+        size = -1
+        while size != (size := len(memories) + len(turns) + len(sessions)):
+            memories |= dict.fromkeys(Lives(self._tx).kin(tuple(memories)))
+            turns |= dict.fromkeys(row["turn_id"] for row in self._tx.all("evidence.of", _lists(ids=memories)))
+            left = self._left_alone(memories, turns)
+            shared |= dict.fromkeys(left)
+            memories |= dict.fromkeys(left)
+            about = self._analyses.about(tuple(memories), tuple(turns))
+            sessions = tuple(dict.fromkeys([*own, *about]))
+            memories |= dict.fromkeys(self._analyses.sums(sessions))
+        return tuple(memories), tuple(turns), tuple(shared), sessions
+
+    def _left_alone(self, memories: Collection[str], turns: Collection[str]) -> list[str]:
+        """Memories that these turns are all the evidence of."""
+        rests_on: dict[str, set[str]] = {}
+        for row in self._tx.all("evidence.citing", _lists(turns=turns)):
+            rests_on.setdefault(row["memory_id"], set()).add(row["turn_id"])
+        return [id_ for id_, cited in rests_on.items() if id_ not in memories and cited <= set(turns)]
+
+    def _sayings(self, memories: Sequence[str], threads: Sequence[str], bridges: Collection[str]) -> tuple[str, ...]:
+        asked = _lists(memories=memories, threads=threads, bridges=bridges)
+        return tuple(row["text"] for row in self._tx.all("forgetting.sayings", asked) if row["text"])
+
+    def _keys(self, doomed: Doomed) -> tuple[tuple[str, str, str], ...]:
+        rows = self._tx.all("forgetting.keys", _lists(events=doomed.events, turns=doomed.turns))
+        return tuple((row["host"], row["session_id"], row["key"]) for row in rows)
+
+    def _ids(self, name: str, lists: Mapping[str, Collection[object]]) -> tuple[str, ...]:
+        return tuple(str(row["id"]) for row in self._tx.all(name, _lists(**lists)))
+
+    def _sessions(self, name: str, lists: Mapping[str, Collection[object]]) -> list[Session]:
+        return [Session(host=row["host"], id=row["session_id"]) for row in self._tx.all(name, _lists(**lists))]
+
+
+def _by_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["place"], []).append(row["id"])
+    return found
+
+
+def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping[str, float]) -> Row:
+    table, id_ = str(row["place"]), str(row["id"])
+    how: How = "exact" if (table, id_) in holding else "related" if id_ in related else "tied"
+    content = f"{row['deed']}\n{row['content']}".encode("utf-8", "surrogatepass")
+    return Row(
+        table=table,
+        id=id_,
+        deed=cast("Deed", row["deed"]),
+        how=how,
+        excerpt=" ".join(str(row["words"] or "")[: 2 * _EXCERPT].split())[:_EXCERPT],
+        relevance=related.get(id_),
+        content=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _parameters(reach: Reach) -> dict[str, object]:
+    return _lists(
+        memories=reach.doomed.memories, turns=reach.doomed.turns, events=reach.doomed.events,
+        recounted=reach.recounted, sessions=_pairs(reach.sessions), syntheses=reach.syntheses, ended=reach.ended,
+        changed=reach.changed, bridges=reach.bridges, reasons=reach.reasons, recalls=reach.recalls, jobs=reach.jobs,
+        informed=reach.informed, unread=reach.unread, reviews=reach.reviews, topics=reach.topics,
+        journal=[int(seq) for seq in reach.journal], decisions=[int(seq) for seq in reach.decisions],
+    )  # fmt: skip
+
+
+def _pairs(sessions: Collection[Session]) -> list[list[str]]:
+    return [[one.host, one.id] for one in sessions]
+
+
+def _lists(**lists: Collection[object]) -> dict[str, object]:
+    return {name: json.dumps(list(values)) for name, values in lists.items()}
+
+
+def _once(ids: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(ids))
