@@ -18,6 +18,7 @@ index_memory a memory that was stored while the embedder was down, or that is lo
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
 clear_spaces vectors of retired spaces → nothing
 calibrate    a space that brought no calibration → how its cosines are read
+garden       the next step of a run of the garden, again and again until none is left
 retokenise   rows that another analyser indexed → their words, batch by batch
 """
 
@@ -32,6 +33,7 @@ from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
 from filrouge.app.due_readings import EXTRACT, queue_last_reading
 from filrouge.app.extracting import extract
 from filrouge.app.follow import follow, to_be_analysed
+from filrouge.app.gardening import GARDEN, tend
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
@@ -187,6 +189,7 @@ HANDLERS: Mapping[str, Handler] = {
     THREAD: Handler(prepare=place, most=TOGETHER),
     EARLIER: alone(place_earlier),
     VECTORS: alone(make_vectors),
+    GARDEN: alone(tend),
     "retokenise": alone(retokenise),
     REINDEX: alone(embed_more),
     CLEAR: alone(clear),

@@ -12,6 +12,7 @@ from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
+from filrouge.app.garden_times import garden_watch
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
@@ -60,6 +61,7 @@ class Running:
     workers: tuple[Worker, ...]
     spool: Every
     idle: Every
+    garden: Every
     words: WordFeed
     warming: Thread
 
@@ -68,6 +70,7 @@ class Running:
         self.warming.join()  # it reads the database, and starts what is stopped next
         self.spool.stop()
         self.idle.stop()
+        self.garden.stop()
         self.words.stop()
         self.parts.models.close()
         for worker in self.workers:
@@ -102,11 +105,13 @@ def start(
     slow = (Worker(parts, HANDLERS, lane=MODELS, crew=crew, number=number) for number in range(_AT_MODELS))
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     write_hook_settings(parts)
-    spool, idle = spool_watch(parts), idle_watch(parts)
+    spool, idle, garden = spool_watch(parts), idle_watch(parts), garden_watch(parts)
     words = WordFeed(parts.words, parts.readers.here)
-    warming = Thread(target=_warm_up, args=(parts, workers, spool, idle, words), name="filrouge-warm-up", daemon=True)
+    warming = Thread(
+        target=_warm_up, args=(parts, workers, (spool, idle, garden), words), name="filrouge-warm-up", daemon=True
+    )
     warming.start()
-    return Running(parts=parts, workers=workers, spool=spool, idle=idle, words=words, warming=warming)
+    return Running(parts=parts, workers=workers, spool=spool, idle=idle, garden=garden, words=words, warming=warming)
 
 
 def build(
@@ -180,7 +185,7 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every, words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
     for step in (
@@ -199,8 +204,8 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every,
     parts.resumed.set()
     for worker in workers:
         worker.start()
-    spool.start()
-    idle.start()
+    for watch in watches:
+        watch.start()
 
 
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:

@@ -23,6 +23,7 @@ from filrouge.server.routes import (
     concepts,
     daemon,
     embedding,
+    gardens,
     hooks,
     injecting,
     memory,
@@ -43,7 +44,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics,
+        gardens, metrics,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

@@ -19,6 +19,7 @@ from filrouge.cli.commands import (
     daemon,
     demo,
     doctor,
+    garden,
     health,
     injecting,
     model,
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
+    garden,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
