@@ -102,8 +102,9 @@ def compared(parts: Parts, tx: Tx, after: int) -> Compared:
                 against.append(found)
     merged = _merged(parts, tx, same, known)
     gone = {str(step.subject["gone"]) for step in merged}
-    asked = [one for one in against if gone.isdisjoint((one[0].id, one[1].id)) and _is_open(tx, one[0])]
-    steps = (*merged, *(_contradiction(*one) for one in asked))
+    open_ = [one for one in against if gone.isdisjoint((one[0].id, one[1].id)) and _is_open(tx, one[0])]
+    asked = {one[0].id: one for one in reversed(open_)}  # of one memory one question, about the nearest
+    steps = (*merged, *(_contradiction(*one) for one in reversed(asked.values())))
     until = max((int(row["seq"]) for row in rows[:MOST_COMPARED]), default=after)
     return Compared(steps=steps, until=until, left=len(rows) - len(mine))
 
