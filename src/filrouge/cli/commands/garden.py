@@ -41,9 +41,9 @@ def garden(
         output.say("The garden is at work already.")
         _watch(running)
         return
-    if dry_run or not (yes or json):
+    if dry_run or not yes:
         planned = _begin(dry_run=True)
-        if json:
+        if json:  # a program is asked nothing: without --yes it gets the plan
             output.show_json(planned)
             return
         output.say(planned["plan"]["text"])
