@@ -3,7 +3,8 @@
 The rules are those by which a new statement meets what is known (`understand.decide`), asked both ways and of two that
 are live already. Merging is the more careful of the two: a wrong merge hides what was true, a missed one leaves a
 repetition. So two memories are one only where each already says what the other says, with the same numbers, names and
-values, and either in the same words or in words that mean nearly the same. A contradiction is only put before the user.
+values, and either in the same words or in words that mean nearly the same (`bench/merging.py` measures what that lets
+through). A contradiction is only put before the user.
 
 Nothing crosses a project, a user or a scope. Rules are left alone, and what is pinned is never merged away.
 """
@@ -15,13 +16,11 @@ from typing import Final
 
 from filrouge.model.decision import Conflict, Neighbour, Noop, Update
 from filrouge.model.memory import SUMS, Memory, Span, Statement
-from filrouge.understand.decide import decide
+from filrouge.understand.decide import SAME, decide
 from filrouge.understand.profile import profile, same_words
 from filrouge.understand.versions import version
 from filrouge.understand.words import content, fold
 
-#: Calibrated similarity from which on two that agree in all values say the same.
-SURE: Final = 0.95
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
@@ -45,7 +44,7 @@ def is_same(one: Memory, other: Memory, similarity: float) -> bool:
         return False
     if same_words(one.text, other.text):
         return one.value == other.value or None in (one.value, other.value)
-    if similarity < SURE or not _same_values(one, other):
+    if similarity < SAME or not _same_values(one, other):
         return False
     return _says_no_more(one, other, similarity) and _says_no_more(other, one, similarity)
 
