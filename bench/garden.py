@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -151,7 +151,7 @@ class Daemon:
 
 
 @contextmanager
-def serving(home: str, embedding: str) -> Iterator[Daemon]:
+def serving(home: str, embedding: str) -> Generator[Daemon]:
     """A daemon for a block."""
     daemon = Daemon(home, embedding)
     try:

@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 import update_pairs
+from numpy.typing import NDArray
 
 from filrouge.embed.options import EmbedderOptions
 from filrouge.embed.registry import embedder
@@ -60,8 +61,8 @@ def among(made_by: Embedder, texts: Sequence[str]) -> dict[str, object]:
     return _row([(texts[one], texts[other]) for one, other in places], cosines, made_by)
 
 
-def _row(pairs: Sequence[tuple[str, str]], cosines: Sequence[float], made_by: Embedder) -> dict[str, object]:
-    alike = [made_by.space.calibrated(float(cosine)) for cosine in cosines]
+def _row(pairs: Sequence[tuple[str, str]], cosines: NDArray[np.floating], made_by: Embedder) -> dict[str, object]:
+    alike = [made_by.space.calibrated(float(cosine)) for cosine in cosines.tolist()]
     told = [(memory(one, "a", 1), memory(other, "b", 2), near) for (one, other), near in zip(pairs, alike, strict=True)]
     return {
         "pairs": len(pairs),

@@ -16,7 +16,7 @@ from typing import Final
 
 from filrouge.model.decision import Conflict, Neighbour, Noop, Update
 from filrouge.model.memory import SUMS, Memory, Span, Statement
-from filrouge.understand.decide import SAME, decide
+from filrouge.understand.decide import SAME, Rule, decide
 from filrouge.understand.profile import profile, same_words
 from filrouge.understand.versions import version
 from filrouge.understand.words import content, fold
@@ -67,7 +67,8 @@ def contradiction(one: Memory, other: Memory, similarity: float) -> tuple[Memory
     older, newer = sorted((one, other), key=lambda memory: (memory.valid_from, memory.id))
     if {cited.turn_id for cited in older.evidence} & {cited.turn_id for cited in newer.evidence}:
         return None  # who says both in one breath means both
-    match decide(stated(newer), [Neighbour(memory=older, similarity=similarity)]):
+    found = decide(stated(newer), [Neighbour(memory=older, similarity=similarity)], without=_unsure(newer, older))
+    match found:
         case Update(reason=reason) | Conflict(reason=reason):
             return newer, older, reason
         case _:
@@ -104,6 +105,15 @@ def _of_one_place(one: Memory, other: Memory) -> bool:
     live = one.state == other.state == "live"
     same_project = one.scope.project == other.scope.project or one.scope_name == "user"
     return live and one.scope_name == other.scope_name and one.scope.user == other.scope.user and same_project
+
+
+def _unsure(newer: Memory, older: Memory) -> frozenset[Rule]:
+    """The rules that do not suffice to ask a person: of two that name nothing, and of two that name different things."""
+    mine, theirs = profile(newer.text).entity, profile(older.text).entity
+    if not mine:
+        return frozenset({"newer value"})
+    apart = theirs and not (mine <= theirs or theirs <= mine)
+    return frozenset({"newer version"}) if apart else frozenset()
 
 
 def _says_no_more(mine: Memory, theirs: Memory, similarity: float) -> bool:

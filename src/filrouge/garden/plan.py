@@ -89,7 +89,7 @@ class GardenPlan:
         yield words["takes"].format(time=_time(self.estimate, words))
 
     def to_json(self, language: Language = "en") -> dict[str, Any]:
-        """The plan for programs, with its text."""
+        """The plan for programs, with its text and the question to ask below it."""
         return {
             **self.kept(),
             "left": self.left,
@@ -99,6 +99,7 @@ class GardenPlan:
             },
             "steps": [{"kind": step.kind, "subject": dict(step.subject), "told": step.told} for step in self.steps],
             "text": "\n".join(self.lines(language)),
+            "question": _WORDS[language]["begin"],
         }
 
     def kept(self) -> dict[str, Any]:
@@ -154,6 +155,7 @@ _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
         "left": "one more is left for the next run|{n} more are left for the next run",
         "takes": "It takes about {time}; what you do meanwhile does not wait for it.",
         "untimed": "30 s to 2 min",
+        "begin": "Begin?",
     },
     "fr": {
         "nothing": "Il n'y a rien à consolider.",
@@ -170,6 +172,7 @@ _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
         "left": "un de plus reste pour la prochaine fois|{n} de plus restent pour la prochaine fois",
         "takes": "Durée : environ {time} ; ce que tu fais entre-temps n'attend pas.",
         "untimed": "30 s à 2 min",
+        "begin": "Commencer ?",
     },
     "es": {
         "nothing": "No hay nada que consolidar.",
@@ -186,5 +189,6 @@ _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
         "left": "uno más queda para la próxima vez|{n} más quedan para la próxima vez",
         "takes": "Tarda unos {time}; lo que haces mientras tanto no espera.",
         "untimed": "30 s a 2 min",
+        "begin": "¿Empezar?",
     },
 }

@@ -153,6 +153,8 @@ def test_what_was_said_in_one_breath_or_elsewhere_or_is_a_rule_is_no_contradicti
     assert contradiction(old, memory(new.text, id_="b", project="blog"), 0.9) is None
     assert contradiction(old, replace(new, kind="rule"), 0.9) is None
     assert contradiction(old, memory("The staging port is 9443", id_="b"), 0.9) is None
+    almanac, export = "The almanac of customer 29 listens on port 9701", "The export of customer 28 listens on port 96"
+    assert contradiction(memory(almanac, id_="a"), memory(export, id_="b"), 0.9) is None
 
 
 @pytest.mark.parametrize(

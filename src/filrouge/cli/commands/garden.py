@@ -49,7 +49,7 @@ def garden(
         output.say(planned["plan"]["text"])
         if dry_run or not planned["plan"]["steps"]:
             return
-        typer.confirm("Begin?", abort=True)
+        typer.confirm(planned["plan"]["question"], abort=True)
     begun = _begin(dry_run=False)
     if begun["garden"] is None or not wait:
         if json:
