@@ -108,7 +108,7 @@ def _of_one_place(one: Memory, other: Memory) -> bool:
 
 
 def _unsure(newer: Memory, older: Memory) -> frozenset[Rule]:
-    """The rules that do not suffice to ask a person: of two that name nothing, and of two that name different things."""
+    """The rules that do not suffice to ask a person: of two that name nothing, or name different things."""
     mine, theirs = profile(newer.text).entity, profile(older.text).entity
     if not mine:
         return frozenset({"newer value"})
