@@ -109,6 +109,14 @@ class Settings(BaseModel):
     embedding_url: str = Field(default="", description="Address of the embedding server; empty = the provider's own.")
     embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Length of vectors; 0 = the model's own.")
 
+    garden_idle_minutes: int = Field(
+        default=30, ge=0, le=1440, description="The garden is tended when nothing was captured for so long; 0 = never."
+    )
+    garden_rest_hours: int = Field(default=12, ge=1, le=720, description="Between two runs at idle, at the least.")
+    garden_hour: int = Field(
+        default=-1, ge=-1, le=23, description="Hour of the day at which the garden is tended; -1 = at none."
+    )
+
     @field_validator("extract_provider", mode="before")
     @classmethod
     def _plain(cls, value: Any) -> Any:

@@ -155,8 +155,8 @@ def prepare(parts: Parts, material: Material) -> Analysis:
     return read(parts, turns, material.former)
 
 
-def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> None:
-    """Write what a session came to, in the caller's transaction.
+def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
+    """Write what a session came to, in the caller's transaction; how many memories that made.
 
     Raises:
         Busy: some of its turns were erased meanwhile.
@@ -168,11 +168,12 @@ def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> None:
     origin = Origin(
         scope=material.scope, trust=TRUST_AGENT, at=now, made_by=analysis.made_by.partition("/")[0], actor="digest"
     )
-    store.keep(session, analysis, material.until, origin)
+    made = store.keep(session, analysis, material.until, origin)
     store.cache(session, material.history_hash, analysis, now)
     Jobs(tx).enqueue(
         "brief", {"project": material.scope.project, "everywhere": True}, dedupe="brief:everywhere", at=now
     )
+    return made
 
 
 def told(analysis: Analysis) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from filrouge.app.analysis import gather, keep, prepare
+from filrouge.app.analysis import Material, gather, keep, prepare
 from filrouge.app.every import Every
 from filrouge.app.parts import Parts
 from filrouge.app.regrouping import queue_quiet_places
 from filrouge.app.syntheses import queue_quiet
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import after
-from filrouge.model.analysis import NOTHING
+from filrouge.model.analysis import NOTHING, Analysis
 from filrouge.ports import Tx
 from filrouge.store.analyses import Analyses, Session
 from filrouge.store.jobs import Jobs
@@ -43,14 +43,24 @@ def queue_digest(parts: Parts, tx: Tx, session: Session, *, delay: float = 0.0) 
 
 def digest(parts: Parts, payload: Payload) -> Outcome:
     """Analyse what is new in a session."""
-    session = Session(host=payload["host"], id=payload["session"])
+    found = read_new(parts, Session(host=payload["host"], id=payload["session"]))
+    if found is None:
+        return Outcome(write=lambda _: None)
+
+    def write(tx: Tx) -> None:
+        keep(parts, tx, *found)
+
+    return Outcome(write=write)
+
+
+def read_new(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:
+    """Read what is new in a session, and what it comes to; None where nothing is new, or nothing is to be read."""
     material = parts.readers.here(lambda tx: gather(parts, tx, session))
     spoken = sum(speaker_of(turn) is not None for turn in material.turns)
     if not material.turns or not parts.extracting():
-        return Outcome(write=lambda _: None)
+        return None
     too_little = spoken < LEAST and material.former == NOTHING
-    analysis = NOTHING if too_little else prepare(parts, material)
-    return Outcome(write=lambda tx: keep(parts, tx, material, analysis))
+    return material, NOTHING if too_little else prepare(parts, material)
 
 
 def queue_idle(parts: Parts) -> int:

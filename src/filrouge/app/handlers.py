@@ -22,6 +22,7 @@ empty_log    what was forgotten and may still be in the write-ahead log → noth
 clear_spaces vectors of retired spaces → nothing
 calibrate    a space that brought no calibration → how its cosines are read
 retain       what is old → nothing
+garden       the next step of a run of the garden, again and again until none is left
 retokenise   rows that another analyser indexed → their words, batch by batch
 """
 
@@ -38,6 +39,7 @@ from filrouge.app.entitling import entitle
 from filrouge.app.extracting import extract
 from filrouge.app.follow import follow, to_be_analysed
 from filrouge.app.forgetting_after import EMPTY_LOG, empty_log
+from filrouge.app.gardening import GARDEN, tend
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
@@ -198,6 +200,7 @@ HANDLERS: Mapping[str, Handler] = {
     THREAD: Handler(prepare=place, most=TOGETHER),
     EARLIER: alone(place_earlier),
     VECTORS: alone(make_vectors),
+    GARDEN: alone(tend),
     "retokenise": alone(retokenise),
     REINDEX: alone(embed_more),
     CLEAR: alone(clear),

@@ -150,9 +150,11 @@ def concepts(parts: Parts, tx: Tx, names: Sequence[str], limit: int) -> list[dic
             "project": row["project_id"],
             "project_name": known.get(row["project_id"] or "", ""),
             "mention_count": row["mention_count"],
-            "first_mention": row["first_mention"],
-            "last_mention": row["last_mention"],
+            "first_date": row["first_mention"],
+            "last_date": row["last_mention"],
+            "summary": row["summary"] or "",
             "sessions": row["sessions"],
+            "thread_ids": row["thread_ids"],
         }
         for row in rows
     ]

@@ -13,6 +13,7 @@ from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
+from filrouge.app.garden_times import garden_watch
 from filrouge.app.gate import Gate
 from filrouge.app.handlers import HANDLERS
 from filrouge.app.lanes import ReaderPool, WriterLane
@@ -106,7 +107,7 @@ def start(
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     bring_up(parts)
     write_hook_settings(parts)
-    watches = (spool_watch(parts), idle_watch(parts), retention_watch(parts))
+    watches = (spool_watch(parts), idle_watch(parts), retention_watch(parts), garden_watch(parts))
     words = WordFeed(parts.words, parts.readers.here)
     warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
     warming.start()

@@ -24,6 +24,7 @@ from filrouge.server.routes import (
     daemon,
     embedding,
     forgetting,
+    gardens,
     hooks,
     injecting,
     memory,
@@ -44,7 +45,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting,
+        metrics, forgetting, gardens,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

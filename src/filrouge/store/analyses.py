@@ -108,22 +108,30 @@ class Analyses:
         row = self._tx.one("analyses.cached_count")
         return int(row["n"]) if row else 0
 
-    def keep(self, session: Session, analysis: Analysis, until: int, origin: Origin) -> None:
-        """Keep what a session came to: its summary as an episode, its concepts as mentions."""
-        former = self.of(session)
+    def unread(self, limit: int) -> list[Session]:
+        """Sessions that said something since their last analysis, or were never analysed."""
+        rows = self._tx.all("turns.unread_sessions", {"limit": limit})
+        return [Session(host=row["host"], id=row["session_id"]) for row in rows]
+
+    def keep(self, session: Session, analysis: Analysis, until: int, origin: Origin) -> int:
+        """Keep what a session came to: its summary as an episode, its concepts as mentions; how many memories that
+        made."""
+        former, made = self.of(session), 0
         episode = former.episode if former else None
         if analysis.summary and (former is None or episode is None or analysis.summary != former.analysis.summary):
             episode = self._keep_episode(analysis, episode, origin)
-        for concept in analysis.concepts:
-            self._mention(session, concept, origin)
+            made += 1
+        made += sum([self._mention(session, concept, origin) for concept in analysis.concepts])
         row = session.parameters | {"until_seq": until, "analysis": analysis_to_text(analysis)}
         self._tx.run("analyses.keep", row | {"episode_id": episode, "at": to_text(origin.at)})
+        return made
 
     def concepts(self, *, project: str | None, everywhere: bool, limit: int) -> list[dict[str, Any]]:
-        """The concepts of a project or of all, those of most sessions first, with the ids of their sessions."""
+        """The concepts of a project or of all, those of most sessions first, with their sessions and threads."""
         asked = {"project_id": project, "everywhere": everywhere, "limit": limit}
         rows = self._tx.all("memories.concepts", asked)
-        return [row | {"sessions": json.loads(row["sessions"])} for row in rows]
+        lists = ("sessions", "thread_ids")
+        return [row | {name: json.loads(row[name]) for name in lists} for row in rows]
 
     def about(self, memories: Sequence[str], turns: Sequence[str]) -> list[Session]:
         """The analysed sessions that these memories sum up, or that these turns belong to."""
@@ -152,13 +160,16 @@ class Analyses:
         update = Update(statement=statement, old_ids=(former,), reason="the session went on")
         return self._memories.apply(update, origin).memory_id
 
-    def _mention(self, session: Session, concept: str, origin: Origin) -> None:
-        """Mention a concept once for this session; one that the user put into the bin stays there."""
+    def _mention(self, session: Session, concept: str, origin: Origin) -> bool:
+        """Mention a concept once for this session, or the one that it was merged into; True for one that is new. One
+        that the user put into the bin stays there."""
         subject = " ".join(sorted({forms[-1] for forms in self._analyser.terms(concept)})) or concept
         place = {"user_id": origin.scope.user, "project_id": origin.scope.project, "subject": subject}
         known = self._tx.one("memories.concept", place)
+        if known and known["state"] == "superseded":
+            known = self._head(known["superseded_by"])
         if known and known["state"] == "binned":
-            return
+            return False
         statement = Statement(kind="concept", text=concept, span=Span(start=0, end=0), subject=subject, confidence=0.6)
         if known is None:
             id_ = self._memories.add(statement, origin, "a session speaks of it").memory_id
@@ -167,6 +178,14 @@ class Analyses:
             if not self._tx.one("analyses.mentioned", session.parameters | {"memory_id": id_}):
                 self._memories.apply(Noop(statement=statement, existing_id=id_, reason="another session"), origin)
         self._tx.run("analyses.mention", session.parameters | {"memory_id": id_, "at": to_text(origin.at)})
+        return known is None
+
+    def _head(self, memory_id: str) -> dict[str, Any] | None:
+        """What stands for a concept after all merges; None where it is no more."""
+        row = self._tx.one("memories.get", {"id": memory_id})
+        while row and row["state"] == "superseded" and row["superseded_by"]:
+            row = self._tx.one("memories.get", {"id": row["superseded_by"]})
+        return row if row and row["state"] in ("live", "binned") else None
 
 
 def output_hash(text: str) -> str:

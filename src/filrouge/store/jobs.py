@@ -30,7 +30,7 @@ MOST_DEATHS = 8
 _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 #: What sums up or ties together goes last, and what catches up with the past: nobody waits for it. A prompt is placed
 #: in a thread once nothing is left to be embedded, so that its vector is there.
-_LAST = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier", "retain"})
+_LAST = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier", "retain", "garden"})
 #: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
 _SLOW = frozenset({"extract", "recount", "reconsider", "entitle"})
 #: What is said of a job that processes die of.

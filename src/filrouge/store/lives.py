@@ -120,6 +120,8 @@ class Lives:
             self._tx.run("memories.live", row | {"id": id_})
             if outcome:
                 self._tx.run("reviews.settle", {"memory_id": id_, "outcome": outcome, "at": to_text(at)})
+            if life.state in ("superseded", "binned"):  # what has ended need not be asked about
+                self._tx.run("reviews.close", {"memory_id": id_, "at": to_text(at)})
 
     def check(self, lives: Mapping[str, Life], *, kin: Mapping[str, Lived]) -> None:
         """Refuse lives that would leave two live versions of one memory, or two holders of a core fact's key.

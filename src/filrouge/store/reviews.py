@@ -2,6 +2,7 @@
 
 A waiting statement is a memory in the state `quarantined`: stored with its words and its evidence, so that nothing is
 lost and erasing takes it along, but served to nobody. What is said again while it waits is one more mention of it.
+Where two memories are live that cannot both hold, the newer waits as it is: both are served until the user has decided.
 """
 
 from __future__ import annotations
@@ -72,6 +73,27 @@ class Reviews:
         )
         return memory.id
 
+    def contest(self, memory_id: str, against: str, origin: Origin, reason: str) -> bool:
+        """Ask the user which of two live memories holds; False where not both are live, or the first was asked about
+        before: nobody is asked twice."""
+        kin = self._writer.lives.kin([memory_id, against])
+        both = [kin[id_] for id_ in (memory_id, against) if id_ in kin and kin[id_].life.state == "live"]
+        if len(both) < 2 or self._tx.one("reviews.get", {"memory_id": memory_id}):
+            return False
+        row = {"memory_id": memory_id, "kind": "conflict", "reason": reason, "at": to_text(origin.at)}
+        self._tx.run("reviews.add", row | {"against": against})
+        life = both[0].life
+        self._writer.record(
+            origin,
+            "contest",
+            memory_id,
+            self._writer.said(both[0].memory.text, reason, origin),
+            before={memory_id: replace(life, review="undone")},
+            after={memory_id: replace(life, review="open")},
+            touches=[against],
+        )
+        return True
+
     def settle(self, memory_id: str, how: str, origin: Origin) -> tuple[Review, dict[str, Life]]:
         """Settle what waits, as the user says; the entry as it is now, and the lives that changed.
 
@@ -127,18 +149,24 @@ class Reviews:
 def _settled(
     how: Settlement, kin: Mapping[str, Lived], memory_id: str, chain: Mapping[str, Lived], origin: Origin
 ) -> dict[str, Life]:
-    """The lives after the settlement. What is taken is believed from that moment on, not from when it was said."""
+    """The lives after the settlement. What is taken is believed from that moment on, not from when it was said; what
+    was believed while it waited, from when it was."""
     life, now = replace(kin[memory_id].life, review=how), to_text(origin.at)
+    waited = life.state == "quarantined"
     if how in ("old", "dismiss"):
-        return {memory_id: replace(life, state="binned", valid_to=life.valid_from)}
-    taken = replace(life, state="live", valid_from=now)
-    old = next((one for one in chain.values() if one.life.state == "live"), None) if how == "new" else None
+        return {
+            memory_id: replace(life, state="binned", valid_to=life.valid_from if waited else max(life.valid_from, now))
+        }
+    taken = replace(life, state="live", valid_from=now if waited else life.valid_from)
+    others = [one for one in chain.values() if one.life.state == "live" and one.memory.id != memory_id]
+    old = next(iter(others), None) if how == "new" else None
     if old is None:
         return {memory_id: taken}
-    ended = replace(old.life, state="superseded", valid_to=now, superseded_by=memory_id)
+    ended = replace(old.life, state="superseded", valid_to=max(old.life.valid_from, now), superseded_by=memory_id)
+    pinned = old.life.pinned or taken.pinned
     return {
         old.memory.id: ended,
-        memory_id: replace(taken, supersedes=old.memory.id, pinned=old.life.pinned),
+        memory_id: replace(taken, supersedes=taken.supersedes or old.memory.id, pinned=pinned),
     }
 
 

@@ -61,6 +61,10 @@ class Turns:
         """The turns with these ids, in the order given."""
         return [turn_from_row(row) for row in self._tx.all("turns.get", {"ids": json.dumps(list(ids))})]
 
+    def proving_nothing(self, ids: Sequence[str]) -> frozenset[str]:
+        """Those of these turns that no memory rests on, whatever became of it, and that no job is about to read."""
+        return frozenset(row["id"] for row in self._tx.all("turns.proving_nothing", {"ids": json.dumps(list(ids))}))
+
     def skip(self, turn_id: str, reason: str) -> None:
         """Record why extraction passed the turn over."""
         self._tx.run("turns.skip", {"id": turn_id, "reason": reason})

@@ -24,6 +24,7 @@ from filrouge.ports import Analyser, Tx
 from filrouge.store.journal import Entry, Journal
 from filrouge.store.lives import Changed, Life, Lived, Lives, changed_by, difference, taken_back
 from filrouge.store.memory_writing import MemoryWriter, Origin
+from filrouge.store.merging import Merging
 
 _TURNED = frozenset({"pinned", "disabled"})
 
@@ -51,6 +52,7 @@ class Undoing:
         self._journal = Journal(tx)
         self._lives = Lives(tx)
         self._writer = MemoryWriter(tx, analyser)
+        self._merging = Merging(tx, analyser)
 
     def last_about(self, memory_id: str) -> int:
         """The number of the last decision that changed a memory and stands.
@@ -108,6 +110,7 @@ class Undoing:
             mentions, cited = -int(payload.get("mentions", 0)), payload.get("cited")
             if mentions:
                 self._mention(entry.subject_id, mentions, cited)
+            merged = payload.get("merged")
             self._journal.append(
                 at=origin.at,
                 actor=origin.actor,
@@ -119,6 +122,7 @@ class Undoing:
                     "reason": f"takes back {entry.action} {entry.seq}",
                     "turn": payload.get("turn", ""),
                     **({"mentions": mentions, "cited": cited} if mentions else {}),
+                    **({"merged": self._merging.take_back(merged)} if merged else {}),
                     **({"changed": changed} if changed else {}),
                 },
                 touches=entry.touches,

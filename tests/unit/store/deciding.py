@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from filrouge.errors import BadInput, NotFound
+from filrouge.garden.consolidate import kept_of, may_be_one
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
-from filrouge.model.memory import Span, Statement
+from filrouge.model.memory import Memory, Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
@@ -22,6 +23,7 @@ from filrouge.store.erasing import Erasing
 from filrouge.store.events import Projects
 from filrouge.store.journal import Journal
 from filrouge.store.memories import Memories, Origin
+from filrouge.store.merging import Merging
 from filrouge.store.reviews import Reviews
 from filrouge.store.turns import Turns
 from filrouge.store.undoing import Undoing
@@ -216,6 +218,30 @@ class World:
             id_, drawn.of(("old", "new", "both", "accept", "dismiss", "neither")), self._hand()
         )
 
+    def _merge(self, tx: Tx, drawn: Number) -> None:
+        kept, gone = self._pair(tx, drawn)
+        before = Memories(tx, _ANALYSER).known([kept.id, gone.id])
+        assert Merging(tx, _ANALYSER).merge(kept.id, gone.id, self._hand(), "drawn")
+        [after, history] = Memories(tx, _ANALYSER).known([kept.id, gone.id])
+        assert (after.text, after.trust, after.state) == (kept.text, kept.trust, "live")
+        assert set(after.evidence) == {cited for one in before for cited in one.evidence}
+        assert after.mention_count == sum(one.mention_count for one in before)
+        assert (history.evidence, history.superseded_by) == (before[1].evidence, kept.id)
+
+    def _contest(self, tx: Tx, drawn: Number) -> None:
+        newer, older = self._pair(tx, drawn)
+        if not Reviews(tx, _ANALYSER).contest(newer.id, older.id, self._hand(), "drawn"):
+            raise BadInput("Nobody is asked twice.")
+
+    def _pair(self, tx: Tx, drawn: Number) -> tuple[Memory, Memory]:
+        """Two live memories that may be one."""
+        one = next(iter(Memories(tx, _ANALYSER).known([self._some(drawn)])), None)
+        beside = [other for other in Memories(tx, _ANALYSER).known(self.live) if one and may_be_one(one, other)]
+        if one is None or not beside:
+            raise NotFound("There are no two.")
+        kept, gone = kept_of(one, drawn.of(beside))
+        return kept, gone
+
     def _undo(self, tx: Tx, drawn: Number) -> None:
         undoing, newest = Undoing(tx, _ANALYSER), tx.one("journal.newest") or {"n": 0}
         seq = max(1, newest["n"] - drawn.below(40))
@@ -265,7 +291,8 @@ class World:
         ]
         assert len(keys) == len(set(keys))
         waiting = {one.id for one in Reviews(tx, _ANALYSER).all(limit=9999)}
-        assert waiting == {id_ for id_, row in rows.items() if row["state"] == "quarantined"}
+        quarantined = {id_ for id_, row in rows.items() if row["state"] == "quarantined"}
+        assert quarantined <= waiting <= quarantined | set(live), "what waits is held back, or live beside another"
 
     def hold_at_last(self) -> None:
         """What takes longer to look at: the full-text index, the journal, every reference between tables."""
@@ -292,6 +319,9 @@ _VERBS: Sequence[Callable[[World, Tx, Number], None]] = (
     World._put_core_fact,  # pyright: ignore[reportPrivateUsage]
     World._settle,  # pyright: ignore[reportPrivateUsage]
     World._settle,  # pyright: ignore[reportPrivateUsage]
+    World._merge,  # pyright: ignore[reportPrivateUsage]
+    World._merge,  # pyright: ignore[reportPrivateUsage]
+    World._contest,  # pyright: ignore[reportPrivateUsage]
     World._undo,  # pyright: ignore[reportPrivateUsage]
     World._undo,  # pyright: ignore[reportPrivateUsage]
     World._undo_last,  # pyright: ignore[reportPrivateUsage]

@@ -39,6 +39,19 @@ def test_ten_thousand_lists_of_decisions_lose_no_memory_and_leave_one_live_versi
 
     law()
     assert done["lists"] >= LISTS * EXAMPLES == 10_000
-    verbs = {"_pin", "_unpin", "_bin", "_restore", "_supersede", "_settle", "_undo", "_undo_last", "_erase", "refused"}
+    verbs = {
+        "_merge",
+        "_contest",
+        "_pin",
+        "_unpin",
+        "_bin",
+        "_restore",
+        "_supersede",
+        "_settle",
+        "_undo",
+        "_undo_last",
+        "_erase",
+        "refused",
+    }
     reached = {"add", "update", "delete", "noop", "conflict", *verbs}
     assert {name for name in reached if done[name] < 100} == set()

@@ -20,6 +20,7 @@ from filrouge.cli.commands import (
     demo,
     doctor,
     forgetting,
+    garden,
     health,
     injecting,
     model,
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting,
+    forgetting, garden,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")

@@ -36,8 +36,8 @@ def concepts(
         [
             (
                 one["mention_count"],
-                one["first_mention"][:10],
-                one["last_mention"][:10],
+                one["first_date"][:10],
+                one["last_date"][:10],
                 one["project_name"] or "-",
                 one["concept"],
             )

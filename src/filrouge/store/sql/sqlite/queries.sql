@@ -229,6 +229,18 @@ WHERE session_id <> '' GROUP BY host, session_id
 HAVING max(at) < :before AND max(seq) > ifnull((SELECT until_seq FROM session_analyses AS own
   WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
 LIMIT :limit
+-- name: turns.unread_sessions
+-- Sessions in which something was said since their last analysis, in the order in which they were said last.
+SELECT host, session_id FROM turns AS recent
+WHERE tenant = 'local' AND role <> 'tool' AND session_id <> '' GROUP BY host, session_id
+HAVING max(seq) > ifnull((SELECT until_seq FROM session_analyses AS own
+  WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
+ORDER BY max(seq) LIMIT :limit
+-- name: turns.proving_nothing
+-- Those of these turns that no memory rests on, whatever became of it, and that nothing is about to be made of.
+SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
+  AND NOT EXISTS (SELECT 1 FROM evidence WHERE turn_id = turns.id)
+  AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'analyse:' || turns.id)
 -- name: turns.count
 SELECT count(*) AS n FROM turns
 
@@ -506,6 +518,12 @@ UPDATE memories SET uses = uses + 1, last_used = max(ifnull(last_used, ''), :at)
 WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.mention
 UPDATE memories SET mention_count = mention_count + :by, last_mention = max(last_mention, :at) WHERE id = :id
+-- name: memories.merge_mentions
+-- What speaks for another speaks for it as well, or does so no longer; a date that moved on meanwhile stays.
+UPDATE memories SET mention_count = mention_count + :by,
+  first_mention = iif(:back, iif(first_mention = :first_1, :first_0, first_mention), min(first_mention, :first_1)),
+  last_mention = iif(:back, iif(last_mention = :last_1, :last_0, last_mention), max(last_mention, :last_1))
+WHERE id = :id
 -- name: memories.unlink
 -- What replaced them no longer says what.
 UPDATE memories SET supersedes = NULL, previous_text = NULL WHERE supersedes IN (SELECT value FROM json_each(:ids))
@@ -525,15 +543,32 @@ SELECT count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode')
 -- Those of these that sum sessions up.
 SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(:ids)) AND kind IN ('concept', 'episode')
 -- name: memories.concept
--- The memory that stands for a concept, live or in the bin.
-SELECT id, state FROM memories
+-- The memory that stands for a concept, live, merged into another, or in the bin.
+SELECT id, state, superseded_by FROM memories
 WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND kind = 'concept' AND subject = :subject
-  AND state IN ('live', 'binned')
+  AND (state IN ('live', 'binned') OR (state = 'superseded' AND superseded_by IS NOT NULL))
 ORDER BY state = 'live' DESC, seq DESC LIMIT 1
+-- name: memories.compared
+-- Memories behind a number that may be one with others, or speak against them, oldest first.
+SELECT seq, id FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode', 'rule') AND seq > :after
+ORDER BY seq LIMIT :limit
+-- name: memories.live_concepts
+SELECT * FROM memories WHERE tenant = 'local' AND state = 'live' AND kind = 'concept' ORDER BY seq
 -- name: memories.concepts
--- Concepts with the sessions that spoke of them, those of most sessions first.
+-- Concepts with the sessions that spoke of them, what the last of these came to and the threads of all, those of most
+-- sessions first.
 SELECT id, text, user_id, project_id, mention_count, first_mention, last_mention,
-  (SELECT json_group_array(session_id ORDER BY last_at) FROM concept_mentions WHERE memory_id = memories.id) AS sessions
+  (SELECT json_group_array(session_id ORDER BY last_at) FROM concept_mentions WHERE memory_id = memories.id) AS sessions,
+  (SELECT episodes.text FROM concept_mentions AS own
+   JOIN session_analyses AS came ON came.tenant = 'local' AND came.host = own.host AND came.session_id = own.session_id
+   JOIN memories AS episodes ON episodes.id = came.episode_id
+   WHERE own.memory_id = memories.id ORDER BY own.last_at DESC LIMIT 1) AS summary,
+  (SELECT json_group_array(thread_id) FROM (
+     SELECT thread_id FROM concept_mentions AS own
+     JOIN turns ON turns.tenant = 'local' AND turns.host = own.host AND turns.session_id = own.session_id AND role <> 'tool'
+     JOIN thread_turns ON turn_id = turns.id
+     WHERE own.memory_id = memories.id GROUP BY thread_id ORDER BY max(thread_turns.at) DESC)) AS thread_ids
 FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'concept' AND (:everywhere OR project_id IS :project_id)
 ORDER BY mention_count DESC, last_mention DESC, seq DESC LIMIT :limit
@@ -590,6 +625,16 @@ WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:ses
 INSERT INTO concept_mentions (memory_id, host, session_id, first_at, last_at)
 VALUES (:memory_id, :host, :session_id, :at, :at)
 ON CONFLICT DO UPDATE SET last_at = max(last_at, excluded.last_at)
+-- name: analyses.mention_between
+INSERT INTO concept_mentions (memory_id, host, session_id, first_at, last_at)
+VALUES (:memory_id, :host, :session_id, :first_at, :last_at) ON CONFLICT DO NOTHING
+-- name: analyses.copy_mentions
+-- The sessions that speak of one concept speak of another as well; those that did not before.
+INSERT INTO concept_mentions (memory_id, host, session_id, first_at, last_at)
+SELECT :kept, host, session_id, first_at, last_at FROM concept_mentions WHERE memory_id = :gone
+ON CONFLICT DO NOTHING RETURNING host, session_id, first_at, last_at
+-- name: analyses.unmention_once
+DELETE FROM concept_mentions WHERE memory_id = :memory_id AND host = :host AND session_id = :session_id
 -- name: analyses.mentioned
 SELECT 1 FROM concept_mentions WHERE memory_id = :memory_id AND host = :host AND session_id = :session_id
 -- name: analyses.spoken_of
@@ -620,6 +665,11 @@ DELETE FROM informed_outputs WHERE content_hash IN (SELECT value FROM json_each(
 -- name: evidence.add
 INSERT INTO evidence (memory_id, turn_id, start, stop) VALUES (:memory_id, :turn_id, :start, :stop)
 ON CONFLICT DO NOTHING
+-- name: evidence.copy
+-- What proves one memory proves another as well; what did not before.
+INSERT INTO evidence (memory_id, turn_id, start, stop)
+SELECT :kept, turn_id, start, stop FROM evidence WHERE memory_id = :gone
+ON CONFLICT DO NOTHING RETURNING turn_id, start, stop
 -- name: evidence.of
 SELECT memory_id, turn_id, start, stop FROM evidence
 WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_id, start
@@ -643,6 +693,8 @@ VALUES (:memory_id, :kind, :against, :reason, 'open', :at)
 -- name: reviews.settle
 UPDATE reviews SET outcome = :outcome, settled_at = iif(:outcome = 'open', NULL, :at)
 WHERE memory_id = :memory_id AND outcome <> :outcome
+-- name: reviews.close
+UPDATE reviews SET outcome = 'undone', settled_at = :at WHERE memory_id = :memory_id AND outcome = 'open'
 -- name: reviews.get
 SELECT * FROM reviews WHERE memory_id = :memory_id
 -- name: reviews.all
@@ -1524,3 +1576,38 @@ ON CONFLICT (id) DO UPDATE SET content = excluded.content, signature = excluded.
 SELECT id, at, actor, content, signature FROM receipts WHERE id = :id
 -- name: receipts.all
 SELECT id, at, actor, content, signature FROM receipts ORDER BY at DESC, id DESC LIMIT :limit
+-- name: gardens.begin
+INSERT INTO gardens (id, occasion, state, plan, started_at) VALUES (:id, :occasion, 'running', :plan, :at)
+-- name: gardens.add_step
+INSERT INTO garden_steps (garden_id, place, phase, subject) VALUES (:garden_id, :place, :phase, :subject)
+-- name: gardens.get
+SELECT * FROM gardens WHERE id = :id
+-- name: gardens.newest
+SELECT * FROM gardens WHERE tenant = 'local' ORDER BY started_at DESC, id DESC LIMIT :limit
+-- name: gardens.running
+SELECT * FROM gardens WHERE tenant = 'local' AND state = 'running'
+-- name: gardens.last_completed
+SELECT * FROM gardens WHERE tenant = 'local' AND state = 'completed' ORDER BY started_at DESC, id DESC LIMIT 1
+-- name: gardens.next_step
+SELECT place, phase, subject FROM garden_steps
+WHERE garden_id = :garden_id AND done_at IS NULL ORDER BY place LIMIT 1
+-- name: gardens.mark_step
+UPDATE garden_steps SET done_at = :at, result = :result
+WHERE garden_id = :garden_id AND place = :place AND done_at IS NULL
+  AND EXISTS (SELECT 1 FROM gardens WHERE id = :garden_id AND state = 'running')
+-- name: gardens.steps_done
+SELECT place, phase, subject FROM garden_steps
+WHERE garden_id = :garden_id AND done_at IS NOT NULL AND place > :behind ORDER BY place
+-- name: gardens.count_done
+SELECT count(*) AS n FROM garden_steps
+WHERE garden_id = :garden_id AND done_at IS NOT NULL AND phase IN (SELECT value FROM json_each(:kinds))
+-- name: gardens.results
+SELECT result FROM garden_steps WHERE garden_id = :garden_id AND done_at IS NOT NULL
+-- name: gardens.end
+UPDATE gardens SET state = :state, totals = :totals, error = :error, ended_at = :at WHERE id = :id AND state = 'running'
+-- name: gardens.marks
+-- When the steps of the latest runs were done, run by run, in order.
+SELECT garden_id, phase, done_at, started_at FROM garden_steps
+JOIN (SELECT id, started_at FROM gardens WHERE tenant = 'local' AND state = 'completed'
+      ORDER BY started_at DESC LIMIT :limit) ON id = garden_id
+WHERE done_at IS NOT NULL ORDER BY garden_id, place

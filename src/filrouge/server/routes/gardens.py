@@ -1,0 +1,60 @@
+"""The garden over HTTP: what a run would do, beginning one, and how far it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict
+
+from filrouge.app import gardening
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.store.gardens import Gardens
+
+router = APIRouter(tags=["garden"])
+
+
+class GardenBody(BaseModel):
+    """Whether the plan is only to be shown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dry_run: bool = False
+
+
+@router.post("/api/memory/gardens")
+async def begin(request: Request, response: Response, body: GardenBody | None = None) -> dict[str, Any]:
+    """Plan a run and begin it, answered at once (202); where there is nothing to do, or for a dry run, the plan (200).
+    409 while one is at work."""
+    parts = parts_of(request)
+    language = await elsewhere(lambda: gardening.language_shown(parts))
+    if body is not None and body.dry_run:
+        found = await elsewhere(lambda: gardening.plan(parts))
+        return {"garden": None, "plan": found.to_json(language)}
+    begun = await elsewhere(lambda: gardening.begin(parts))
+    garden_id = begun.garden_id
+    if garden_id is None:
+        return {"garden": None, "plan": begun.plan.to_json(language)}
+    response.status_code = 202
+    garden = await reading(request, lambda tx: gardening.described(tx, Gardens(tx).get(garden_id)))
+    return {"garden": garden, "plan": begun.plan.to_json(language)}
+
+
+@router.get("/api/memory/gardens")
+async def gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[dict[str, Any]]:
+    """The latest runs, the newest first."""
+    return await reading(request, lambda tx: [gardening.described(tx, one) for one in Gardens(tx).newest(limit)])
+
+
+@router.get("/api/memory/gardens/{garden_id}")
+async def garden(request: Request, garden_id: str) -> dict[str, Any]:
+    """One run: how far it is, and what it came to so far."""
+    return await reading(request, lambda tx: gardening.described(tx, Gardens(tx).get(garden_id)))
+
+
+@router.get("/api/memory/gardens/{garden_id}/progress")
+async def progress(request: Request, garden_id: str, after: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+    """The messages of a run behind the first `after`, as they went over the wire, each with its label; `next` is what
+    to ask for then."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: gardening.progress(parts, tx, garden_id, after))
