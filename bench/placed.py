@@ -100,7 +100,8 @@ def opened(home: str, embedding: str) -> Generator[tuple[Parts, ManualClock]]:
     whole = wiring.start(home, environ={"FILROUGE_EMBEDDING_MODEL": embedding}, clock=clock)
     try:
         whole.warming.join()
-        whole.idle.stop()  # it would look by the machine's minutes
+        for watch in whole.watches:  # they would look by the machine's minutes
+            watch.stop()
         yield whole.parts, clock
     finally:
         whole.stop()

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from filrouge.app.asking import Question, recall
 from filrouge.app.backlog import drain_spool
+from filrouge.app.ballast import with_room
 from filrouge.app.conversations import search_turns
 from filrouge.app.forgetting_after import after_the_deed, queue_emptying
 from filrouge.app.forgetting_deed import carry_out, rebuilt, tombstones_of
@@ -139,7 +140,7 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
         StoneFile(parts.home).append(buried)  # last: what cannot be written down is not done either
         return reach, receipt
 
-    reach, receipt = parts.writer.run(write)
+    reach, receipt = with_room(parts.home, lambda: parts.writer.run(write))
     parts.work_waiting.set()
     done = time.monotonic() - began
     return after_the_deed(parts, reach, receipt, _sought(reach, seen), deed_seconds=done)

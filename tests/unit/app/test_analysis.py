@@ -16,7 +16,7 @@ import apsw
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from filrouge.app import analysis, report
+from filrouge.app import analysis, memory_report, report
 from filrouge.app.asking import Question, recall
 from filrouge.app.by_hand import bin_memory, restore
 from filrouge.app.conversations import search_turns
@@ -237,7 +237,7 @@ def test_episodes_and_concepts_are_neither_counted_nor_listed_as_facts(parts: Pa
 
     def counts() -> tuple[int, int, list[str]]:
         def read(tx: Any) -> tuple[int, int, list[str]]:
-            listed = report.listing(parts, tx, [], rules=False, history=True)
+            listed = memory_report.listing(parts, tx, [], rules=False, history=True)
             return report.status(parts, tx)["memories"], report.stats(tx)["factsCount"], [one["id"] for one in listed]
 
         return parts.readers.here(read)
@@ -279,7 +279,7 @@ def test_an_episode_is_found_by_who_asks_for_episodes(parts: Parts) -> None:
     found = parts.readers.here(lambda tx: recall(parts, tx, question))
     assert [hit.id for hit in found.hits] == [row["id"] for row in memories(parts, "episode")]
     listed = parts.readers.here(
-        lambda tx: report.listing(
+        lambda tx: memory_report.listing(
             parts, tx, [], rules=False, history=False, filters=Filters(kinds=("concept", "episode"))
         )
     )

@@ -14,10 +14,11 @@ from filrouge.app import forgetting, tombs
 from filrouge.app.asking import Question
 from filrouge.app.conversations import search_turns
 from filrouge.app.forgetting import Asked, forget, forget_at_once, preview
+from filrouge.app.memory_report import history
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.remember import put_fact, remember
-from filrouge.app.report import history, status
+from filrouge.app.report import status
 from filrouge.app.threads import rename
 from filrouge.capture import inbox
 from filrouge.errors import BadInput, NotFound, Stale
