@@ -1,7 +1,6 @@
 """How the steps of the garden are done: each is prepared outside any transaction, and writes in one.
 
-Whoever brings work of another kind (fading, retention) adds what finds its steps to `FINDERS` and what does one to
-`DOERS`; a kind that nobody finds is not planned.
+Fading is no work: how lively a memory is follows from when it was met (`garden.decay`).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from filrouge.app.follow import to_be_analysed
 from filrouge.app.garden_looking import equal_concepts, without_vectors
 from filrouge.app.parts import Parts
 from filrouge.app.passes import next_passes
+from filrouge.app.retaining import begin_retention, is_due
 from filrouge.app.thread_upkeep import late_vector
 from filrouge.app.understanding import group_of
 from filrouge.garden.consolidate import is_same_concept, may_be_one, rank
@@ -198,12 +198,23 @@ def _queue_brief(parts: Parts, tx: Tx, wanted: bool) -> None:
         Jobs(tx).enqueue("brief", work, dedupe="brief:everywhere", at=parts.clock.now())
 
 
-FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors)
+def passing(parts: Parts, tx: Tx) -> Sequence[Step]:
+    """One step where there is anything whose time is over."""
+    return [Step(kind="retention", subject={})] if is_due(parts, tx) else []
+
+
+def let_pass(parts: Parts, _: About) -> Effects:
+    """Have it taken out, by a job of its own behind all other work."""
+    return Effects(write=lambda tx: {"retentions": int(begin_retention(parts, tx))})
+
+
+FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors, passing)
 DOERS: Final[Mapping[StepKind, Doer]] = {
     "sessions": read_session,
     "concepts": merge_concepts,
     "preferences": read_preferences,
     "duplicates": merge_memories,
     "contradictions": ask_about,
+    "retention": let_pass,
     "vectors": make_vectors,
 }

@@ -64,9 +64,21 @@ def queue_retention(parts: Parts) -> bool:
     last = parts.readers.here(last_run)
     if last is not None and timedelta() <= now - from_text(last["at"]) < _EVERY:
         return False
-    queued = parts.writer.run(lambda tx: Jobs(tx).enqueue(RETAIN, _begun(now), dedupe=RETAIN, at=now))
+    queued = parts.writer.run(lambda tx: begin_retention(parts, tx))
     parts.work_waiting.set()
     return queued
+
+
+def begin_retention(parts: Parts, tx: Tx) -> bool:
+    """Queue a run in the caller's transaction, unless one is under way."""
+    now = parts.clock.now()
+    return Jobs(tx).enqueue(RETAIN, _begun(now), dedupe=RETAIN, at=now)
+
+
+def is_due(parts: Parts, tx: Tx) -> bool:
+    """Whether there is anything whose time is over."""
+    before = cutoffs(policy_of(parts.settings(tx)), parts.clock.now())
+    return bool(Retaining(tx, parts.analyser).expired(before, FIRST, 1).rows)
 
 
 def last_run(tx: Tx) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 The wire has four phases, a plan more kinds of steps. `extracting_concepts` counts sessions and nothing else, so that
 "2/5 sessions" is meant as it is said; `vectorizing` counts batches of vectors; all that weighs what is known already
-(concepts and memories that are one, contradictions, fading, retention) is `analyzing_preferences`. Within a phase
+(concepts and memories that are one, contradictions, retention) is `analyzing_preferences`. Within a phase
 `current` goes from 1 to `total` and leaves nothing out, because messages are a function of the steps that are done:
 whoever comes late, or after a crash, is told the same ones.
 """
@@ -27,7 +27,6 @@ PHASE_OF: Final[Mapping[StepKind, Phase]] = {
     "preferences": "analyzing_preferences",
     "duplicates": "analyzing_preferences",
     "contradictions": "analyzing_preferences",
-    "decay": "analyzing_preferences",
     "retention": "analyzing_preferences",
     "vectors": "vectorizing",
 }

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
-StepKind = Literal[
-    "sessions", "concepts", "preferences", "duplicates", "contradictions", "decay", "retention", "vectors"
-]
+StepKind = Literal["sessions", "concepts", "preferences", "duplicates", "contradictions", "retention", "vectors"]
 KINDS: Final[tuple[StepKind, ...]] = get_args(StepKind)
 """In the order in which they are done: what sessions come to first, so that the rest sees it; vectors last."""
 Occasion = Literal["hand", "idle", "schedule"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from filrouge.app import gardening
 from filrouge.app.asking import Question
 from filrouge.app.conversations import search_turns
 from filrouge.app.parts import Parts
@@ -131,3 +132,12 @@ def test_the_file_gives_back_its_room(parts: Parts) -> None:
     parts.writer.checkpoint()
     assert os.path.getsize(inside(parts.home, DATABASE)) < before / 2
     assert parts.readers.here(lambda tx: status(parts, tx))["turns"] == 1
+
+
+def test_the_garden_has_it_done_where_there_is_anything_to_be_done(parts: Parts) -> None:
+    assert gardening.plan(parts).steps == ()
+    stored(parts, "old-tool", 91)
+    assert [step.kind for step in gardening.plan(parts).steps] == ["retention"]
+    gardening.begin(parts)
+    idle(parts)
+    assert there(parts, "old-tool") == set()
