@@ -13,6 +13,7 @@ import typer
 from filrouge.cli.commands import (
     asking,
     audit,
+    backups,
     bridges,
     changing,
     concepts,
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
+    backups,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")

@@ -28,6 +28,9 @@ UPDATE events SET state = :state, reason = :reason WHERE id = :id AND state <> '
 UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '',
                   key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
 WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: events.sealed
+SELECT seq, id, payload, row_key, row_hash FROM events
+WHERE seq > :after AND state <> 'forgotten' ORDER BY seq LIMIT :limit
 -- name: events.ledger
 SELECT state, count(*) AS n FROM events GROUP BY state
 -- name: events.compacted
@@ -179,7 +182,7 @@ SELECT term, doc FROM messages_words WHERE term IN (SELECT value FROM json_each(
 -- The full-text index's own count of its rows and tokens.
 SELECT block FROM messages_fts_data WHERE id = 1
 -- name: turns.sealed
-SELECT id, role, text, at, row_key, row_hash FROM turns
+SELECT seq, id, role, text, at, row_key, row_hash FROM turns WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.of_session
 -- The newest turns of a session behind one, newest first; of tool output its beginning.
 SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq,
@@ -649,6 +652,11 @@ ORDER BY seq
 SELECT seq, at, actor, action, subject_id, payload,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
 FROM journal WHERE seq = :seq
+-- name: journal.progress
+-- How far the memory has come: what of it changes with every change that is worth a backup.
+SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(seq), 0) FROM turns) AS turns,
+       (SELECT ifnull(max(seq), 0) FROM journal) AS journal,
+       (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS settings
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
 -- name: journal.quoting
