@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from threading import Event as Flag
 from typing import Any, Final, cast, get_args
@@ -74,6 +75,32 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup.LEAST_LEF
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+    return about
+
+
+def rewritten(path: str, new: str) -> Manifest | None:
+    """Put a rewritten file in the place of the backup at `path`, proven and with a manifest that is true of it.
+
+    Args:
+        new: the file, in the same directory, without a log; of the present schema.
+
+    Returns:
+        The manifest; None where the backup had none: then none is made up.
+
+    Raises:
+        Corrupt: the new file is damaged; the backup is what it was.
+        CannotWrite: it cannot take its place.
+    """
+    about, held = backup.read_manifest(path), copying.content(new)
+    verified = (*_ALL[:1], *verify(new, None))
+    if about is None:
+        with files.writing(path):
+            os.replace(new, path)
+        return None
+    about = replace(
+        about, schema=held.schema, bytes=os.path.getsize(new), rows=held.rows, hash=held.hash, verified=verified
+    )
+    backup.publish(new, path, about)
     return about
 
 

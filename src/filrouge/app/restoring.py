@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from filrouge._version import __version__
 from filrouge.app.backing_up import back_up, verify
-from filrouge.app.tombs import take_out
 from filrouge.clock import Clock, to_text
 from filrouge.errors import Corrupt, FilrougeError
 from filrouge.home import DATABASE, inside, make_private
@@ -31,6 +30,13 @@ _LOG = logging.getLogger(__name__)
 _ROOM: Final = 1.2
 
 TakeOut = Callable[[Database | None, Database], None]
+"""Takes out of a copy that is to be restored (the second, open for writing and of the present schema) what was forgotten
+since it was made, as the database that it replaces (the first; None where it cannot be read) knows it."""
+
+
+def leave(present: Database | None, restored: Database) -> None:
+    """Take nothing out: the next start holds the database against its tombstones before anybody is served from it."""
+    del present, restored
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +70,7 @@ class Restored:
         }
 
 
-def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgotten: TakeOut = take_out) -> Restored:
+def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgotten: TakeOut = leave) -> Restored:
     """Put a backup in the place of the home's memory.
 
     Args:

@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from filrouge.app import backups, report, wiring
-from filrouge.app.backing_up import back_up
+from filrouge.app.backing_up import back_up, rewritten
 from filrouge.app.parts import Parts
 from filrouge.app.remember import remember
 from filrouge.app.restoring import restore
@@ -398,3 +398,22 @@ def test_a_backup_is_written_elsewhere_with_its_manifest(home: str, tmp_path: Pa
     backup.copy_out(home, made.name, target)
     assert backup.read_manifest(target) == made
     assert restore(str(tmp_path / "new"), target, SystemClock()).verified[0] == "equal"
+
+
+def test_a_backup_that_was_rewritten_is_proven_anew_and_restores(home: str, tmp_path: Path) -> None:
+    made = back_up(home, "hand", NOW)
+    path = backup.path_of(home, made.name)
+    new = f"{path}.rewriting"
+    copying.copy(path, new)
+    add(new, "something was taken out")
+    copying.merge_log(new)
+    again = rewritten(path, new)
+    assert again is not None
+    assert again.hash != made.hash
+    assert backup.listed(home) == [again]
+    assert restore(str(tmp_path / "new"), path, SystemClock()).verified[0] == "equal"
+    copying.copy(path, new)
+    flip_words(new, SECRET.encode())
+    with pytest.raises(Corrupt):
+        rewritten(path, new)
+    assert backup.listed(home) == [again]

@@ -19,17 +19,22 @@ import typer
 from filrouge._version import __version__
 from filrouge.capture import inbox
 from filrouge.cli import output
+from filrouge.clock import SystemClock, from_text
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable, FilrougeError
 from filrouge.home import DATABASE, SPOOL, home, inside, socket_path
 from filrouge.ports import Tx
-from filrouge.store import memory_rows, turns
 from filrouge.store.journal import Journal
+from filrouge.store.soundness import broken_seals, progress
 from filrouge.store.sqlite import Database, check_engine
 from filrouge.store.vectors import LEAST_COVERAGE
+from filrouge.transfer import backup
 
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _DAEMON_SECONDS = 2.0
+_RESTORE = "`filrouge restore latest` puts the newest backup in its place and keeps what is there."
+#: A backup is made a day after the one before it, and somebody may not work for a day.
+_OLD_BACKUP_DAYS = 3
 #: A provider is given five seconds to say that it is well.
 _MODEL_SECONDS = 10.0
 
@@ -124,19 +129,39 @@ def _database(directory: str) -> Finding:
     finally:
         database.close()
     if complaints:
-        return Finding("Database", "fail", complaints[0], "Stop the daemon, keep a copy, restore a backup.")
+        return Finding("Database", "fail", complaints[0], _RESTORE)
     return Finding("Database", "ok", f"sound, {os.path.getsize(path) >> 10} KB")
+
+
+def _backups(directory: str) -> Finding:
+    """Backups."""
+    failed, last = backup.failure(directory), backup.newest(directory)
+    age = _days_since(last.at) if last else 0.0
+    found = f"the newest proven one is {age:.1f} days old" if last else "there is none yet"
+    if failed:
+        return Finding("Backups", "fail", f"{found}; the last one failed: {failed['error']}", "Run `filrouge backup`.")
+    if not os.path.exists(inside(directory, DATABASE)):
+        return Finding("Backups", "ok", found)
+    with _reading(directory) as tx:
+        changed, begun = last is None or progress(tx) != last.mark, tx.one("journal.begun")
+    waited = age if last else _days_since(begun["at"]) if begun and begun["at"] else 0.0
+    if changed and waited > _OLD_BACKUP_DAYS:
+        return Finding("Backups", "warn", found, "Run `filrouge backup`, and see `filrouge settings backup_hours`.")
+    return Finding("Backups", "ok", found)
+
+
+def _days_since(at: str) -> float:
+    return (SystemClock().now() - from_text(at)).total_seconds() / 86_400
 
 
 def _seals(directory: str) -> Finding:
     """Seals."""
     with _reading(directory) as tx:
-        broken = [row["id"] for row in tx.all("turns.sealed") if not turns.intact(row)]
-        broken += [row["id"] for row in tx.all("memories.sealed") if not memory_rows.intact(row)]
+        broken = broken_seals(tx)
     if broken:
-        remedy = "The disk or a program changed these rows: restore a backup."
+        remedy = f"The disk or a program changed these rows: {_RESTORE}"
         return Finding("Seals", "fail", f"{len(broken)} rows are not what was stored: {', '.join(broken[:5])}", remedy)
-    return Finding("Seals", "ok", "every turn and memory is what was stored")
+    return Finding("Seals", "ok", "every turn, memory and event is what was stored")
 
 
 def _journal(directory: str) -> Finding:
@@ -259,6 +284,7 @@ CHECKS: tuple[Callable[[str], Finding], ...] = (
     _home,
     _space,
     _database,
+    _backups,
     _daemon,
     _queue,
     _spool,

@@ -657,6 +657,9 @@ FROM journal WHERE seq = :seq
 SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(seq), 0) FROM turns) AS turns,
        (SELECT ifnull(max(seq), 0) FROM journal) AS journal,
        (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS settings
+-- name: journal.begun
+-- When something was said here for the first time.
+SELECT min(received_at) AS at FROM events
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
 -- name: journal.quoting
