@@ -30,8 +30,8 @@ _LOG = logging.getLogger(__name__)
 _ROOM: Final = 1.2
 
 TakeOut = Callable[[Database | None, Database], None]
-"""Takes out of a copy that is to be restored (the second, open for writing and of the present schema) what was forgotten
-since it was made, as the database that it replaces (the first; None where it cannot be read) knows it."""
+"""Takes what was forgotten since out of a copy that is to be restored (the second, of the present schema and open for
+writing), as the database that it replaces (the first; None where it cannot be read) knows it."""
 
 
 def leave(present: Database | None, restored: Database) -> None:

@@ -17,9 +17,16 @@ _ROWS_AT_ONCE = 1000
 
 def broken_seals(tx: Tx) -> list[str]:
     """The ids of rows that are not what was stored."""
-    broken = [row["id"] for row in _paged(tx, "turns.sealed") if not _holds(turns.intact, row)]
-    broken += [row["id"] for row in tx.all("memories.sealed") if not _holds(memory_rows.intact, row)]
-    return broken + [row["id"] for row in _paged(tx, "events.sealed") if not _holds(events.intact, row)]
+    return [id_ for ids in broken_by_table(tx).values() for id_ in ids]
+
+
+def broken_by_table(tx: Tx) -> dict[str, list[str]]:
+    """The same by the table in which they are."""
+    return {
+        "turns": [row["id"] for row in _paged(tx, "turns.sealed") if not _holds(turns.intact, row)],
+        "memories": [row["id"] for row in tx.all("memories.sealed") if not _holds(memory_rows.intact, row)],
+        "events": [row["id"] for row in _paged(tx, "events.sealed") if not _holds(events.intact, row)],
+    }
 
 
 def faults(tx: Tx) -> list[str]:

@@ -25,6 +25,7 @@ from filrouge.cli.commands import (
     model,
     models,
     reindex,
+    repair,
     rules,
     telling,
     threads,
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    backups,
+    backups, repair,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")

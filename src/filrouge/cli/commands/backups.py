@@ -73,7 +73,7 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
 
 def _replaced(directory: str, what: str) -> Restored:
     """Restore between two daemons, if there is one."""
-    was_there = _drained(directory)
+    was_there = drained(directory)
     try:
         with only_one(directory, patience=_DRAIN_SECONDS):
             return restore(directory, what, SystemClock())
@@ -100,7 +100,7 @@ def _confirm(path: str) -> None:
     typer.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
 
 
-def _drained(directory: str) -> bool:
+def drained(directory: str) -> bool:
     """Ask the daemon to leave; True if there was one."""
     try:
         client.request(directory, "POST", "/daemon/drain", {}, SHORT_SECONDS)

@@ -173,6 +173,8 @@ SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, c
 FROM turns WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.stale
 SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
+-- name: turns.unanalysed
+UPDATE turns SET analyser = 0
 -- name: turns.analysed
 UPDATE turns SET analyser = :version WHERE id = :id
 -- name: turns.frequencies
@@ -415,6 +417,8 @@ FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND
 SELECT id, text || ' ' || subject AS text FROM memories
 WHERE (analyser < :version OR analyser > :version) AND kind NOT IN ('concept', 'episode')
 ORDER BY seq DESC LIMIT :limit
+-- name: memories.unanalysed
+UPDATE memories SET analyser = 0
 -- name: memories.analysed
 UPDATE memories SET analyser = :version WHERE id = :id
 -- name: memories.totals
@@ -657,6 +661,9 @@ FROM journal WHERE seq = :seq
 SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(seq), 0) FROM turns) AS turns,
        (SELECT ifnull(max(seq), 0) FROM journal) AS journal,
        (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS settings
+-- name: journal.relink
+UPDATE journal SET hash = :hash, payload = iif(:redact, NULL, payload), payload_key = iif(:redact, NULL, payload_key)
+WHERE seq = :seq
 -- name: journal.begun
 -- When something was said here for the first time.
 SELECT min(received_at) AS at FROM events
@@ -1251,3 +1258,10 @@ SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
                                 AND thread_decisions.action = 'reactivate') AS woken
   FROM threads WHERE threads.tenant = 'local' AND merged_into IS NULL
 ) WHERE woken OR state <> 'active'
+-- name: vectors.behind
+-- Stored vectors behind one, in the order of their key, with the dimension of their space.
+SELECT owner_kind, owner_id, space_id, part, vector, dimension FROM vectors JOIN spaces ON spaces.id = space_id
+WHERE (owner_kind, owner_id, space_id, part) > (:owner_kind, :owner_id, :space_id, :part)
+ORDER BY owner_kind, owner_id, space_id, part LIMIT :limit
+-- name: vectors.clear
+DELETE FROM vectors
