@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from filrouge._version import __version__
+from filrouge.app.backups import in_brief
 from filrouge.app.parts import Parts
 from filrouge.app.thread_upkeep import state_counts
 from filrouge.ports import Tx
@@ -50,6 +51,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "llm": _spent(parts, tx),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "ledger": Events(tx).ledger(),
+        "backups": in_brief(parts.home),
     }
     warnings = _warnings(found)
     return {"status": "warn" if warnings else "ok", **found, "warnings": warnings}
@@ -95,6 +97,8 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
         warn("Embedding coverage", f"{covered['done']} of {covered['total']} texts have vectors", "filrouge reindex")
     if dead:
         warn("Queue", f"{dead} jobs were set aside after eight tries", "filrouge doctor")
+    if found["backups"]["failed"]:
+        warn("Backups", f"the last one failed: {found['backups']['failed']['error']}", "filrouge doctor")
     if found["bridges"]["unsure"]:
         warn("Bridges", f"{found['bridges']['unsure']} are under a confidence of 0.5", "filrouge doctor --deep")
     return warnings

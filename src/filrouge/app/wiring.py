@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import Thread
 
 from filrouge.app.backlog import drain_spool, spool_watch
+from filrouge.app.backups import backup_watch
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
@@ -25,6 +26,7 @@ from filrouge.app.reindex import resume
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.tombs import bring_up
+from filrouge.app.upgrading import bring_up_to_date
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
 from filrouge.capture.redact_complete import redact_completely
@@ -60,16 +62,16 @@ class Running:
 
     parts: Parts
     workers: tuple[Worker, ...]
-    spool: Every
-    idle: Every
+    watches: tuple[Every, ...]
     words: WordFeed
     warming: Thread
 
     def stop(self) -> None:
         """Finish what is being written, release what is leased, close the database."""
+        self.parts.leaving.set()
         self.warming.join()  # it reads the database, and starts what is stopped next
-        self.spool.stop()
-        self.idle.stop()
+        for watch in self.watches:
+            watch.stop()
         self.words.stop()
         self.parts.models.close()
         for worker in self.workers:
@@ -105,11 +107,11 @@ def start(
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     bring_up(parts)
     write_hook_settings(parts)
-    spool, idle = spool_watch(parts), idle_watch(parts)
+    watches = spool_watch(parts), idle_watch(parts), backup_watch(parts)
     words = WordFeed(parts.words, parts.readers.here)
-    warming = Thread(target=_warm_up, args=(parts, workers, spool, idle, words), name="filrouge-warm-up", daemon=True)
+    warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
     warming.start()
-    return Running(parts=parts, workers=workers, spool=spool, idle=idle, words=words, warming=warming)
+    return Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
 
 
 def build(
@@ -134,11 +136,9 @@ def build(
 
         return AdaptiveIndex(space.dimension, rows)
 
+    bring_up_to_date(home, clock)
     database = Database(path)
     try:
-        applied = database.migrate(clock)
-        if applied:
-            _LOG.info("schema brought up to date: %s", ", ".join(applied))
         defaults = Settings().model_dump(mode="json")
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())
@@ -184,7 +184,7 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(parts.meaning.fill)
 
 
-def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every, words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], words: WordFeed) -> None:
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
     for step in (
@@ -203,8 +203,8 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], spool: Every, idle: Every,
     parts.resumed.set()
     for worker in workers:
         worker.start()
-    spool.start()
-    idle.start()
+    for watch in watches:
+        watch.start()
 
 
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:

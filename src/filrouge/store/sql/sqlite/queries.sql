@@ -28,6 +28,9 @@ UPDATE events SET state = :state, reason = :reason WHERE id = :id AND state <> '
 UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '',
                   key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
 WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: events.sealed
+SELECT seq, id, payload, row_key, row_hash FROM events
+WHERE seq > :after AND state <> 'forgotten' ORDER BY seq LIMIT :limit
 -- name: events.ledger
 SELECT state, count(*) AS n FROM events GROUP BY state
 -- name: events.compacted
@@ -170,6 +173,8 @@ SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, c
 FROM turns WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.stale
 SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
+-- name: turns.unanalysed
+UPDATE turns SET analyser = 0
 -- name: turns.analysed
 UPDATE turns SET analyser = :version WHERE id = :id
 -- name: turns.frequencies
@@ -179,7 +184,7 @@ SELECT term, doc FROM messages_words WHERE term IN (SELECT value FROM json_each(
 -- The full-text index's own count of its rows and tokens.
 SELECT block FROM messages_fts_data WHERE id = 1
 -- name: turns.sealed
-SELECT id, role, text, at, row_key, row_hash FROM turns
+SELECT seq, id, role, text, at, row_key, row_hash FROM turns WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.of_session
 -- The newest turns of a session behind one, newest first; of tool output its beginning.
 SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq,
@@ -412,6 +417,8 @@ FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND
 SELECT id, text || ' ' || subject AS text FROM memories
 WHERE (analyser < :version OR analyser > :version) AND kind NOT IN ('concept', 'episode')
 ORDER BY seq DESC LIMIT :limit
+-- name: memories.unanalysed
+UPDATE memories SET analyser = 0
 -- name: memories.analysed
 UPDATE memories SET analyser = :version WHERE id = :id
 -- name: memories.totals
@@ -649,6 +656,17 @@ ORDER BY seq
 SELECT seq, at, actor, action, subject_id, payload,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
 FROM journal WHERE seq = :seq
+-- name: journal.progress
+-- How far the memory has come: what of it changes with every change that is worth a backup.
+SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(seq), 0) FROM turns) AS turns,
+       (SELECT ifnull(max(seq), 0) FROM journal) AS journal,
+       (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS settings
+-- name: journal.relink
+UPDATE journal SET hash = :hash, payload = iif(:redact, NULL, payload), payload_key = iif(:redact, NULL, payload_key)
+WHERE seq = :seq
+-- name: journal.begun
+-- When something was said here for the first time.
+SELECT min(received_at) AS at FROM events
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
 -- name: journal.quoting
@@ -1450,3 +1468,11 @@ ON CONFLICT (id) DO UPDATE SET content = excluded.content, signature = excluded.
 SELECT id, at, actor, content, signature FROM receipts WHERE id = :id
 -- name: receipts.all
 SELECT id, at, actor, content, signature FROM receipts ORDER BY at DESC, id DESC LIMIT :limit
+
+-- name: vectors.behind
+-- Stored vectors behind one, in the order of their key, with the dimension of their space.
+SELECT owner_kind, owner_id, space_id, part, vector, dimension FROM vectors JOIN spaces ON spaces.id = space_id
+WHERE (owner_kind, owner_id, space_id, part) > (:owner_kind, :owner_id, :space_id, :part)
+ORDER BY owner_kind, owner_id, space_id, part LIMIT :limit
+-- name: vectors.clear
+DELETE FROM vectors
