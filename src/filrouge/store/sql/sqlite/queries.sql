@@ -1448,6 +1448,9 @@ SELECT hash, kind, at FROM tombstones
 SELECT 'memories' AS place, id FROM memories UNION ALL SELECT 'turns', id FROM turns UNION ALL SELECT 'events', id FROM events
   WHERE state <> 'forgotten'
 UNION ALL SELECT 'bridges', id FROM bridges WHERE reason <> '' UNION ALL SELECT 'syntheses', id FROM syntheses
+UNION ALL SELECT 'memory_retrievals', id FROM memory_retrievals WHERE user_message_preview <> ''
+UNION ALL SELECT 'unread_answers', id FROM unread_answers
+UNION ALL SELECT 'informed_outputs', content_hash FROM informed_outputs
 -- name: tombstones.keys
 SELECT 'events' AS place, id, host, session_id, key, at FROM events WHERE state <> 'forgotten'
 UNION ALL SELECT 'turns', id, host, session_id, key, at FROM turns
