@@ -32,8 +32,10 @@ from pathlib import Path
 from typing import Final
 
 from filrouge.app import wiring
+from filrouge.app.backing_up import back_up
 from filrouge.app.forgetting import Asked, forget, preview
 from filrouge.app.parts import Parts
+from filrouge.app.restoring import restore
 from filrouge.app.word_feed import SWITCH
 from filrouge.clock import SystemClock
 from filrouge.embed.hashing import StableHash
@@ -118,10 +120,7 @@ def cost(rows: int) -> tuple[list[str], bool]:
             for one in asked:
                 lines.append(timed(parts, one))
                 good &= float(lines[-1].split("|")[4]) <= LIMIT_SECONDS
-            folder = Path(home, "backups")
-            folder.mkdir(exist_ok=True)
-            parts.writer.checkpoint()
-            shutil.copyfile(os.path.join(home, DATABASE), folder / "one.db")
+            back_up(home, "hand", SystemClock().now())
             lines.append(timed(parts, Asked(id=memories[4]), "with one backup"))
     finally:
         shutil.rmtree(place)
@@ -157,6 +156,51 @@ def timed(parts: Parts, asked: Asked, note: str = "") -> str:
     )
 
 
+def canaries(number: int) -> tuple[list[str], bool]:
+    """What is left of so many canaries, afterwards and after an older database was put back."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.support.canaries import PATHS, backed_up, canary, enter, left, recalled, served
+
+    chance, place = random.Random(number), Path(tempfile.mkdtemp(prefix="filrouge-canaries-"))
+    words, home, elsewhere = [canary(chance, n) for n in range(number)], place / "home", place / "elsewhere.db"
+    lines, wrong = list[str](), list[str]()
+    try:
+        with served(home) as found:
+            begun = time.perf_counter()
+            paths = enter(found, words)
+            entered = time.perf_counter() - begun
+            there = len(left(found.home, words))
+            backed_up(found, elsewhere)
+            begun = time.perf_counter()
+            for word in words:
+                receipt = found.ask("POST", "/api/memory/forget", {"text": word, "at_once": True})
+                if not receipt["ok"]:
+                    wrong.append(paths[word])
+            each = (time.perf_counter() - begun) / number
+            idle(found.parts, 300)
+            bytes_left, hits = left(found.home, words), recalled(found.parts, words)
+        restore(str(home), str(elsewhere), SystemClock())
+        with served(home) as found:
+            later_hits = recalled(found.parts, words)
+            idle(found.parts, 300)
+            later_bytes = left(found.home, words)
+    finally:
+        shutil.rmtree(place)
+    said = (
+        f"{number} canaries through {len(PATHS)} paths; {there} stood in files before; entered in {entered:.0f} s,"
+        f" forgotten one by one in {each:.2f} s each, the rewriting of the backup and the search included."
+    )
+    lines += [
+        said, "", "| | in any byte of any file | in answers | receipts that are not good |", "|---|--:|--:|--:|",
+        f"| forgotten | {len(bytes_left)} | {len(hits)} | {len(wrong)} |",
+        f"| and an older database restored | {len(later_bytes)} | {len(later_hits)} | |",
+    ]  # fmt: skip
+    for word, where in {**bytes_left, **later_bytes}.items():
+        print("left:", paths[word], where, file=sys.stderr)
+    print("wrong:", wrong, file=sys.stderr)
+    return lines, there == number and not (bytes_left or hits or wrong or later_bytes or later_hits)
+
+
 def main(words: Sequence[str]) -> int:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--rows", type=int, default=100_000)
@@ -167,6 +211,9 @@ def main(words: Sequence[str]) -> int:
     lines, good = list[str](), True
     if given.rows:
         lines, good = cost(given.rows)
+    if given.canaries:
+        more, kept = canaries(given.canaries)
+        lines, good = [*lines, "", *more], good and kept
     report = "\n".join(lines) + "\n"
     sys.stdout.write(report)
     if given.out:
