@@ -62,15 +62,15 @@ def vocabulary(chance: random.Random) -> list[str]:
     return ["".join(chance.choices(letters, k=chance.randint(3, 9))) for _ in range(VOCABULARY)]
 
 
-def fill(home: str, rows: int) -> list[str]:
-    """Fill a home; the ids of its memories."""
+def fill(home: str, rows: int) -> None:
+    """Fill a home."""
     parts = wiring.build(home, environ=ENVIRON, clock=SystemClock())
     parts.readers.close()
     parts.writer.close()
     chance = random.Random(7)
     words, weights = vocabulary(chance), list(accumulate(1 / (n + 1) for n in range(VOCABULARY)))
     hashing, space = StableHash(), parts.meaning.space.id
-    database, ids = Database(os.path.join(home, DATABASE)), list[str]()
+    database = Database(os.path.join(home, DATABASE))
 
     def text() -> str:
         return " ".join(chance.choices(words, cum_weights=weights, k=WORDS))
@@ -85,8 +85,8 @@ def fill(home: str, rows: int) -> list[str]:
                     said = f"{said} {ALONE}{number}"
                     origin = Origin(scope=Scope(channel="bench", session=session), trust=TRUST_TYPED, at=at)
                     statement = Statement(kind="fact", text=said, span=Span(start=0, end=0))
-                    ids.append(parts.memories(tx).add(statement, origin, "bench").memory_id)
-                    stored.put("memory", ids[-1], space, hashing.passages([said]))
+                    memory = parts.memories(tx).add(statement, origin, "bench").memory_id
+                    stored.put("memory", memory, space, hashing.passages([said]))
                     continue
                 id_, data = f"{number:026d}", {"text": said}
                 event = Event(id_, "bench", "prompt", session, at.timestamp(), f"k{number}", "", (), "", "", data)
@@ -102,34 +102,49 @@ def fill(home: str, rows: int) -> list[str]:
         print(f"\r{first + AT_ONCE:,}", end="", file=sys.stderr, flush=True)
     database.checkpoint()
     database.close()
-    return ids
 
 
-def cost(rows: int) -> tuple[list[str], bool]:
-    """The table of what forgetting one of so many costs."""
-    place = tempfile.mkdtemp(prefix="filrouge-forgetting-")
+def cost(rows: int, keep: str | None) -> tuple[list[str], bool]:
+    """The table of what forgetting one of so many costs.
+
+    Args:
+        keep: a home that is filled if there is none, and stays.
+    """
+    place = keep or tempfile.mkdtemp(prefix="filrouge-forgetting-")
     home, lines, good = os.path.join(place, "home"), list[str](), True
     try:
-        memories = fill(home, rows)
+        if not os.path.exists(os.path.join(home, DATABASE)):
+            fill(home, rows)
+        memories = held(home)
         size = os.path.getsize(os.path.join(home, DATABASE)) / 1e6
         with running(home, environ=ENVIRON) as parts:
             idle(parts, 900)
             ready(parts, rows)
-            asked = [Asked(id=memories[0]), Asked(id=memories[1])]
-            asked += [Asked(text=f"{ALONE}{5 * n + 4}") for n in (2, 3)]
+            asked = [Asked(id=memories[0][0]), Asked(id=memories[1][0])]
+            asked += [Asked(text=memories[n][1].rpartition(" ")[2]) for n in (2, 3)]
             for one in asked:
                 lines.append(timed(parts, one))
                 good &= float(lines[-1].split("|")[4]) <= LIMIT_SECONDS
             back_up(home, "hand", SystemClock().now())
-            lines.append(timed(parts, Asked(id=memories[4]), "with one backup"))
+            lines.append(timed(parts, Asked(id=memories[4][0]), "with one backup"))
     finally:
-        shutil.rmtree(place)
+        if not keep:
+            shutil.rmtree(place)
     head = [
         f"{rows:,} rows, a database of {size:.0f} MB; seconds.", "",
         "| forgotten | preview | whole call | rows | files | backups | search afterwards | ok |",
         "|---|--:|--:|--:|--:|--:|--:|---|",
     ]  # fmt: skip
     return [*head, *lines], good
+
+
+def held(home: str) -> list[tuple[str, str]]:
+    """The ids and texts of the first memories."""
+    database = Database(os.path.join(home, DATABASE), readonly=True)
+    asked = {"after": 0, "space_id": "", "limit": 5}
+    found = [(row["id"], row["text"]) for row in database.tx.all("vectors.missing_memories", asked)]
+    database.close()
+    return found
 
 
 def ready(parts: Parts, rows: int) -> None:
@@ -205,12 +220,13 @@ def main(words: Sequence[str]) -> int:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--rows", type=int, default=100_000)
     reader.add_argument("--canaries", type=int, default=200)
+    reader.add_argument("--keep", help="a directory for the large home, used again by the next run")
     reader.add_argument("--out", type=Path)
     reader.add_argument("--check", action="store_true")
     given = reader.parse_args(words)
     lines, good = list[str](), True
     if given.rows:
-        lines, good = cost(given.rows)
+        lines, good = cost(given.rows, given.keep)
     if given.canaries:
         more, kept = canaries(given.canaries)
         lines, good = [*lines, "", *more], good and kept
