@@ -108,6 +108,11 @@ class Settings(BaseModel):
     )
     embedding_url: str = Field(default="", description="Address of the embedding server; empty = the provider's own.")
     embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Length of vectors; 0 = the model's own.")
+    backup_hours: float = Field(
+        default=24.0, ge=0, le=8760, description="Back up when something changed and so much time is over; 0 = never."
+    )
+    backup_keep: int = Field(default=7, ge=1, le=1000, description="Keep so many of the newest scheduled backups.")
+    backup_keep_weeks: int = Field(default=4, ge=0, le=520, description="Keep one for each of so many weeks before.")
 
     garden_idle_minutes: int = Field(
         default=30, ge=0, le=1440, description="The garden is tended when nothing was captured for so long; 0 = never."

@@ -115,7 +115,7 @@ class StoreError(FilrougeError):
 class Corrupt(StoreError):
     """The memory database is damaged."""
 
-    default_remedy = "Stop the daemon, keep a copy of filrouge.db, then restore a backup."
+    default_remedy = "See what `filrouge repair --dry-run` can save, or put a backup there: `filrouge restore latest`."
 
 
 class CannotWrite(StoreError):

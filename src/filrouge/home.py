@@ -22,6 +22,7 @@ SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
 BRIEFS = "briefs"
 WORDS = "words"
+BACKUPS = "backups"
 #: Stands in a stored brief where each session gets a nonce of its own.
 UNSET_NONCE = "0" * 16
 
@@ -29,7 +30,7 @@ UNSET_NONCE = "0" * 16
 LONGEST_SOCKET_PATH = 100
 SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
 _OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS)
-_FOLDERS = (SPOOL, BRIEFS, WORDS, "models", "backups")
+_FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS)
 _LEAVES = (".log", ".part", ".aside", ".md")
 
 

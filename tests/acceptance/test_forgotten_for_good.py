@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 
-from filrouge.home import DATABASE, inside
+from filrouge.app.restoring import restore
+from filrouge.clock import SystemClock
 from filrouge.testing import idle
 from tests.support.canaries import PATHS, Home, backed_up, canary, enter, left, recalled, served
 
@@ -33,7 +33,7 @@ def test_a_canary_of_every_path_is_gone_from_every_byte_and_stays_away(tmp_path:
         idle(home.parts, 60)
         assert {paths[word]: files for word, files in left(home.home, words).items()} == {}
         assert [paths[word] for word in recalled(home.parts, words)] == []
-    shutil.copyfile(elsewhere, inside(str(place), DATABASE))
+    restore(str(place), str(elsewhere), SystemClock())
     with served(place) as home:
         assert [paths[word] for word in recalled(home.parts, words)] == []
         assert {paths[word]: files for word, files in left(home.home, words).items()} == {}

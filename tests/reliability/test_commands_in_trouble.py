@@ -96,7 +96,7 @@ def test_a_damaged_database_is_6_and_is_left_as_it_is(home: str, words: tuple[st
     garbage = b"\xa5" * 8192
     with open(path, "wb") as file:
         file.write(garbage)
-    assert_told(run(home, *words), 6, "damaged", "restore a backup")
+    assert_told(run(home, *words), 6, "damaged", "filrouge repair")
     with open(path, "rb") as file:
         assert file.read() == garbage
     assert lock_holder(home) == 0

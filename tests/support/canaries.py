@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 import random
-import shutil
 import string
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -26,6 +25,7 @@ import uvicorn
 
 from filrouge.app import analysis, wiring
 from filrouge.app.asking import Question, recall
+from filrouge.app.backing_up import back_up
 from filrouge.app.by_hand import pin, supersede
 from filrouge.app.conversations import search_turns
 from filrouge.app.injecting import context
@@ -36,11 +36,12 @@ from filrouge.capture import inbox
 from filrouge.clock import SystemClock
 from filrouge.daemon import client
 from filrouge.daemon.process import bound_socket
-from filrouge.home import DATABASE, SPOOL, inside
+from filrouge.home import SPOOL, inside
 from filrouge.model.event import Event, EventKind
 from filrouge.ports import Tx
 from filrouge.server.api import create_app
 from filrouge.testing import idle
+from filrouge.transfer import backup
 from tests.reliability import processes
 from tests.unit.app.given import SHOP, event
 from tests.unit.app.spoken import COUPON, POSTGRES
@@ -313,12 +314,9 @@ def enter(home: Home, words: Sequence[str]) -> dict[str, str]:
 
 
 def backed_up(home: Home, elsewhere: Path) -> None:
-    """Copies of the database: one among the backups of the home, one elsewhere."""
-    home.parts.writer.checkpoint()
-    folder = Path(home.home, "backups")
-    folder.mkdir(exist_ok=True)
-    for target in (folder / "older.db", elsewhere):
-        shutil.copyfile(inside(home.home, DATABASE), target)
+    """A backup in the home, and a copy of it elsewhere."""
+    made = back_up(home.home, "hand", SystemClock().now())
+    backup.copy_out(home.home, made.name, str(elsewhere))
 
 
 def forms(word: str) -> list[bytes]:

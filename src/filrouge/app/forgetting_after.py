@@ -17,6 +17,7 @@ from filrouge.app.mirror import write_briefs
 from filrouge.app.old_copies import Sought, Swept, names_of, sweep
 from filrouge.app.parts import Parts
 from filrouge.app.worker import Outcome, Payload
+from filrouge.errors import FilrougeError
 from filrouge.home import DATABASE
 from filrouge.model.receipt import Receipt
 from filrouge.ports import Tx
@@ -40,12 +41,15 @@ def after_the_deed(parts: Parts, reach: Reach, receipt: Receipt, sought: Sought,
     files = clean_beside(parts.home, [*sought.words, *_telling(reach)[:MOST_TEXTS]])
     emptied = _emptied(parts)
     cleaned = time.monotonic()
-    swept = sweep(parts, sought, at=receipt.at, actor=receipt.actor)
+    try:
+        swept, trouble = sweep(parts, sought, at=receipt.at, actor=receipt.actor), ""
+    except FilrougeError as error:
+        swept, trouble = [], error.message
     copied = time.monotonic()
     searched = _searched(parts, reach, sought)
     told: dict[str, Any] = {
         "files": [DATABASE, *files, *names_of(swept)],
-        "backups": [_told(one) for one in swept],
+        "backups": [_told(one) for one in swept] + ([_unswept(trouble)] if trouble else []),
         "log_emptied": emptied,
         "searched": searched,
         "seconds": {
@@ -128,6 +132,10 @@ def _holding(parts: Parts, texts: Sequence[str]) -> dict[str, Any]:
 def _telling(reach: Reach) -> list[str]:
     """The texts that went, those of any length, the longest first."""
     return sorted((text for text in reach.texts if len(text.strip()) >= _SHORTEST), key=len, reverse=True)
+
+
+def _unswept(trouble: str) -> dict[str, Any]:
+    return {"name": "*", "rows": {}, "rewritten": False, "trouble": trouble}
 
 
 def _told(swept: Swept) -> dict[str, Any]:

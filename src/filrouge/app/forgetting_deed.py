@@ -6,7 +6,6 @@ back: there the work that it leaves waits until somebody opens it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -55,6 +54,7 @@ def carry_out(parts: Parts, tx: Tx, reach: Reach, *, at: datetime, actor: str) -
 def tombstones_of(reach: Reach, stones: Stones, at: datetime) -> list[Tombstone]:
     """What must not come back: the rows, the keys that hosts know them by, and every text that went."""
     rows = [*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events, *reach.syntheses, *reach.reasons]
+    rows += [*reach.recalls, *reach.unread, *reach.informed]
     found = [Tombstone(hash=stones.row(id_), kind="row", at=at) for id_ in rows]
     found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in reach.keys]
     texts = dict.fromkeys((*reach.texts, *reach.sayings))
@@ -77,8 +77,3 @@ def rebuilt(reach: Reach) -> tuple[str, ...]:
 
 def _many(n: int, what: str) -> str:
     return f"{n} × {what}" if n else ""
-
-
-def ids_of(reach: Reach) -> Sequence[str]:
-    """The rows that an older copy may have, too."""
-    return (*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events)

@@ -7,25 +7,28 @@ backup of before is so rewritten whole or, where anything fails, left as it was 
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from filrouge.app.forgetting_deed import carry_out
 from filrouge.app.parts import Parts
-from filrouge.errors import FilrougeError
+from filrouge.clock import monotonic
+from filrouge.errors import Busy, FilrougeError
+from filrouge.home import BACKUPS
 from filrouge.model.forgetting import Copy, counted
 from filrouge.ports import Tx
+from filrouge.store import copying
 from filrouge.store.forgetting import Forgetting, Found
 from filrouge.store.sqlite import Database
+from filrouge.transfer import backup, files
 
-BACKUPS: Final = "backups"
-_ENDING, _NEW = ".db", ".forgetting"
+_ENDING: Final = ".db"
+_LONGEST_WAIT, _LOOK_SECONDS = 120.0, 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,9 +50,10 @@ class Swept:
 
 def copies(home: str) -> list[str]:
     """The backups in the home."""
-    folder = os.path.join(home, BACKUPS)
+    folder = backup.folder(home)
     with suppress(OSError):
-        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(_ENDING))
+        found = [name for name in os.listdir(folder) if name.endswith(_ENDING) and not name.startswith(files.NEW)]
+        return sorted(os.path.join(folder, name) for name in found)
     return []
 
 
@@ -77,6 +81,33 @@ def holding(parts: Parts, sought: Sought) -> list[Copy]:
 
 def sweep(parts: Parts, sought: Sought, *, at: datetime, actor: str) -> list[Swept]:
     """Take it out of every backup."""
+    if not copies(parts.home):
+        return []
+    with _lock(parts.home):
+        return _swept(parts, sought, at, actor)
+
+
+@contextmanager
+def _lock(home: str) -> Generator[None]:
+    """Wait for the lock of the backups: one that is being made may be of before, and is to be swept as well.
+
+    Raises:
+        Busy: it takes too long.
+    """
+    deadline = monotonic() + _LONGEST_WAIT
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(backup.one_at_a_time(home))
+                break
+            except Busy:
+                if monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+        yield
+
+
+def _swept(parts: Parts, sought: Sought, at: datetime, actor: str) -> list[Swept]:
     done: list[Swept] = []
     for path in copies(parts.home):
         name = os.path.basename(path)
@@ -92,13 +123,11 @@ def sweep(parts: Parts, sought: Sought, *, at: datetime, actor: str) -> list[Swe
 
 def _rewrite(parts: Parts, path: str, sought: Sought, at: datetime, actor: str) -> Swept | None:
     """Rewrite one backup; None where it holds nothing of it."""
-    new = f"{path}{_NEW}"
-    _remove(new, *_logs(new))
+    new = files.unfinished(backup.folder(parts.home))
     try:
-        shutil.copyfile(path, new)
-        os.chmod(new, 0o600)
+        files.private_copy(path, new)
         with suppress(FileNotFoundError):
-            shutil.copyfile(f"{path}-wal", f"{new}-wal")
+            files.private_copy(f"{path}-wal", f"{new}-wal")
         database = Database(new)
         try:
             database.migrate(parts.clock)
@@ -115,11 +144,7 @@ def _rewrite(parts: Parts, path: str, sought: Sought, at: datetime, actor: str) 
             return Swept(
                 copy=Copy(name=os.path.basename(path), rows=rows), rewritten=False, trouble=trouble or "held on"
             )
-        _sync(new)
-        os.replace(new, path)
-        _remove(*_logs(path))
-        _describe(path)
-        _sync(os.path.dirname(path))
+        _put_in_place(new, path)
         return Swept(copy=Copy(name=os.path.basename(path), rows=rows), rewritten=True)
     finally:
         _remove(new, *_logs(new))
@@ -145,20 +170,19 @@ def _reach(parts: Parts, tx: Tx, sought: Sought) -> tuple[Found, dict[str, int]]
     return found, {table: sum(deeds.values()) for table, deeds in counted(rows).items()}
 
 
-def _describe(path: str) -> None:
-    """Bring the manifest beside a backup up to date; one that is not there is not made up."""
-    beside = f"{path.removesuffix(_ENDING)}.json"
-    try:
-        with open(beside, encoding="utf-8") as file:
-            about = json.load(file)
-    except (OSError, ValueError):
-        return
-    about["bytes"] = os.path.getsize(path)
-    about["forgotten_in"] = True
-    part = f"{beside}{_NEW}"
-    with open(part, "w", encoding="utf-8") as file:
-        json.dump(about, file)
-    os.replace(part, beside)
+def _put_in_place(new: str, path: str) -> None:
+    """Let the copy take the backup's place, with a manifest that is true of it; what has none gets none."""
+    about = backup.read_manifest(path)
+    if about is None:
+        _sync(new)
+        os.replace(new, path)
+        files.sync_directory(os.path.dirname(path))
+    else:
+        held = copying.content(new)
+        size = os.path.getsize(new)
+        _sync(new)
+        backup.publish(new, path, replace(about, bytes=size, rows=held.rows, hash=held.hash, schema=held.schema))
+    _remove(*_logs(path))
 
 
 def _sync(path: str) -> None:

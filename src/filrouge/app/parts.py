@@ -49,6 +49,7 @@ class Parts:
         resumed: set once what an earlier daemon left undone is queued.
         analyst: who reads sessions; the one without a model unless there is another.
         resting: set while no job is due, and what the last ones did is in the indexes in memory.
+        leaving: set once it is to end: what takes long and can be done again is given up.
     """
 
     home: str
@@ -74,6 +75,7 @@ class Parts:
     work_waiting: Bell = field(default_factory=Bell)
     resumed: Flag = field(default_factory=Flag)
     resting: Rest = field(default_factory=Rest)
+    leaving: Flag = field(default_factory=Flag)
     _changing: Lock = field(default_factory=Lock)
 
     def change_meaning(self, change: Callable[[Meaning], Meaning]) -> None:

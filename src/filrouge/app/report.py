@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from filrouge._version import __version__
+from filrouge.app.backups import in_brief
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import notice, wanted, wanted_name
 from filrouge.app.standing import of_threads
@@ -120,6 +121,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "spooled": spooled,
         "projects": Projects(tx).all(),
         "last_activity": last["at"] if last else None,
+        "backups": in_brief(parts.home),
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
         "embedding_notice": notice(parts.meaning, wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))),
         **of_threads(parts, tx),

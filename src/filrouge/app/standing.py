@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from filrouge._version import __version__
+from filrouge.app.backups import in_brief
 from filrouge.app.parts import Parts
 from filrouge.app.retaining import last_run, policy_of
 from filrouge.app.sizes import sizes
@@ -53,6 +54,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "ledger": Events(tx).ledger(),
         "storage": stored_bytes(parts, tx),
+        "backups": in_brief(parts.home),
     }
     warnings = _warnings(found)
     return {"status": "warn" if warnings else "ok", **found, "warnings": warnings}
@@ -116,6 +118,8 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
     size, cap = found["storage"]["bytes"], found["storage"]["cap"]
     if cap and size > cap:
         warn("Storage", f"{_mb(size)} of {_mb(cap)}, and what may go has gone", "filrouge settings size_cap_mb")
+    if found["backups"]["failed"]:
+        warn("Backups", f"the last one failed: {found['backups']['failed']['error']}", "filrouge doctor")
     if found["bridges"]["unsure"]:
         warn("Bridges", f"{found['bridges']['unsure']} are under a confidence of 0.5", "filrouge doctor --deep")
     return warnings

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from filrouge.app.erase import leave_indexes
 from filrouge.app.forgetting_deed import carry_out
+from filrouge.app.old_copies import Sought, sweep
 from filrouge.app.parts import Parts
 from filrouge.clock import from_text
 from filrouge.ports import Tx
@@ -41,6 +42,9 @@ def bring_up(parts: Parts) -> int:
         return 0
     leave_indexes(parts, reach.doomed)
     parts.writer.checkpoint()
+    # It may have been backed up as it was, before it was replaced in its turn.
+    ids = (*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events)
+    sweep(parts, Sought(ids=ids, words=()), at=parts.clock.now(), actor=_ACTOR)
     return len(reach.doomed.memories) + len(reach.doomed.turns)
 
 

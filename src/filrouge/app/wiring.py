@@ -10,6 +10,7 @@ from threading import Thread
 
 from filrouge.app import ballast
 from filrouge.app.backlog import drain_spool, spool_watch
+from filrouge.app.backups import backup_watch
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
@@ -28,6 +29,7 @@ from filrouge.app.retaining import retention_watch
 from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.tombs import bring_up
+from filrouge.app.upgrading import bring_up_to_date
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
 from filrouge.capture.redact_complete import redact_completely
@@ -69,6 +71,7 @@ class Running:
 
     def stop(self) -> None:
         """Finish what is being written, release what is leased, close the database."""
+        self.parts.leaving.set()
         self.warming.join()  # it reads the database, and starts what is stopped next
         for watch in self.watches:
             watch.stop()
@@ -107,7 +110,13 @@ def start(
     workers = (Worker(parts, HANDLERS, crew=crew), *slow)
     bring_up(parts)
     write_hook_settings(parts)
-    watches = (spool_watch(parts), idle_watch(parts), retention_watch(parts), garden_watch(parts))
+    watches = (
+        spool_watch(parts),
+        idle_watch(parts),
+        retention_watch(parts),
+        garden_watch(parts),
+        backup_watch(parts),
+    )
     words = WordFeed(parts.words, parts.readers.here)
     warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
     warming.start()
@@ -136,11 +145,9 @@ def build(
 
         return AdaptiveIndex(space.dimension, rows)
 
+    bring_up_to_date(home, clock)
     database = Database(path)
     try:
-        applied = database.migrate(clock)
-        if applied:
-            _LOG.info("schema brought up to date: %s", ", ".join(applied))
         defaults = Settings().model_dump(mode="json")
         with database.transaction() as tx:
             StoredSettings(tx).seed(defaults, clock.now())

@@ -143,16 +143,17 @@ def _failure(directory: str) -> FilrougeError | None:
             word: dict[str, Any] = json.load(file)
     except (OSError, ValueError):
         return None
-    return _named(str(word.get("error")), str(word.get("message")), word.get("remedy"))
+    return named_error(str(word.get("error")), str(word.get("message")), word.get("remedy"))
 
 
 def _error(body: Any) -> FilrougeError:
     """The error that a problem document stands for."""
     problem: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, dict) else {}
     name = str(problem.get("type", "")).rpartition(":")[2]
-    return _named(name, str(problem.get("detail") or "The daemon could not answer."), problem.get("remedy"))
+    return named_error(name, str(problem.get("detail") or "The daemon could not answer."), problem.get("remedy"))
 
 
-def _named(name: str, message: str, remedy: str | None) -> FilrougeError:
+def named_error(name: str, message: str, remedy: str | None) -> FilrougeError:
+    """The error of that name."""
     kind = getattr(errors, name, FilrougeError) if name in errors.__all__ else FilrougeError
     return kind(message, remedy=remedy)

@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from threading import Event as Flag
 from types import FrameType
 
 import uvicorn
@@ -80,13 +81,15 @@ def _serve(home: str) -> int:
 class _Server(uvicorn.Server):
     """Leaves when a signal asks it to. uvicorn would raise the signal again and so skip what is left to tidy up."""
 
-    def __init__(self, config: uvicorn.Config, home: str) -> None:
+    def __init__(self, config: uvicorn.Config, home: str, leaving: Flag) -> None:
         super().__init__(config)
         self._home = home
+        self._leaving = leaving
 
     def leave(self) -> None:
         """Leave soon; who cannot is ended."""
         self.should_exit = True
+        self._leaving.set()
         with suppress(OSError):  # the home may be gone
             log = os.open(inside(self._home, LOG), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             faulthandler.dump_traceback_later(_LONGEST_FAREWELL_SECONDS, exit=True, file=log)
@@ -109,7 +112,7 @@ async def _listen(home: str, running: wiring.Running) -> None:
         lifespan="off",
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    server = _Server(config, home)
+    server = _Server(config, home, running.parts.leaving)
     listener = bound_socket(home)
     with announced(home):
         watch = asyncio.create_task(_leave_with_the_home(server, home))

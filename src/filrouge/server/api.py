@@ -18,6 +18,7 @@ from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.routes import (
+    backups,
     bridges,
     changing,
     concepts,
@@ -45,7 +46,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens,
+        metrics, forgetting, gardens, backups,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

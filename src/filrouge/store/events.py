@@ -114,3 +114,11 @@ class Projects:
         """The owners of these names, with every other name of those owners."""
         rows = self._tx.all("projects.known", {"names": json.dumps(names)})
         return {row["alias"]: row["project_id"] for row in rows}
+
+
+def intact(row: dict[str, Any]) -> bool:
+    """True if the row's seal holds."""
+    try:
+        return seals.holds(row["row_key"], row["row_hash"], json.loads(row["payload"]))
+    except ValueError:
+        return False

@@ -131,6 +131,17 @@ class Journal:
         return Verdict(entries=entries, redacted=redacted, broken_at=None, reason="")
 
 
+def relinked(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The hash of each entry in a chain of these alone, and whether its payload must go, not being what was sealed."""
+    before, found = _GENESIS, list[dict[str, Any]]()
+    for row in rows:
+        head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
+        before = _link(before, head, row["payload_hash"])
+        redact = row["payload"] is not None and not _intact(row)
+        found.append({"seq": row["seq"], "hash": before, "redact": redact})
+    return found
+
+
 def _entry(row: Mapping[str, Any]) -> Entry:
     return Entry(
         seq=row["seq"],

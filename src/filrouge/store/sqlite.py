@@ -143,6 +143,11 @@ class Database:
         return self._tx
 
     @property
+    def bare(self) -> Connection:
+        """The connection itself, for salvage alone: it fills tables that it knows by their schema only."""
+        return self._connection
+
+    @property
     def in_transaction(self) -> bool:
         """True while a transaction is open; SQLite ends one by itself when the disk is full or fails."""
         return bool(self._connection.in_transaction)

@@ -68,6 +68,10 @@ class Words:
     def renew(self, rows: Sequence[tuple[str, str]]) -> None:
         """Index rows again, as the present analyser would."""
         self.remove([id_ for id_, _ in rows])
+        self.add(rows)
+
+    def add(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Index rows that are not indexed, as the present analyser would."""
         for id_, text in rows:
             self.put(id_, text)
             self._tx.run(_FRESH[self._owner], {"id": id_, "version": self._analyser.version})

@@ -12,6 +12,7 @@ import pytest
 
 from filrouge.app import forgetting, tombs
 from filrouge.app.asking import Question
+from filrouge.app.backing_up import back_up, verify
 from filrouge.app.conversations import search_turns
 from filrouge.app.forgetting import Asked, forget, forget_at_once, preview
 from filrouge.app.memory_report import history
@@ -19,13 +20,17 @@ from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.remember import put_fact, remember
 from filrouge.app.report import status
+from filrouge.app.restoring import restore
 from filrouge.app.threads import rename
 from filrouge.capture import inbox
+from filrouge.clock import SystemClock
 from filrouge.errors import BadInput, NotFound, Stale
 from filrouge.home import DATABASE, LOG, SPOOL, inside
 from filrouge.store.journal import Journal
+from filrouge.store.soundness import faults
 from filrouge.store.sqlite import Database
 from filrouge.testing import idle, running
+from filrouge.transfer import backup
 
 from .given import SHOP, ask, event, log, say
 from .test_erase import OTHERS, QUESTION, SECRET, WORDS, found, of, texts_of, traces
@@ -267,26 +272,43 @@ def test_a_database_is_cleaned_before_it_is_put_back(parts: Parts, tmp_path: Pat
     assert tombs.apply(parts, str(kept)) == 0
 
 
-def test_backups_in_the_home_are_rewritten(parts: Parts) -> None:
+def test_backups_in_the_home_are_rewritten_and_still_proven(parts: Parts) -> None:
     in_every_way(parts)
+    made = back_up(parts.home, "hand", parts.clock.now())
     folder = Path(parts.home, "backups")
-    folder.mkdir()
-    parts.writer.checkpoint()
-    for name in ("one", "two"):
-        shutil.copyfile(inside(parts.home, DATABASE), folder / f"{name}.db")
-    (folder / "one.json").write_text(json.dumps({"name": "one", "bytes": 1}))
+    shutil.copyfile(folder / f"{made.name}.db", folder / "own.db")
     shown = preview(parts, MARZIPAN)
-    assert [one.name for one in shown.backups] == ["one.db", "two.db"]
+    assert [one.name for one in shown.backups] == [f"{made.name}.db", "own.db"]
     assert all(one.rows["turns"] for one in shown.backups)
     receipt = forget(parts, MARZIPAN, shown.token)
     assert [one["rewritten"] for one in receipt.content["backups"]] == [True, True]
-    assert json.loads((folder / "one.json").read_text())["bytes"] == (folder / "one.db").stat().st_size
-    assert sorted(path.name for path in folder.iterdir()) == ["one.db", "one.json", "two.db"]
+    [about] = backup.listed(parts.home)
+    assert about.hash != made.hash
+    assert verify(str(folder / f"{made.name}.db"), about.hash) == about.verified
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
+        f"{made.name}.db", f"{made.name}.json", "own.db",
+    ]  # fmt: skip
     idle(parts)
     nothing_left(parts, *WORDS)
-    copy = Database(str(folder / "two.db"), readonly=True)
-    assert copy.check() == []
-    copy.close()
+
+
+def test_a_backup_of_before_is_restored_without_it(tmp_path: Path) -> None:
+    home, elsewhere = str(tmp_path / "home"), str(tmp_path / "elsewhere.db")
+    with running(home) as parts:
+        say(parts, OTHERS[0])
+        in_every_way(parts)
+        made = back_up(home, "hand", parts.clock.now())
+        backup.copy_out(home, made.name, elsewhere)
+        forget_at_once(parts, MARZIPAN)
+    for what in (made.name, elsewhere):
+        restore(home, what, SystemClock())
+        with running(home) as parts:
+            idle(parts)
+            assert parts.readers.here(lambda tx: faults(tx)) == []
+            assert of(parts, "marzipan") == []
+            assert "8443" in texts_of(parts, "What port does production listen on?")
+            assert traces(inside(home, "briefs"), *WORDS) == traces(inside(home, SPOOL), *WORDS) == []
+            assert not any(word.encode() in Path(home, DATABASE).read_bytes() for word in WORDS)
 
 
 def test_a_damaged_backup_is_left_and_named(parts: Parts) -> None:

@@ -16,7 +16,7 @@ import filrouge
 from filrouge.app.observe import observe
 from filrouge.capture import inbox
 from filrouge.daemon.process import is_held, only_one
-from filrouge.errors import BadInput, Busy, NotFound
+from filrouge.errors import BadInput, Busy, NotFound, Stale
 from filrouge.home import SPOOL, inside
 from filrouge.testing import idle, running
 
@@ -39,6 +39,18 @@ def test_what_is_remembered_is_found_at_once_by_words_by_meaning_and_by_both(mem
         assert memory.hybrid_query("memories", "port of production", alpha=alpha).hits[0].item == port
     assert memory.hybrid_query(query_text="port of production", where_filter={"kind": "decision"}).hits[0].item != port
     assert memory.hybrid_query("turns", "port of production").hits[0].text.endswith("port 9443.")
+
+
+def test_what_is_forgotten_is_what_the_preview_listed(memory: filrouge.Opened) -> None:
+    memory.remember("For the record: production listens on port 9443.")
+    shown = memory.forget("9443", dry_run=True)
+    assert shown["counts"]["memories"] == {"erased": 1}
+    assert memory.hybrid_query("memories", "port of production", alpha=0.0).hits
+    with pytest.raises(Stale):
+        memory.forget("production", token=shown["token"])
+    assert memory.forget("9443", token=shown["token"])["ok"]
+    assert not memory.hybrid_query("memories", "port of production", alpha=0.0).hits
+    assert memory.forget("9443")["counts"] == {}
 
 
 def test_a_daemon_does_not_start_while_a_program_has_the_home_open(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_what_a_tool_was_given_under_a_secret_name_is_in_no_turn(parts: Parts) -
     calls = [{"id": "t1", "name": "Bash", "input": {"password": "hunter2abc"}, "output": "ok"}]
     observe(parts, [event("tools", calls=calls)]).result(10)
     idle(parts)
-    turns = parts.readers.here(lambda tx: tx.all("turns.sealed"))
+    turns = parts.readers.here(lambda tx: tx.all("turns.sealed", {"after": 0, "limit": 1000}))
     assert len(turns) == 1
     assert "hunter2abc" not in json.dumps([turn["text"] for turn in turns])
 

@@ -13,6 +13,7 @@ import typer
 from filrouge.cli.commands import (
     asking,
     audit,
+    backups,
     bridges,
     changing,
     concepts,
@@ -26,6 +27,7 @@ from filrouge.cli.commands import (
     model,
     models,
     reindex,
+    repair,
     rules,
     telling,
     threads,
@@ -43,7 +45,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting, garden,
+    forgetting, garden, backups, repair,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")

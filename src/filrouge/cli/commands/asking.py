@@ -66,6 +66,7 @@ def status(json: Json = False) -> None:
         "Queue": f"{queue['waiting']} waiting, {queue['running']} running, {queue['dead']} dead",
         "Last activity": found["last_activity"] or "none yet",
         "Embedding": found["embedding_space"].partition("/")[0],
+        "Backup": _backup_line(found["backups"]),
         "Home": found["home"],
     }
     if found.get("to_review"):
@@ -73,6 +74,15 @@ def status(json: Json = False) -> None:
     if found.get("embedding_notice"):
         rows["Embedding"] += f" ({found['embedding_notice']})"
     output.box("Filrouge", rows)
+
+
+def _backup_line(backups: dict[str, Any]) -> str:
+    newest = (
+        f"{backups['newest'][:16].replace('T', ' ')} UTC ({backups['backups']} kept)"
+        if backups["newest"]
+        else "none yet"
+    )
+    return f"{newest}; the last one failed (filrouge doctor)" if backups["failed"] else newest
 
 
 def search(

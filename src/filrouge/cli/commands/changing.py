@@ -9,6 +9,7 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.commands.backups import is_backup, restore_backup
 from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
 
@@ -117,9 +118,19 @@ def bin_(memory_id: Id, json: Json = False) -> None:
     _change("POST", memory_id, "/bin", {}, "In the bin", json)
 
 
-def restore(memory_id: Id, json: Json = False) -> None:
-    """Make a memory live again that was binned or superseded."""
-    _change("POST", memory_id, "/restore", {}, "Live again", json)
+def restore(
+    what: Annotated[str, typer.Argument(help="A memory's id; or a backup: its name, a path, or `latest`.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of a backup: verify it, change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Of a backup: replace the memory without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a memory live again that was binned or superseded; or put a backup in the place of the whole memory."""
+    if is_backup(what):
+        restore_backup(what, dry_run=dry_run, yes=yes, json=json)
+    elif dry_run or yes:
+        raise BadInput("--dry-run and --yes are for backups; a memory that is live again can be binned again.")
+    else:
+        _change("POST", what, "/restore", {}, "Live again", json)
 
 
 #: An id has 26 characters, and the journal fewer entries than this has digits.

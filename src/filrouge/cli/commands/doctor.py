@@ -10,37 +10,31 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import typer
 
 from filrouge._version import __version__
 from filrouge.capture import inbox
 from filrouge.cli import output
+from filrouge.cli.commands.doctor_deep import DEEP_CHECKS
+from filrouge.cli.commands.doctor_findings import MEND, Finding, reading
+from filrouge.clock import SystemClock, from_text
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable, FilrougeError
 from filrouge.home import DATABASE, SPOOL, home, inside, socket_path
-from filrouge.ports import Tx
-from filrouge.store import memory_rows, turns
-from filrouge.store.journal import Journal
+from filrouge.store.soundness import progress
 from filrouge.store.sqlite import Database, check_engine
 from filrouge.store.vectors import LEAST_COVERAGE
+from filrouge.transfer import backup
 
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _DAEMON_SECONDS = 2.0
+#: A backup is made a day after the one before it, and somebody may not work for a day.
+_OLD_BACKUP_DAYS = 3
 #: A provider is given five seconds to say that it is well.
 _MODEL_SECONDS = 10.0
-
-
-class Finding(NamedTuple):
-    """What one check found."""
-
-    check: str
-    state: Literal["ok", "warn", "fail"]
-    cause: str
-    remedy: str = ""
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    deep: Annotated[bool, typer.Option("--deep", help="Also check every row's seal and the journal's chain.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Also check every row, the journal and the vectors.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check the installation, the home, the database and the daemon."""
@@ -75,6 +69,8 @@ def _safely(check: Callable[[str], Finding], directory: str) -> Finding:
         return check(directory)
     except FilrougeError as error:
         return Finding(name, "fail", error.message, error.remedy)
+    except UnicodeDecodeError as error:
+        return Finding(name, "fail", f"a row is no text: {error.reason}", MEND)
     except OSError as error:
         return Finding(name, "fail", f"{error.strerror}: {error.filename}", "Check the path and its permissions.")
 
@@ -124,38 +120,29 @@ def _database(directory: str) -> Finding:
     finally:
         database.close()
     if complaints:
-        return Finding("Database", "fail", complaints[0], "Stop the daemon, keep a copy, restore a backup.")
+        return Finding("Database", "fail", complaints[0], MEND)
     return Finding("Database", "ok", f"sound, {os.path.getsize(path) >> 10} KB")
 
 
-def _seals(directory: str) -> Finding:
-    """Seals."""
-    with _reading(directory) as tx:
-        broken = [row["id"] for row in tx.all("turns.sealed") if not turns.intact(row)]
-        broken += [row["id"] for row in tx.all("memories.sealed") if not memory_rows.intact(row)]
-    if broken:
-        remedy = "The disk or a program changed these rows: restore a backup."
-        return Finding("Seals", "fail", f"{len(broken)} rows are not what was stored: {', '.join(broken[:5])}", remedy)
-    return Finding("Seals", "ok", "every turn and memory is what was stored")
+def _backups(directory: str) -> Finding:
+    """Backups."""
+    failed, last = backup.failure(directory), backup.newest(directory)
+    age = _days_since(last.at) if last else 0.0
+    found = f"the newest proven one is {age:.1f} days old" if last else "there is none yet"
+    if failed:
+        return Finding("Backups", "fail", f"{found}; the last one failed: {failed['error']}", "Run `filrouge backup`.")
+    if not os.path.exists(inside(directory, DATABASE)):
+        return Finding("Backups", "ok", found)
+    with reading(directory) as tx:
+        changed, begun = last is None or progress(tx) != last.mark, tx.one("journal.begun")
+    waited = age if last else _days_since(begun["at"]) if begun and begun["at"] else 0.0
+    if changed and waited > _OLD_BACKUP_DAYS:
+        return Finding("Backups", "warn", found, "Run `filrouge backup`, and see `filrouge settings backup_hours`.")
+    return Finding("Backups", "ok", found)
 
 
-def _journal(directory: str) -> Finding:
-    """Journal."""
-    with _reading(directory) as tx:
-        verdict = Journal(tx).verify()
-    if not verdict.sound:
-        remedy = "Somebody or something changed the history: compare with a backup."
-        return Finding("Journal", "fail", f"entry {verdict.broken_at}: {verdict.reason}", remedy)
-    return Finding("Journal", "ok", f"{verdict.entries} entries, {verdict.redacted} redacted")
-
-
-@contextmanager
-def _reading(directory: str) -> Generator[Tx]:
-    database = Database(inside(directory, DATABASE), readonly=True)
-    try:
-        yield database.tx
-    finally:
-        database.close()
+def _days_since(at: str) -> float:
+    return (SystemClock().now() - from_text(at)).total_seconds() / 86_400
 
 
 def _daemon(directory: str) -> Finding:
@@ -259,6 +246,7 @@ CHECKS: tuple[Callable[[str], Finding], ...] = (
     _home,
     _space,
     _database,
+    _backups,
     _daemon,
     _queue,
     _spool,
@@ -266,4 +254,3 @@ CHECKS: tuple[Callable[[str], Finding], ...] = (
     _space_of_vectors,
     _model,
 )
-DEEP_CHECKS: tuple[Callable[[str], Finding], ...] = (_seals, _journal)

@@ -28,6 +28,9 @@ UPDATE events SET state = :state, reason = :reason WHERE id = :id AND state <> '
 UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '',
                   key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
 WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: events.sealed
+SELECT seq, id, payload, row_key, row_hash FROM events
+WHERE seq > :after AND state <> 'forgotten' ORDER BY seq LIMIT :limit
 -- name: events.ledger
 SELECT state, count(*) AS n FROM events GROUP BY state
 -- name: events.compacted
@@ -201,6 +204,8 @@ SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, c
 FROM turns WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.stale
 SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
+-- name: turns.unanalysed
+UPDATE turns SET analyser = 0
 -- name: turns.analysed
 UPDATE turns SET analyser = :version WHERE id = :id
 -- name: turns.frequencies
@@ -210,7 +215,7 @@ SELECT term, doc FROM messages_words WHERE term IN (SELECT value FROM json_each(
 -- The full-text index's own count of its rows and tokens.
 SELECT block FROM messages_fts_data WHERE id = 1
 -- name: turns.sealed
-SELECT id, role, text, at, row_key, row_hash FROM turns
+SELECT seq, id, role, text, at, row_key, row_hash FROM turns WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.of_session
 -- The newest turns of a session behind one, newest first; of tool output its beginning.
 SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq,
@@ -455,6 +460,8 @@ FROM memories WHERE +tenant = 'local' AND kind NOT IN ('concept', 'episode') AND
 SELECT id, text || ' ' || subject AS text FROM memories
 WHERE (analyser < :version OR analyser > :version) AND kind NOT IN ('concept', 'episode')
 ORDER BY seq DESC LIMIT :limit
+-- name: memories.unanalysed
+UPDATE memories SET analyser = 0
 -- name: memories.analysed
 UPDATE memories SET analyser = :version WHERE id = :id
 -- name: memories.totals
@@ -735,6 +742,17 @@ ORDER BY seq
 SELECT seq, at, actor, action, subject_id, payload,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
 FROM journal WHERE seq = :seq
+-- name: journal.progress
+-- How far the memory has come: what of it changes with every change that is worth a backup.
+SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(seq), 0) FROM turns) AS turns,
+       (SELECT ifnull(max(seq), 0) FROM journal) AS journal,
+       (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS settings
+-- name: journal.relink
+UPDATE journal SET hash = :hash, payload = iif(:redact, NULL, payload), payload_key = iif(:redact, NULL, payload_key)
+WHERE seq = :seq
+-- name: journal.begun
+-- When something was said here for the first time.
+SELECT min(received_at) AS at FROM events
 -- name: journal.everything
 SELECT * FROM journal ORDER BY seq
 -- name: journal.quoting
@@ -1556,6 +1574,9 @@ SELECT hash, kind, at FROM tombstones
 SELECT 'memories' AS place, id FROM memories UNION ALL SELECT 'turns', id FROM turns UNION ALL SELECT 'events', id FROM events
   WHERE state <> 'forgotten'
 UNION ALL SELECT 'bridges', id FROM bridges WHERE reason <> '' UNION ALL SELECT 'syntheses', id FROM syntheses
+UNION ALL SELECT 'memory_retrievals', id FROM memory_retrievals WHERE user_message_preview <> ''
+UNION ALL SELECT 'unread_answers', id FROM unread_answers
+UNION ALL SELECT 'informed_outputs', content_hash FROM informed_outputs
 -- name: tombstones.keys
 SELECT 'events' AS place, id, host, session_id, key, at FROM events WHERE state <> 'forgotten'
 UNION ALL SELECT 'turns', id, host, session_id, key, at FROM turns
@@ -1611,3 +1632,11 @@ SELECT garden_id, phase, done_at, started_at FROM garden_steps
 JOIN (SELECT id, started_at FROM gardens WHERE tenant = 'local' AND state = 'completed'
       ORDER BY started_at DESC LIMIT :limit) ON id = garden_id
 WHERE done_at IS NOT NULL ORDER BY garden_id, place
+
+-- name: vectors.behind
+-- Stored vectors behind one, in the order of their key, with the dimension of their space.
+SELECT owner_kind, owner_id, space_id, part, vector, dimension FROM vectors JOIN spaces ON spaces.id = space_id
+WHERE (owner_kind, owner_id, space_id, part) > (:owner_kind, :owner_id, :space_id, :part)
+ORDER BY owner_kind, owner_id, space_id, part LIMIT :limit
+-- name: vectors.clear
+DELETE FROM vectors

@@ -1,0 +1,190 @@
+"""Repairing: what is still there of a damaged memory becomes a sound one, and what is lost is listed.
+
+The damaged files are never written: their rows are read out of the pages of a copy (`store.pages`), put into a new
+database whose indexes and full text are made anew, and only when that is sound does it take their place, while they
+are kept among the backups. It runs in a process of its own, so that a crash in native code is told and not suffered.
+
+    python -m filrouge.app.repairing HOME MOMENT [--dry-run] [--vectors] [--all]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from filrouge.app.restoring import keep_files
+from filrouge.app.wiring import analyser
+from filrouge.clock import Clock, from_text, to_text
+from filrouge.errors import Corrupt, FilrougeError, NotFound
+from filrouge.home import DATABASE, inside
+from filrouge.store import copying
+from filrouge.store.mending import drop_vectors, relink, wrong_vectors
+from filrouge.store.pages import Unreadable
+from filrouge.store.salvage import Salvage, fill_words, schema_in
+from filrouge.store.soundness import broken_by_table, faults
+from filrouge.store.sql import migrations
+from filrouge.store.sqlite import Database
+from filrouge.transfer import files, replacing
+
+_REMEDY: Final = "`filrouge restore latest` puts the newest backup in its place."
+#: The new database and the copy that is read, beside the damaged files that are kept.
+_ROOM: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _At:
+    """A clock for one moment."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        """That moment."""
+        return self.moment
+
+
+def diagnose(home: str) -> list[str]:
+    """What is wrong with the home's database; empty where it is sound.
+
+    Raises:
+        NotFound: there is none.
+    """
+    path = inside(home, DATABASE)
+    if not os.path.exists(path):
+        raise NotFound("There is no memory to repair.", remedy="It begins with the first hook or `remember`.")
+
+    def rows() -> list[str]:
+        database = Database(path, readonly=True)
+        try:
+            wrong = wrong_vectors(database.tx)
+            return faults(database.tx) + ([f"{len(wrong)} vectors are none"] if wrong else [])
+        finally:
+            database.close()
+
+    found = list[str]()
+    for look in (lambda: copying.complaints(path), rows):
+        try:
+            found += look()
+        except FilrougeError as error:
+            found.append(error.message)
+        except (UnicodeDecodeError, ValueError) as error:
+            found.append(f"a row cannot be read: {error}")
+    return found
+
+
+def repair(
+    home: str, at: datetime, *, dry_run: bool = False, vectors: bool = False, all_anew: bool = False
+) -> dict[str, Any]:
+    """Make a sound database of what is left of the home's. For the holder of the home's lock.
+
+    Args:
+        dry_run: do all of it on copies, and replace nothing.
+        vectors: have every vector made again, also those that look right.
+        all_anew: do it also where nothing is found to be wrong.
+
+    Returns:
+        `found`, what was wrong; `tables`, for each what was saved and lost; `vectors`, how many are made again;
+        `redacted`, entries of the journal that lost their payload; `kept`, the backup that holds the damaged files.
+
+    Raises:
+        Corrupt: not even its first page can be read; nothing was changed.
+    """
+    replacing.finish(home)
+    path, found = inside(home, DATABASE), diagnose(home)
+    if not found and not vectors and not all_anew:
+        return {"found": [], "tables": {}, "vectors": 0, "redacted": 0, "kept": None}
+    files.check_space(home, _ROOM * files.bytes_of(path))
+    clock = _At(moment=at)
+    with _temporary(home, clear=True) as copy, _temporary(home) as new:
+        content = _content_of(path, copy)
+        salvage, again, redacted = _made_anew(content, new, clock, vectors=vectors)
+        if left := copying.complaints(new):
+            raise Corrupt(f"What was saved is not sound: {left[0]}.", remedy=_REMEDY)
+        kept = None
+        if not dry_run:
+            kept = keep_files(home, clock)
+            replacing.replace(home, new)
+    tables = {name: one.to_json() for name, one in salvage.saved.items()}
+    return {"found": found, "tables": tables, "vectors": again, "redacted": redacted, "kept": kept}
+
+
+def _content_of(path: str, copy: str) -> bytes:
+    """The bytes of a copy of the database, with what stands in its log where that can still be merged."""
+    files.private_copy(path, copy)
+    if os.path.exists(f"{path}-wal"):
+        files.private_copy(f"{path}-wal", f"{copy}-wal")
+        with suppress(FilrougeError):
+            copying.merge_log(copy)
+    with open(copy, "rb") as file:
+        return file.read()
+
+
+def _made_anew(content: bytes, path: str, clock: Clock, *, vectors: bool) -> tuple[Salvage, int, int]:
+    """Fill a new database with what is left; how many vectors and payloads went."""
+    database = Database(path)
+    try:
+        try:
+            known = range(1, migrations("sqlite")[-1].number + 1)
+            schema = schema_in(content)
+            database.migrate(clock, upto=schema if schema in known else None)
+            salvage = Salvage(content=content, target=database.bare, at=to_text(clock.now()))
+            salvage.run()
+        except Unreadable as error:
+            raise Corrupt(f"The memory database cannot be read any more: {error}.", remedy=_REMEDY) from error
+        database.migrate(clock)
+        for table, broken in broken_by_table(database.tx).items():
+            salvage.drop(table, broken)
+        entries = salvage.saved["journal"]
+        again = _without_vectors(database, everything=vectors)
+        with database.transaction() as tx:
+            redacted = relink(tx, at=clock.now(), lost=entries.unreadable + entries.refused)
+        fill_words(database, analyser())
+    finally:
+        database.close()
+    copying.merge_log(path)
+    return salvage, again, redacted
+
+
+def _without_vectors(database: Database, *, everything: bool) -> int:
+    """Take out the vectors that are to be made again: the next daemon makes what is missing."""
+    with database.transaction() as tx:
+        if everything:
+            return tx.run("vectors.clear")
+        wrong = wrong_vectors(tx)
+        drop_vectors(tx, wrong)
+        return len(wrong)
+
+
+@contextmanager
+def _temporary(home: str, *, clear: bool = False) -> Generator[str]:
+    path = replacing.begun(home) if clear else files.unfinished(home)
+    try:
+        yield path
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(path + suffix)
+
+
+def main(words: list[str]) -> int:
+    """Repair one home and print what came of it, or what went wrong."""
+    home, at, *ways = words
+    os.umask(0o077)
+    said: dict[str, Any]
+    try:
+        said = repair(
+            home, from_text(at), dry_run="--dry-run" in ways, vectors="--vectors" in ways, all_anew="--all" in ways
+        )
+    except FilrougeError as error:
+        said = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    sys.stdout.write(json.dumps(said))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

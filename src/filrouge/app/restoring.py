@@ -1,0 +1,189 @@
+"""Restoring: a backup takes the place of the memory, once it is proven, and the memory that was there is kept.
+
+Everything is done to a copy beside the present database: verified, brought to the present schema, and rid of what was
+forgotten since it was made. Then the present database is backed up itself, and only then exchanged, in a way that
+leaves the old or the new whole wherever it is interrupted (`transfer.replacing`). For the holder of the home's lock:
+no daemon runs meanwhile, and hooks write to the spool, which the next daemon reads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from filrouge._version import __version__
+from filrouge.app.backing_up import back_up, verify
+from filrouge.clock import Clock, to_text
+from filrouge.errors import Corrupt, FilrougeError
+from filrouge.home import DATABASE, inside, make_private
+from filrouge.store import copying
+from filrouge.store.sqlite import Database
+from filrouge.transfer import backup, files, replacing
+from filrouge.transfer.backup import Manifest
+
+_LOG = logging.getLogger(__name__)
+#: A copy, its migration and what is forgotten in it.
+_ROOM: Final = 1.2
+
+TakeOut = Callable[[Database | None, Database], None]
+"""Takes what was forgotten since out of a copy that is to be restored (the second, of the present schema and open for
+writing), as the database that it replaces (the first; None where it cannot be read) knows it."""
+
+
+def leave(present: Database | None, restored: Database) -> None:
+    """Take nothing out: the next start holds the database against its tombstones before anybody is served from it."""
+    del present, restored
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restored:
+    """What came of it.
+
+    Attributes:
+        path: the backup's file.
+        at: when it was made; None where its manifest is not beside it.
+        schema: that of the backup; the memory has the present one.
+        verified: what was verified of it; without a manifest nobody knows whether it is equal to its source.
+        kept: the backup of the memory that was there; None where there was none.
+    """
+
+    path: str
+    at: str | None
+    schema: int
+    verified: tuple[str, ...]
+    rows: dict[str, int]
+    kept: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command prints it."""
+        return {
+            "path": self.path,
+            "at": self.at,
+            "schema": self.schema,
+            "verified": list(self.verified),
+            "rows": self.rows,
+            "kept": self.kept,
+        }
+
+
+def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgotten: TakeOut = leave) -> Restored:
+    """Put a backup in the place of the home's memory.
+
+    Args:
+        what: a backup's name, `latest`, or the path of a database.
+        dry_run: verify it, and change nothing; needs no lock.
+        forgotten: takes out of the copy what was forgotten since.
+
+    Raises:
+        NotFound: there is no such backup.
+        Corrupt: it is damaged; nothing was changed.
+        WrongEngine: a newer Filrouge made it; nothing was changed.
+        CannotWrite: there is no room for it and for what is kept; nothing was changed.
+    """
+    path = backup.find(home, what)
+    if not dry_run:
+        with files.writing(home):
+            make_private(home)
+        replacing.finish(home)
+    schema, about = copying.check_schema(path), backup.read_manifest(path)
+    present = inside(home, DATABASE)
+    files.check_space(home, int(_ROOM * (files.bytes_of(path) + files.bytes_of(present))))
+    temporary = files.unfinished(home) if dry_run else replacing.begun(home)
+    try:
+        held = _proven(path, temporary, about, clock, forgotten, present)
+        rows = dict(copying.content(temporary).rows)
+        kept = None if dry_run else _kept(home, clock)
+        if not dry_run:
+            replacing.replace(home, temporary)
+            _LOG.info("the memory of %s was restored", os.path.basename(path))
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(temporary + suffix)
+    return Restored(path=path, at=about.at if about else None, schema=schema, verified=held, rows=rows, kept=kept)
+
+
+def _proven(
+    path: str, temporary: str, about: Manifest | None, clock: Clock, forgotten: TakeOut, present: str
+) -> tuple[str, ...]:
+    """Make the copy that is to serve; what was verified of it."""
+    copied = copying.copy(path, temporary)
+    if about is not None and copied.hash != about.hash:
+        raise Corrupt(f"{path} is not what was backed up.", remedy="Take another one from `filrouge backup --list`.")
+    if found := copying.complaints(temporary):
+        raise Corrupt(f"{path} is damaged: {found[0]}.", remedy="Take another one from `filrouge backup --list`.")
+    database = Database(temporary)
+    try:
+        database.migrate(clock)
+        with _readable(present) as now:
+            forgotten(now, database)
+    finally:
+        database.close()
+    copying.merge_log(temporary)
+    sealed = verify(temporary, None)
+    return ("equal", *sealed) if about is not None else sealed
+
+
+@contextmanager
+def _readable(path: str) -> Generator[Database | None]:
+    """The present database, or None where there is none that can be read."""
+    database: Database | None = None
+    if os.path.exists(path):
+        try:
+            copying.schema_of(path)
+            database = Database(path, readonly=True)
+        except FilrougeError as error:
+            _LOG.warning("the present database cannot be read: %s", error.message)
+    try:
+        yield database
+    finally:
+        if database is not None:
+            database.close()
+
+
+def _kept(home: str, clock: Clock) -> str | None:
+    """Back up the memory that is there; where that cannot be verified, keep its files as they are."""
+    if not os.path.exists(inside(home, DATABASE)):
+        return None
+    try:
+        return back_up(home, "before-restore", clock.now(), left=0).name
+    except Corrupt as error:
+        _LOG.warning("the present database is kept as it is: %s", error.message)
+        return keep_files(home, clock)
+
+
+def keep_files(home: str, clock: Clock) -> str:
+    """Keep a damaged database, with its log, among the backups: nothing in it is verified.
+
+    Raises:
+        CannotWrite: there is no room for it.
+    """
+    database = inside(home, DATABASE)
+    with backup.one_at_a_time(home):
+        files.check_space(backup.folder(home), files.bytes_of(database))
+        at = clock.now()
+        name = backup.free_name(home, at, "damaged")
+        path = backup.path_of(home, name)
+        with files.writing(path):
+            if os.path.exists(f"{database}-wal"):
+                files.private_copy(f"{database}-wal", f"{path}-wal")
+            temporary = files.unfinished(backup.folder(home))
+            files.private_copy(database, temporary)
+            about = Manifest(
+                name=name,
+                kind="damaged",
+                version=__version__,
+                schema=0,
+                at=to_text(at),
+                bytes=os.path.getsize(temporary),
+                rows={},
+                hash="",
+                mark="",
+                verified=(),
+            )
+            backup.publish(temporary, path, about)
+    return name
