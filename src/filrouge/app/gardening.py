@@ -91,7 +91,7 @@ def end_lost(parts: Parts, tx: Tx) -> None:
 def described(tx: Tx, garden: Garden) -> dict[str, Any]:
     """A run for programs: how far it is, and what it came to so far."""
     gardens = Gardens(tx)
-    is_running = garden.state == "running"
+    is_running, is_over = garden.state == "running", garden.state == "completed"
     error = (_trouble(tx) if is_running else "") or garden.error
     return {
         "id": garden.id,
@@ -101,7 +101,7 @@ def described(tx: Tx, garden: Garden) -> dict[str, Any]:
         "started_at": to_text(garden.started_at),
         "ended_at": to_text(garden.ended_at) if garden.ended_at else None,
         "counts": dict(garden.counts),
-        "steps": {"done": gardens.done_of(garden.id, KINDS), "total": garden.steps},
+        "steps": {"done": garden.steps if is_over else gardens.done_of(garden.id, KINDS), "total": garden.steps},
         "totals": gardens.totals(garden.id) if is_running else dict(garden.totals),
     }
 

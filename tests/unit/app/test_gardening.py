@@ -17,12 +17,14 @@ from filrouge.app.gardening import GARDEN
 from filrouge.app.parts import Parts
 from filrouge.app.report import concepts
 from filrouge.app.undo import undo
+from filrouge.clock import new_id
 from filrouge.config import Settings
 from filrouge.errors import Busy
 from filrouge.garden.progress import MemoryProgress
 from filrouge.model.analysis import Analysis
 from filrouge.model.garden import Garden
 from filrouge.model.turn import Turn
+from filrouge.ports import Tx
 from filrouge.store.by_hand import ByHand
 from filrouge.store.gardens import Gardens
 from filrouge.store.jobs import Jobs
@@ -283,6 +285,21 @@ def test_the_next_run_is_estimated_by_the_pace_of_this_one(parts: Parts) -> None
     found = gardening.plan(parts).estimate
     assert found.from_runs
     assert 0 < found.most < 60
+
+
+def test_of_runs_long_ago_the_steps_go_and_what_they_came_to_stays(parts: Parts) -> None:
+    spoken(parts, 1)
+    first = tended(parts)
+
+    def another(tx: Tx) -> None:
+        garden_id = new_id(parts.clock.now())
+        Gardens(tx).begin(garden_id, "hand", {"counts": {}, "memories_until": 0}, [], parts.clock.now())
+        Gardens(tx).end(garden_id, parts.clock.now())
+
+    for _ in range(20):
+        parts.writer.run(another)
+    assert over(parts, first["id"]) == first
+    assert [one["payload"]["phase"] for one in messages(parts, first["id"])] == ["completed"]
 
 
 def a_garden(started_at: datetime) -> Garden:

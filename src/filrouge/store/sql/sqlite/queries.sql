@@ -1322,6 +1322,10 @@ WHERE garden_id = :garden_id AND done_at IS NOT NULL AND phase IN (SELECT value 
 SELECT result FROM garden_steps WHERE garden_id = :garden_id AND done_at IS NOT NULL
 -- name: gardens.end
 UPDATE gardens SET state = :state, totals = :totals, error = :error, ended_at = :at WHERE id = :id AND state = 'running'
+-- name: gardens.prune
+-- The steps of all but the latest runs.
+DELETE FROM garden_steps WHERE garden_id NOT IN
+  (SELECT id FROM gardens WHERE tenant = 'local' ORDER BY started_at DESC, id DESC LIMIT :keep)
 -- name: gardens.marks
 -- When the steps of the latest runs were done, run by run, in order.
 SELECT garden_id, phase, done_at, started_at FROM garden_steps
