@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from filrouge.app import gardening
 from filrouge.app.by_hand import the_users
+from filrouge.app.erase import erase
 from filrouge.app.garden_times import Watch, is_hour, is_idle
 from filrouge.app.gardening import GARDEN
 from filrouge.app.parts import Parts
@@ -25,12 +27,14 @@ from filrouge.model.analysis import Analysis
 from filrouge.model.garden import Garden
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
+from filrouge.store.analyses import Analyses, Session
 from filrouge.store.by_hand import ByHand
 from filrouge.store.gardens import Gardens
 from filrouge.store.jobs import Jobs
 from filrouge.store.merging import Merging
 from filrouge.store.reviews import Reviews
-from filrouge.testing import idle, running
+from filrouge.store.vectors import StoredVectors
+from filrouge.testing import AnotherHash, idle, running
 from filrouge.understand.concepts import Rarity
 
 from . import given
@@ -253,6 +257,54 @@ def test_concepts_that_are_one_are_merged_and_stay_one_when_they_are_spoken_of_a
     found = {row["concept"]: row for row in parts.readers.here(lambda tx: concepts(parts, tx, (), 50))}
     assert found["database migration"]["sessions"] == ["first", "third"]
     assert found["migration de base de données"]["sessions"] == ["second"]
+
+
+def test_erasing_what_a_merged_concept_rests_on_takes_it_along(parts: Parts) -> None:
+    speak_of(parts, "first", "database migration")
+    speak_of(parts, "second", "migration de base de données")
+    tended(parts)
+    said = parts.readers.here(
+        lambda tx: Analyses(tx, parts.analyser).turns(Session(host="claude-code", id="second"))[0]
+    )
+    erase(parts, [turn.id for turn in said])
+    idle(parts)
+    left = [str(row["text"]) for row in rows(parts, "memories.sealed")]
+    assert [text for text in left if "base de données" in text] == []
+    [one] = parts.readers.here(lambda tx: concepts(parts, tx, (), 50))
+    assert (one["concept"], one["mention_count"], one["sessions"]) == ("database migration", 1, ["first"])
+
+
+def test_missing_vectors_are_made_those_of_long_texts_some_at_a_time(tmp_path: Path) -> None:
+    embedder = AnotherHash("elsewhere")
+    with running(str(tmp_path), embedding="elsewhere", makers={"elsewhere": lambda: embedder}) as parts:
+        long = "The quick brown fox jumps over the lazy dog. " * 1200
+        ids = known(parts, CACHE, "The mail goes through host beta", f"The note is this. {long}")
+        whole = vectors(parts, ids)
+        parts.writer.run(lambda tx: tx.run("vectors.erase", {"owner_kind": "memory", "ids": json.dumps(ids)}))
+        assert vectors(parts, ids) == {}
+        assert gardening.plan(parts).counts == {"vectors": 1}
+        done = tended(parts)
+        assert (done["totals"], done["steps"]) == ({"vectors": 3}, {"done": 1, "total": 1})
+        assert vectors(parts, ids) == whole
+        assert whole[ids[2]] > 32
+        assert [one["payload"]["phase"] for one in messages(parts, done["id"])] == ["vectorizing", "completed"]
+
+
+def test_without_an_embedder_the_run_ends_all_the_same(tmp_path: Path) -> None:
+    embedder = AnotherHash("elsewhere")
+    with running(str(tmp_path), embedding="elsewhere", makers={"elsewhere": lambda: embedder}) as parts:
+        ids = known(parts, CACHE)
+        parts.writer.run(lambda tx: tx.run("vectors.erase", {"owner_kind": "memory", "ids": json.dumps(ids)}))
+        embedder.failing = True
+        done = tended(parts)
+        assert (done["state"], done["totals"]) == ("completed", {"failed": 1})
+
+
+def vectors(parts: Parts, ids: Sequence[str]) -> dict[str, int]:
+    """How many windows each of these has."""
+    space = parts.meaning.space.id
+    found = parts.readers.here(lambda tx: StoredVectors(tx).some("memory", ids, space))
+    return {id_: len(windows) for id_, windows in found.items()}
 
 
 def test_what_was_said_while_nothing_was_understood_is_understood_by_the_garden(tmp_path: Path) -> None:
