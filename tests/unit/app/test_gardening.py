@@ -14,6 +14,7 @@ import pytest
 from filrouge.app import gardening
 from filrouge.app.by_hand import the_users
 from filrouge.app.erase import erase
+from filrouge.app.garden_looking import compared
 from filrouge.app.garden_times import Watch, is_hour, is_idle
 from filrouge.app.gardening import GARDEN
 from filrouge.app.parts import Parts
@@ -326,6 +327,14 @@ def test_memories_are_compared_once(parts: Parts) -> None:
     [last] = parts.readers.here(lambda tx: Gardens(tx).newest(1))
     known(parts, "The logs are kept for ninety days")
     assert gardening.plan(parts).memories_until == last.memories_until + 1
+
+
+def test_what_is_too_much_for_one_run_is_left_for_the_next_and_counted(parts: Parts) -> None:
+    known(parts, CACHE, "The mail goes through host beta", "The logs are kept for ninety days", CACHE.upper())
+    first = parts.readers.here(lambda tx: compared(parts, tx, 0, most=2))
+    assert (len(first.steps), first.left) == (1, 2)  # the third that says so is beside it already
+    second = parts.readers.here(lambda tx: compared(parts, tx, first.until, most=2))
+    assert (second.left, second.until) == (0, first.until + 2)
 
 
 def test_the_next_run_is_estimated_by_the_pace_of_this_one(parts: Parts) -> None:

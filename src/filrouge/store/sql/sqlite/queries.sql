@@ -204,7 +204,7 @@ SELECT host, session_id FROM turns AS recent
 WHERE tenant = 'local' AND role <> 'tool' AND session_id <> '' GROUP BY host, session_id
 HAVING max(seq) > ifnull((SELECT until_seq FROM session_analyses AS own
   WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
-ORDER BY max(seq) LIMIT :limit
+ORDER BY max(seq)
 -- name: turns.proving_nothing
 -- Those of these turns that no memory rests on, whatever became of it, and that nothing is about to be made of.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
@@ -519,6 +519,9 @@ ORDER BY state = 'live' DESC, seq DESC LIMIT 1
 SELECT seq, id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode', 'rule') AND seq > :after
 ORDER BY seq LIMIT :limit
+-- name: memories.not_compared
+SELECT count(*) AS n FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode', 'rule') AND seq > :after
 -- name: memories.live_concepts
 SELECT * FROM memories WHERE tenant = 'local' AND state = 'live' AND kind = 'concept' ORDER BY seq
 -- name: memories.concepts
