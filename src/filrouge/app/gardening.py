@@ -65,7 +65,15 @@ def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
         Gardens(tx).begin(garden_id, occasion, found.kept(), steps, now)
         Jobs(tx).enqueue(GARDEN, {"garden": garden_id}, dedupe=GARDEN, at=now)
 
+    def note(tx: Tx) -> None:
+        """A run without a step: the next one goes on behind what was compared for this."""
+        if Gardens(tx).running() is None and found.memories_until > _compared_until(tx):
+            now = parts.clock.now()
+            Gardens(tx).begin(garden_id, occasion, found.kept(), [], now)
+            Gardens(tx).end(garden_id, now)
+
     if not found.steps:
+        parts.writer.run(note)
         return Begun(plan=found, garden_id=None)
     parts.writer.run(write)
     parts.work_waiting.set()

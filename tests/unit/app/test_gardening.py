@@ -337,6 +337,17 @@ def test_what_is_too_much_for_one_run_is_left_for_the_next_and_counted(parts: Pa
     assert (second.left, second.until) == (0, first.until + 2)
 
 
+def test_where_nothing_is_to_be_done_the_next_run_goes_on_behind_what_was_compared(parts: Parts) -> None:
+    known(parts, CACHE, "The mail goes through host beta")
+    assert gardening.plan(parts).steps == ()
+    assert gardening.begin(parts).garden_id is None
+    [noted] = parts.readers.here(lambda tx: Gardens(tx).newest(5))
+    assert (noted.state, noted.steps) == ("completed", 0)
+    assert noted.memories_until == gardening.plan(parts).memories_until > 0
+    assert gardening.begin(parts).garden_id is None
+    assert len(parts.readers.here(lambda tx: Gardens(tx).newest(5))) == 1
+
+
 def test_the_next_run_is_estimated_by_the_pace_of_this_one(parts: Parts) -> None:
     spoken(parts, 2)
     assert not gardening.plan(parts).estimate.from_runs
