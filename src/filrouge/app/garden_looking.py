@@ -55,7 +55,7 @@ def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
     sessions are left for another run."""
     if parts.settings(tx).extract_provider == "off":
         return [], 0
-    found = Analyses(tx, parts.analyser).unread(MOST_SESSIONS + 1)
+    found = Analyses(tx, parts.analyser).unread()
     subjects = [{"host": one.host, "session": one.id} for one in found[:MOST_SESSIONS]]
     steps = [Step(kind=kind, subject=one) for kind in ("sessions", "preferences") for one in subjects]
     return steps, len(found) - len(subjects)
@@ -76,10 +76,10 @@ def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
     return steps
 
 
-def compared(parts: Parts, tx: Tx, after: int) -> Compared:
-    """Compare the memories behind a number with those that are nearest to them."""
-    rows = tx.all("memories.compared", {"after": after, "limit": MOST_COMPARED + 1})
-    mine = [str(row["id"]) for row in rows[:MOST_COMPARED]]
+def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> Compared:
+    """Compare the memories behind a number, so many of them, with those that are nearest to them."""
+    rows = tx.all("memories.compared", {"after": after, "limit": most})
+    mine = [str(row["id"]) for row in rows]
     near = _near(parts, tx, mine)
     ids = list(dict.fromkeys([*mine, *(other for others in near.values() for other in others)]))
     known = {one.id: one for one in parts.memories(tx).known(ids)}
@@ -105,8 +105,9 @@ def compared(parts: Parts, tx: Tx, after: int) -> Compared:
     open_ = [one for one in against if gone.isdisjoint((one[0].id, one[1].id)) and _is_open(tx, one[0])]
     asked = {one[0].id: one for one in reversed(open_)}  # of one memory one question, about the nearest
     steps = (*merged, *(_contradiction(*one) for one in reversed(asked.values())))
-    until = max((int(row["seq"]) for row in rows[:MOST_COMPARED]), default=after)
-    return Compared(steps=steps, until=until, left=len(rows) - len(mine))
+    until = max((int(row["seq"]) for row in rows), default=after)
+    left = tx.one("memories.not_compared", {"after": until}) or {"n": 0}
+    return Compared(steps=steps, until=until, left=int(left["n"]))
 
 
 def without_vectors(parts: Parts, tx: Tx) -> list[Step]:

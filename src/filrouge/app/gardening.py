@@ -65,7 +65,15 @@ def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
         Gardens(tx).begin(garden_id, occasion, found.kept(), steps, now)
         Jobs(tx).enqueue(GARDEN, {"garden": garden_id}, dedupe=GARDEN, at=now)
 
+    def note(tx: Tx) -> None:
+        """A run without a step: the next one goes on behind what was compared for this."""
+        if Gardens(tx).running() is None and found.memories_until > _compared_until(tx):
+            now = parts.clock.now()
+            Gardens(tx).begin(garden_id, occasion, found.kept(), [], now)
+            Gardens(tx).end(garden_id, now)
+
     if not found.steps:
+        parts.writer.run(note)
         return Begun(plan=found, garden_id=None)
     parts.writer.run(write)
     parts.work_waiting.set()
@@ -91,7 +99,7 @@ def end_lost(parts: Parts, tx: Tx) -> None:
 def described(tx: Tx, garden: Garden) -> dict[str, Any]:
     """A run for programs: how far it is, and what it came to so far."""
     gardens = Gardens(tx)
-    is_running = garden.state == "running"
+    is_running, is_over = garden.state == "running", garden.state == "completed"
     error = (_trouble(tx) if is_running else "") or garden.error
     return {
         "id": garden.id,
@@ -101,7 +109,7 @@ def described(tx: Tx, garden: Garden) -> dict[str, Any]:
         "started_at": to_text(garden.started_at),
         "ended_at": to_text(garden.ended_at) if garden.ended_at else None,
         "counts": dict(garden.counts),
-        "steps": {"done": gardens.done_of(garden.id, KINDS), "total": garden.steps},
+        "steps": {"done": garden.steps if is_over else gardens.done_of(garden.id, KINDS), "total": garden.steps},
         "totals": gardens.totals(garden.id) if is_running else dict(garden.totals),
     }
 

@@ -74,8 +74,10 @@ class GardenPlan:
     def lines(self, language: Language) -> Iterator[str]:
         """The plan for a person, a line at a time."""
         words = _WORDS[language]
+        left = ["  " + _counted(words["left"], self.left)] if self.left else []
         if not self.steps:
             yield words["nothing"]
+            yield from left
             return
         yield words["would"]
         for kind, count in self.counts.items():
@@ -84,8 +86,7 @@ class GardenPlan:
             yield from (f"    {line}" for line in told[:_TOLD_EACH])
             if len(told) > _TOLD_EACH:
                 yield "    " + words["more"].format(n=len(told) - _TOLD_EACH)
-        if self.left:
-            yield "  " + _counted(words["left"], self.left)
+        yield from left
         yield words["takes"].format(time=_time(self.estimate, words))
 
     def to_json(self, language: Language = "en") -> dict[str, Any]:

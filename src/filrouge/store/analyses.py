@@ -108,9 +108,9 @@ class Analyses:
         row = self._tx.one("analyses.cached_count")
         return int(row["n"]) if row else 0
 
-    def unread(self, limit: int) -> list[Session]:
-        """Sessions that said something since their last analysis, or were never analysed."""
-        rows = self._tx.all("turns.unread_sessions", {"limit": limit})
+    def unread(self) -> list[Session]:
+        """Sessions that said something since their last analysis, or were never analysed; who spoke last comes last."""
+        rows = self._tx.all("turns.unread_sessions")
         return [Session(host=row["host"], id=row["session_id"]) for row in rows]
 
     def keep(self, session: Session, analysis: Analysis, until: int, origin: Origin) -> int:

@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 from filrouge.clock import from_text, to_text
 from filrouge.errors import Busy, NotFound
 from filrouge.model.garden import Garden, GardenStep, Occasion, StepKind
 from filrouge.ports import Tx
 
-#: Runs whose pace the next one is estimated by.
-_TIMED: Final = 5
+#: Runs whose pace the next one is estimated by, and whose steps are kept.
+_TIMED, _KEPT = 5, 20
 
 
 class Gardens:
@@ -118,11 +118,12 @@ class Gardens:
         return dict(sorted(found.items()))
 
     def end(self, garden_id: str, at: datetime, *, error: str = "") -> None:
-        """End a run, with what it came to; with an error it failed."""
+        """End a run, with what it came to; with an error it failed. Of runs long ago the steps go."""
         state = "failed" if error else "completed"
         totals = json.dumps(self.totals(garden_id))
         row = {"id": garden_id, "state": state, "totals": totals, "error": error, "at": to_text(at)}
         self._tx.run("gardens.end", row)
+        self._tx.run("gardens.prune", {"keep": _KEPT})
 
     def seconds(self) -> dict[str, float]:
         """How long a step of each kind took in the latest runs: the median of what lay between two marks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -12,23 +13,29 @@ import pytest
 
 from filrouge.app import gardening
 from filrouge.app.by_hand import the_users
+from filrouge.app.erase import erase
+from filrouge.app.garden_looking import compared
 from filrouge.app.garden_times import Watch, is_hour, is_idle
 from filrouge.app.gardening import GARDEN
 from filrouge.app.parts import Parts
 from filrouge.app.report import concepts
 from filrouge.app.undo import undo
+from filrouge.clock import new_id
 from filrouge.config import Settings
 from filrouge.errors import Busy
 from filrouge.garden.progress import MemoryProgress
 from filrouge.model.analysis import Analysis
 from filrouge.model.garden import Garden
 from filrouge.model.turn import Turn
+from filrouge.ports import Tx
+from filrouge.store.analyses import Analyses, Session
 from filrouge.store.by_hand import ByHand
 from filrouge.store.gardens import Gardens
 from filrouge.store.jobs import Jobs
 from filrouge.store.merging import Merging
 from filrouge.store.reviews import Reviews
-from filrouge.testing import idle, running
+from filrouge.store.vectors import StoredVectors
+from filrouge.testing import AnotherHash, idle, running
 from filrouge.understand.concepts import Rarity
 
 from . import given
@@ -253,6 +260,54 @@ def test_concepts_that_are_one_are_merged_and_stay_one_when_they_are_spoken_of_a
     assert found["migration de base de données"]["sessions"] == ["second"]
 
 
+def test_erasing_what_a_merged_concept_rests_on_takes_it_along(parts: Parts) -> None:
+    speak_of(parts, "first", "database migration")
+    speak_of(parts, "second", "migration de base de données")
+    tended(parts)
+    said = parts.readers.here(
+        lambda tx: Analyses(tx, parts.analyser).turns(Session(host="claude-code", id="second"))[0]
+    )
+    erase(parts, [turn.id for turn in said])
+    idle(parts)
+    left = [str(row["text"]) for row in rows(parts, "memories.sealed")]
+    assert [text for text in left if "base de données" in text] == []
+    [one] = parts.readers.here(lambda tx: concepts(parts, tx, (), 50))
+    assert (one["concept"], one["mention_count"], one["sessions"]) == ("database migration", 1, ["first"])
+
+
+def test_missing_vectors_are_made_those_of_long_texts_some_at_a_time(tmp_path: Path) -> None:
+    embedder = AnotherHash("elsewhere")
+    with running(str(tmp_path), embedding="elsewhere", makers={"elsewhere": lambda: embedder}) as parts:
+        long = "The quick brown fox jumps over the lazy dog. " * 1200
+        ids = known(parts, CACHE, "The mail goes through host beta", f"The note is this. {long}")
+        whole = vectors(parts, ids)
+        parts.writer.run(lambda tx: tx.run("vectors.erase", {"owner_kind": "memory", "ids": json.dumps(ids)}))
+        assert vectors(parts, ids) == {}
+        assert gardening.plan(parts).counts == {"vectors": 1}
+        done = tended(parts)
+        assert (done["totals"], done["steps"]) == ({"vectors": 3}, {"done": 1, "total": 1})
+        assert vectors(parts, ids) == whole
+        assert whole[ids[2]] > 32
+        assert [one["payload"]["phase"] for one in messages(parts, done["id"])] == ["vectorizing", "completed"]
+
+
+def test_without_an_embedder_the_run_ends_all_the_same(tmp_path: Path) -> None:
+    embedder = AnotherHash("elsewhere")
+    with running(str(tmp_path), embedding="elsewhere", makers={"elsewhere": lambda: embedder}) as parts:
+        ids = known(parts, CACHE)
+        parts.writer.run(lambda tx: tx.run("vectors.erase", {"owner_kind": "memory", "ids": json.dumps(ids)}))
+        embedder.failing = True
+        done = tended(parts)
+        assert (done["state"], done["totals"]) == ("completed", {"failed": 1})
+
+
+def vectors(parts: Parts, ids: Sequence[str]) -> dict[str, int]:
+    """How many windows each of these has."""
+    space = parts.meaning.space.id
+    found = parts.readers.here(lambda tx: StoredVectors(tx).some("memory", ids, space))
+    return {id_: len(windows) for id_, windows in found.items()}
+
+
 def test_what_was_said_while_nothing_was_understood_is_understood_by_the_garden(tmp_path: Path) -> None:
     with running(str(tmp_path), environ={"FILROUGE_EXTRACT_PROVIDER": "off"}) as parts:
         converse(parts, "s", "We decided that the server listens on port 9443.", "Thanks.")
@@ -274,6 +329,25 @@ def test_memories_are_compared_once(parts: Parts) -> None:
     assert gardening.plan(parts).memories_until == last.memories_until + 1
 
 
+def test_what_is_too_much_for_one_run_is_left_for_the_next_and_counted(parts: Parts) -> None:
+    known(parts, CACHE, "The mail goes through host beta", "The logs are kept for ninety days", CACHE.upper())
+    first = parts.readers.here(lambda tx: compared(parts, tx, 0, most=2))
+    assert (len(first.steps), first.left) == (1, 2)  # the third that says so is beside it already
+    second = parts.readers.here(lambda tx: compared(parts, tx, first.until, most=2))
+    assert (second.left, second.until) == (0, first.until + 2)
+
+
+def test_where_nothing_is_to_be_done_the_next_run_goes_on_behind_what_was_compared(parts: Parts) -> None:
+    known(parts, CACHE, "The mail goes through host beta")
+    assert gardening.plan(parts).steps == ()
+    assert gardening.begin(parts).garden_id is None
+    [noted] = parts.readers.here(lambda tx: Gardens(tx).newest(5))
+    assert (noted.state, noted.steps) == ("completed", 0)
+    assert noted.memories_until == gardening.plan(parts).memories_until > 0
+    assert gardening.begin(parts).garden_id is None
+    assert len(parts.readers.here(lambda tx: Gardens(tx).newest(5))) == 1
+
+
 def test_the_next_run_is_estimated_by_the_pace_of_this_one(parts: Parts) -> None:
     spoken(parts, 2)
     assert not gardening.plan(parts).estimate.from_runs
@@ -283,6 +357,21 @@ def test_the_next_run_is_estimated_by_the_pace_of_this_one(parts: Parts) -> None
     found = gardening.plan(parts).estimate
     assert found.from_runs
     assert 0 < found.most < 60
+
+
+def test_of_runs_long_ago_the_steps_go_and_what_they_came_to_stays(parts: Parts) -> None:
+    spoken(parts, 1)
+    first = tended(parts)
+
+    def another(tx: Tx) -> None:
+        garden_id = new_id(parts.clock.now())
+        Gardens(tx).begin(garden_id, "hand", {"counts": {}, "memories_until": 0}, [], parts.clock.now())
+        Gardens(tx).end(garden_id, parts.clock.now())
+
+    for _ in range(20):
+        parts.writer.run(another)
+    assert over(parts, first["id"]) == first
+    assert [one["payload"]["phase"] for one in messages(parts, first["id"])] == ["completed"]
 
 
 def a_garden(started_at: datetime) -> Garden:

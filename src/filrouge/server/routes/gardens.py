@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from filrouge.app import gardening
-from filrouge.model.when import Language
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.store.gardens import Gardens
 
@@ -28,7 +28,7 @@ async def begin(request: Request, response: Response, body: GardenBody | None = 
     """Plan a run and begin it, answered at once (202); where there is nothing to do, or for a dry run, the plan (200).
     409 while one is at work."""
     parts = parts_of(request)
-    language: Language = await elsewhere(lambda: gardening.language_shown(parts))
+    language = await elsewhere(partial(gardening.language_shown, parts))
     if body is not None and body.dry_run:
         found = await elsewhere(lambda: gardening.plan(parts))
         return {"garden": None, "plan": found.to_json(language)}

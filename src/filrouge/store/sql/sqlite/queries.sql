@@ -240,7 +240,7 @@ SELECT host, session_id FROM turns AS recent
 WHERE tenant = 'local' AND role <> 'tool' AND session_id <> '' GROUP BY host, session_id
 HAVING max(seq) > ifnull((SELECT until_seq FROM session_analyses AS own
   WHERE own.tenant = 'local' AND own.host = recent.host AND own.session_id = recent.session_id), 0)
-ORDER BY max(seq) LIMIT :limit
+ORDER BY max(seq)
 -- name: turns.proving_nothing
 -- Those of these turns that no memory rests on, whatever became of it, and that nothing is about to be made of.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
@@ -560,6 +560,9 @@ ORDER BY state = 'live' DESC, seq DESC LIMIT 1
 SELECT seq, id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode', 'rule') AND seq > :after
 ORDER BY seq LIMIT :limit
+-- name: memories.not_compared
+SELECT count(*) AS n FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode', 'rule') AND seq > :after
 -- name: memories.live_concepts
 SELECT * FROM memories WHERE tenant = 'local' AND state = 'live' AND kind = 'concept' ORDER BY seq
 -- name: memories.concepts
@@ -1626,6 +1629,10 @@ WHERE garden_id = :garden_id AND done_at IS NOT NULL AND phase IN (SELECT value 
 SELECT result FROM garden_steps WHERE garden_id = :garden_id AND done_at IS NOT NULL
 -- name: gardens.end
 UPDATE gardens SET state = :state, totals = :totals, error = :error, ended_at = :at WHERE id = :id AND state = 'running'
+-- name: gardens.prune
+-- The steps of all but the latest runs.
+DELETE FROM garden_steps WHERE garden_id NOT IN
+  (SELECT id FROM gardens WHERE tenant = 'local' ORDER BY started_at DESC, id DESC LIMIT :keep)
 -- name: gardens.marks
 -- When the steps of the latest runs were done, run by run, in order.
 SELECT garden_id, phase, done_at, started_at FROM garden_steps
