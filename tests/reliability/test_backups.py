@@ -311,3 +311,31 @@ def test_a_daemon_that_is_asked_to_leave_gives_its_backup_up(home: str) -> None:
         asked.wait(30)
     for one in backup.listed(home):
         assert copying.content(backup.path_of(home, one.name)).hash == one.hash
+
+
+def test_a_damaged_memory_is_told_repaired_and_served_again(home: str) -> None:
+    with daemon(home):
+        tell(home)
+        eventually("the facts have their vectors", lambda: quiet(home))
+    path = os.path.join(home, places.DATABASE)
+    connection: Any = apsw.Connection(path)
+    (page,) = connection.execute("select pageno from dbstat where name = 'turns_by_session'").fetchone()
+    connection.close()
+    with open(path, "r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(bytes(4096))
+    found = {one["check"]: one for one in json.loads(run(home, "doctor", "--json").out)}
+    assert found["Database"]["state"] == "fail"
+    assert "filrouge repair" in found["Database"]["remedy"]
+    refused = run(home, "repair")
+    assert (refused.code, refused.out) == (2, "")
+    done = run(home, "repair", "--yes", "--json")
+    assert (done.code, done.err) == (0, "")
+    said = json.loads(done.out)
+    assert said["tables"]["memories"] == {"saved": ROOMS, "unreadable": 0, "refused": 0, "orphaned": 0, "remade": 0}
+    assert os.path.exists(backup.path_of(home, said["kept"]))
+    assert run(home, "repair", "--yes").out == "Nothing is wrong.\n"
+    with daemon(home):
+        eventually("it has its indexes", lambda: bool(status(home).get("index_ready")))
+        assert ask(home, "in which room is server number7?")[0][1] == "Server number7 stands in room 7"
+    assert_sound(home)

@@ -24,13 +24,14 @@ from filrouge.clock import Clock, from_text, to_text
 from filrouge.errors import Corrupt, FilrougeError, NotFound
 from filrouge.home import DATABASE, inside
 from filrouge.store import copying
+from filrouge.store.comparing import differing
 from filrouge.store.mending import drop_vectors, relink, wrong_vectors
 from filrouge.store.pages import Unreadable
 from filrouge.store.salvage import Salvage, fill_words, schema_in
 from filrouge.store.soundness import broken_by_table, faults
 from filrouge.store.sql import migrations
 from filrouge.store.sqlite import Database
-from filrouge.transfer import files, replacing
+from filrouge.transfer import backup, files, replacing
 
 _REMEDY: Final = "`filrouge restore latest` puts the newest backup in its place."
 #: The new database and the copy that is read, beside the damaged files that are kept.
@@ -67,14 +68,27 @@ def diagnose(home: str) -> list[str]:
             database.close()
 
     found = list[str]()
-    for look in (lambda: copying.complaints(path), rows):
+    for look in (lambda: copying.complaints(path), lambda: copying.schema_faults(path), rows):
         try:
             found += look()
         except FilrougeError as error:
             found.append(error.message)
-        except (UnicodeDecodeError, ValueError) as error:
-            found.append(f"a row cannot be read: {error}")
+        except Exception as error:  # a damaged row, or a damaged name of a column, can be anything
+            found.append(f"a row cannot be read: {type(error).__name__}: {error}")
+    try:
+        differ = _differing(home)
+        found += [f"{rows} rows of {table} are not what the newest backup says" for table, rows in differ.items()]
+    except FilrougeError:
+        pass  # that it cannot be read is told already
     return found
+
+
+def _differing(home: str) -> dict[str, int]:
+    """Rows that never change and are not what they were, by table; empty where no backup can tell."""
+    path, last = inside(home, DATABASE), backup.newest(home)
+    if last is None or last.schema != copying.schema_of(path):
+        return {}
+    return differing(path, backup.path_of(home, last.name))
 
 
 def repair(
@@ -99,7 +113,7 @@ def repair(
     if not found and not vectors and not all_anew:
         return {"found": [], "tables": {}, "vectors": 0, "redacted": 0, "kept": None}
     files.check_space(home, _ROOM * files.bytes_of(path))
-    clock = _At(moment=at)
+    clock, vectors = _At(moment=at), vectors or _vectors_differ(home)
     with _temporary(home, clear=True) as copy, _temporary(home) as new:
         content = _content_of(path, copy)
         salvage, again, redacted = _made_anew(content, new, clock, vectors=vectors)
@@ -111,6 +125,14 @@ def repair(
             replacing.replace(home, new)
     tables = {name: one.to_json() for name, one in salvage.saved.items()}
     return {"found": found, "tables": tables, "vectors": again, "redacted": redacted, "kept": kept}
+
+
+def _vectors_differ(home: str) -> bool:
+    """True where some vector is not what it was: which of them are right is not known, so all are made again."""
+    try:
+        return "vectors" in _differing(home)
+    except FilrougeError:
+        return False
 
 
 def _content_of(path: str, copy: str) -> bytes:

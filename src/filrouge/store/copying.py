@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import apsw
 
+from filrouge.clock import SystemClock
 from filrouge.errors import CannotWrite, Corrupt, WrongEngine
 from filrouge.store.row_hash import row_hashes, whole
 from filrouge.store.sql import migrations
-from filrouge.store.sqlite import Connection, check_engine, translated
+from filrouge.store.sqlite import Connection, Database, check_engine, translated
 
 _PAGES_AT_ONCE = 1024
 _PATIENCE_MS = 5000
@@ -112,6 +113,22 @@ def check_schema(path: str) -> int:
     if found > known:
         raise WrongEngine(f"{path} was written by a newer Filrouge: schema {found}, known here {known}.")
     return found
+
+
+def schema_faults(path: str) -> list[str]:
+    """What of a database's tables, indexes and triggers is not what its migrations make.
+
+    Raises:
+        Corrupt: it cannot be read.
+    """
+    found, wanted = Database(path, readonly=True), Database(":memory:")
+    try:
+        wanted.migrate(SystemClock(), upto=schema_of(path))
+        here, there = set(found.schema()), set(wanted.schema())
+    finally:
+        found.close()
+        wanted.close()
+    return [f"not as it was made: {' '.join(sql.split()[:4])}" for sql in sorted(here ^ there)]
 
 
 def merge_log(path: str) -> None:

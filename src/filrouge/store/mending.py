@@ -34,8 +34,8 @@ def relink(tx: Tx, *, at: datetime, lost: int) -> int:
 
 
 def wrong_vectors(tx: Tx) -> list[dict[str, Any]]:
-    """The keys of stored vectors that are no unit vector of their space's dimension."""
-    return [row for rows in _vectors(tx) for row in _wrong(rows)]
+    """The keys of stored vectors that are no unit vector of their space's dimension, or of nothing that is there."""
+    return tx.all("vectors.ownerless") + [row for rows in _vectors(tx) for row in _wrong(rows)]
 
 
 def drop_vectors(tx: Tx, keys: list[dict[str, Any]]) -> None:

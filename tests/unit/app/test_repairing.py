@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
+from filrouge.app.backing_up import back_up
 from filrouge.app.observe import observe
 from filrouge.app.remember import remember
 from filrouge.app.repairing import diagnose, repair
@@ -68,7 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
         ]
         for future in [observe(parts, [one]) for one in said]:
             future.result(20)
-        idle(parts)
+        idle(parts, 150)
         remember(parts, "the almanac service listens on port 19031", names=[], scope=None, host="cli")
         idle(parts)
     path = os.path.join(home, DATABASE)
@@ -252,4 +253,42 @@ def test_a_file_that_is_no_database_is_refused_and_a_backup_helps(whole: Whole, 
     assert "filrouge restore" in refused.value.remedy
     assert Path(database(home)).read_bytes() == before
     restore(home, good, SystemClock())
+    assert diagnose(home) == []
+
+
+def test_a_vector_that_was_turned_over_is_noticed_by_the_backup_and_made_again(whole: Whole, tmp_path: Path) -> None:
+    home = whole.copy(tmp_path)
+    back_up(home, "hand", NOW)
+    assert diagnose(home) == []
+    connection: Any = apsw.Connection(database(home))
+    owner, vector = connection.execute("select owner_id, vector from vectors limit 1").fetchone()
+    place = next(place for place in range(1, len(vector), 2) if vector[place])
+    turned = vector[:place] + bytes([vector[place] ^ 0x80]) + vector[place + 1 :]  # the sign: the length stays
+    connection.execute("update vectors set vector = ? where owner_id = ?", (turned, owner))
+    connection.close()
+    assert diagnose(home) == ["1 rows of vectors are not what the newest backup says"]
+    assert repair(home, NOW)["vectors"] == whole.rows["vectors"]
+    with running(home) as parts:
+        idle(parts)
+    assert diagnose(home) == []
+
+
+def test_a_decision_that_was_changed_is_noticed_by_the_backup(whole: Whole, tmp_path: Path) -> None:
+    home = whole.copy(tmp_path)
+    back_up(home, "hand", NOW)
+    connection: Any = apsw.Connection(database(home))
+    connection.execute("update thread_decisions set similarity = similarity / 2 where seq = 7")
+    connection.close()
+    assert diagnose(home) == ["1 rows of thread_decisions are not what the newest backup says"]
+
+
+@pytest.mark.parametrize("name", [b"payload_hash  BLOB", b"CREATE TABLE turns (", b"CREATE INDEX turns_by_session"])
+def test_a_schema_that_was_hit_is_noticed_and_made_anew(whole: Whole, tmp_path: Path, name: bytes) -> None:
+    home = whole.copy(tmp_path)
+    content = Path(database(home)).read_bytes()
+    assert content.count(name) == 1
+    Path(database(home)).write_bytes(content.replace(name, name[:-4] + bytes([name[-4] ^ 1]) + name[-3:]))
+    assert diagnose(home) != []
+    done = repair(home, NOW)
+    assert lost(whole, done) == {}
     assert diagnose(home) == []

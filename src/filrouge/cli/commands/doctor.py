@@ -69,10 +69,10 @@ def _safely(check: Callable[[str], Finding], directory: str) -> Finding:
         return check(directory)
     except FilrougeError as error:
         return Finding(name, "fail", error.message, error.remedy)
-    except UnicodeDecodeError as error:
-        return Finding(name, "fail", f"a row is no text: {error.reason}", MEND)
     except OSError as error:
         return Finding(name, "fail", f"{error.strerror}: {error.filename}", "Check the path and its permissions.")
+    except Exception as error:  # a damaged row, or a damaged name of a column, can be anything
+        return Finding(name, "fail", f"it ended with {type(error).__name__}: {error}", MEND)
 
 
 def _python(_: str) -> Finding:

@@ -1645,5 +1645,10 @@ WHERE done_at IS NOT NULL ORDER BY garden_id, place
 SELECT owner_kind, owner_id, space_id, part, vector, dimension FROM vectors JOIN spaces ON spaces.id = space_id
 WHERE (owner_kind, owner_id, space_id, part) > (:owner_kind, :owner_id, :space_id, :part)
 ORDER BY owner_kind, owner_id, space_id, part LIMIT :limit
+-- name: vectors.ownerless
+-- Stored vectors of nothing that is there.
+SELECT owner_kind, owner_id, space_id, part FROM vectors
+WHERE (owner_kind = 'turn' AND owner_id NOT IN (SELECT id FROM turns))
+   OR (owner_kind = 'memory' AND owner_id NOT IN (SELECT id FROM memories))
 -- name: vectors.clear
 DELETE FROM vectors
