@@ -101,7 +101,8 @@ def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
     """Look for it as somebody would who wants to find it: in every row and every byte, by the words and by the texts.
 
     `left` is what still says the words; `inside_other_words`, files that have their letters as rows have them that say
-    longer words, where nobody can tell the two apart; `repeated`, rows that nobody asked about and that say a whole text that went.
+    longer words, where nobody can tell the two apart; `repeated`, what nobody asked about and says a whole text that
+    went.
     """
     texts = [text for text in _telling(reach) if text not in sought.words]
     words = list(sought.words)
