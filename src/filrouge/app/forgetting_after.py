@@ -100,7 +100,9 @@ def _emptied(parts: Parts) -> bool:
 def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
     """Look for it as somebody would who wants to find it: in every row and every byte, by the words and by the texts.
 
-    `left` is what still says the words; `repeated`, rows that nobody asked about and that say a whole text that went.
+    `left` is what still says the words; `inside_other_words`, files that have their letters as rows have them that say
+    longer words, where nobody can tell the two apart; `repeated`, what nobody asked about and says a whole text that
+    went.
     """
     texts = [text for text in _telling(reach) if text not in sought.words]
     words = list(sought.words)
@@ -108,14 +110,15 @@ def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
     gone = {*reach.doomed.memories, *reach.doomed.turns}
     returned = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).present([*gone]))
     files = traces(parts.home, words)
+    within: list[str] = []
+    if files and parts.readers.here(lambda tx: all(Forgetting(tx, parts.analyser).is_within(word) for word in words)):
+        files, within = [], files
     in_files = traces(parts.home, texts[:MOST_TEXTS])
+    back = {f"returned_{table}": len(ids) for table, ids in returned.items()}
     return {
-        "left": {
-            **left,
-            **({"files": files} if files else {}),
-            **{f"returned_{table}": len(ids) for table, ids in returned.items()},
-        },
+        "left": {**left, **({"files": files} if files else {}), **back},
         "repeated": {**repeated, **({"files": in_files} if in_files else {})},
+        **({"inside_other_words": within} if within else {}),
         "texts_in_rows": min(len(texts), _MOST_SOUGHT),
         "texts_in_files": min(len(texts), MOST_TEXTS),
         "texts": len(texts),

@@ -49,6 +49,7 @@ class LargeWords:
         self._held: dict[Owner, WordIndex] = {}
         self._looked: set[Owner] = set()
         self._changing = Lock()
+        self._hurry = Flag()
         self._closed = False
 
     @property
@@ -73,7 +74,9 @@ class LargeWords:
         """
         if not ids:
             return
+        self._hurry.set()  # an index that is being built would keep us waiting for seconds, and goes anyway
         with self._changing:
+            self._hurry.clear()
             self._let_go(owner)
             if self._indexes:
                 self._indexes.drop(owner)
@@ -113,7 +116,9 @@ class LargeWords:
             if changed:
                 index.replace(changed, rows.again(changed, self._analyser))
             last, count = mark.row, 0
-            while count < _COMMIT and (found := rows.behind(last, _AT_ONCE, self._analyser)):
+            while (
+                count < _COMMIT and not self._hurry.is_set() and (found := rows.behind(last, _AT_ONCE, self._analyser))
+            ):
                 index.replace((), found)
                 last, count = found[-1].number, count + len(found)
             if changed or count:

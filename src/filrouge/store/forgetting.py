@@ -96,6 +96,11 @@ class Forgetting:
                 found.setdefault(row["place"], {})[row["id"]] = None
         return {table: list(ids) for table, ids in found.items()}
 
+    def is_within(self, word: str) -> bool:
+        """True if a row has these letters inside of longer words: then a file that has them need not say the word."""
+        escaped = word.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return self._tx.one("exact.within", {"like": f"%{escaped}%"}) is not None
+
     def known(self, id_: str) -> list[str]:
         """The tables that have a row of this id."""
         return [row["place"] for row in self._tx.all("forgetting.known", {"id": id_})]

@@ -169,6 +169,15 @@ def _threads(parts: Parts) -> list[dict[str, str]]:
     return [{"thread_id": row["id"], "title": row["title"]} for row in rows]
 
 
+def test_a_longer_word_that_has_the_same_letters_stays_and_is_told_apart(parts: Parts) -> None:
+    say(parts, "For the record: the kiosk listens on marzipan7.")
+    say(parts, "For the record: the ferry listens on marzipan77.")
+    _, receipt = forget_at_once(parts, Asked(text="marzipan7"))
+    assert (receipt.content["ok"], receipt.content["searched"]["left"]) == (True, {})
+    assert DATABASE in receipt.content["searched"]["inside_other_words"]
+    assert (of(parts, "kiosk"), len(of(parts, "marzipan77"))) == ([], 1)
+
+
 def test_what_waits_in_the_spool_is_forgotten_too(parts: Parts) -> None:
     spool = inside(parts.home, SPOOL)
     inbox.append(spool, event(text=f"For the record: {SECRET}").to_json())

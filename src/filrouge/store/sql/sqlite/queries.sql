@@ -1432,6 +1432,11 @@ UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT) FROM thread_decisions
 UNION ALL SELECT 'thread_turns', turn_id FROM thread_turns
   WHERE (topics LIKE :run OR topics LIKE '%\u%' OR octet_length(topics) > length(topics)) AND says(:words, topics)
 
+-- name: exact.within
+SELECT 1 FROM memories WHERE text LIKE :like ESCAPE '\' OR ifnull(value, '') LIKE :like ESCAPE '\'
+UNION ALL SELECT 1 FROM turns WHERE text LIKE :like ESCAPE '\'
+UNION ALL SELECT 1 FROM events WHERE payload LIKE :like ESCAPE '\' LIMIT 1
+
 -- name: forgetting.known
 -- Which tables have a row of this id.
 SELECT 'memories' AS place FROM memories WHERE id = :id
