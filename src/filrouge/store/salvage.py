@@ -21,11 +21,8 @@ from filrouge.store.words import Owner, Words
 #: Tables that the new database has of itself.
 _OWN: Final = ("schema_migrations", "sqlite_sequence")
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
-    "TEXT": (str,),
-    "INTEGER": (int,),
-    "REAL": (int, float),
-    "BLOB": (bytes,),
-}
+    "TEXT": (str,), "INTEGER": (int,), "REAL": (int, float), "BLOB": (bytes,),
+}  # fmt: skip
 _STALE: Final[Mapping[Owner, str]] = {"turn": "turns.unanalysed", "memory": "memories.unanalysed"}
 _ANY: Final = (int, float, str, bytes)
 _ROWS_AT_ONCE: Final = 500
