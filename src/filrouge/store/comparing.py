@@ -1,8 +1,8 @@
 """What never changes, held against the newest backup: how damage is noticed in tables whose rows bear no seal.
 
-A vector, what a decision about a turn rested on, and who said something when, are written once. Where the same row says something else in the
-backup, one of the two was changed by nobody. A vector that was made again differs in many of its numbers, if at all;
-damage differs in a few, and what it does to the length of a vector is seen without a backup.
+A vector, what a decision about a turn rested on, and who said something when, are written once. Where the same row says
+something else in the backup, one of the two was changed by nobody. A vector that was made again differs in many of its
+numbers, if at all; damage differs in a few, and what it does to the length of a vector is seen without a backup.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
             "role",
             "source",
             "text_hash",
-        )
-        + ("trust", "at", "row_key", "row_hash"),
+            "trust",
+            "at",
+            "row_key",
+            "row_hash",
+        ),
         "true",
     ),
     "memories": (

@@ -8,7 +8,7 @@ to a row that is lost loses the reference, or goes too where it cannot be withou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import apsw
@@ -75,13 +75,8 @@ class Saved:
 
     def to_json(self) -> dict[str, int]:
         """As the command prints it."""
-        return {
-            "saved": self.rows,
-            "unreadable": self.unreadable,
-            "refused": self.refused,
-            "orphaned": self.orphaned,
-            "remade": self.remade,
-        }
+        counts = asdict(self)
+        return {"saved": counts.pop("rows"), **counts}
 
 
 @dataclass(kw_only=True, slots=True)
