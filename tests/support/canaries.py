@@ -240,15 +240,11 @@ def _repeated(home: Home, word: str) -> None:
 
 
 def _thread_title(home: Home, word: str) -> None:
-    _told(
-        home,
-        "prompt",
-        f"s-{_tag(word)}",
-        text="Please look at why the coupons of the checkout are refused since Monday.",
-    )
+    project = f"origin:forge.example/ana/{_tag(word)}"
+    _told(home, "prompt", f"s-{_tag(word)}", text=COUPON[0], project=(project,))
     idle(home.parts)
-    thread = home.ask("GET", "/api/memory/threads?limit=1")[0]["id"]
-    home.ask("PATCH", f"/api/memory/threads/{thread}", {"title": f"Coupons of {word}"})
+    [thread] = home.ask("GET", f"/api/memory/threads?project={quote(project)}")
+    home.ask("PATCH", f"/api/memory/threads/{thread['id']}", {"title": f"Coupons of {word}"})
 
 
 def _bridge(home: Home, word: str) -> None:
