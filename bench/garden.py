@@ -220,7 +220,7 @@ def killed(home: str, embedding: str, kills: int, seconds: float, seed: int) -> 
     """A run whose daemon is killed so often: what it told in the end, and a row of figures."""
     chance, points, consistent = random.Random(seed), list[int](), True
     daemon = Daemon(home, embedding)
-    garden_id, *_ = begin(daemon)
+    garden_id, counts, _ = begin(daemon)
     told: list[dict[str, Any]] = []
     for _ in range(kills):
         time.sleep(chance.uniform(0.0, 1.2 * seconds / kills))
@@ -234,7 +234,8 @@ def killed(home: str, embedding: str, kills: int, seconds: float, seed: int) -> 
     daemon.stop()
     before_the_end = sum(point < found["next"] for point in points)
     return found, {
-        "seed": seed, "kills": kills, "kills_before_the_end": before_the_end, "messages_at_each_kill": points,
+        "seed": seed, "kills": kills, "steps_of_the_killed": counts,
+        "kills_before_the_end": before_the_end, "messages_at_each_kill": points,
         "told_again_to_the_letter": consistent,
     }  # fmt: skip
 

@@ -77,7 +77,10 @@ def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
 
 
 def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> Compared:
-    """Compare the memories behind a number, so many of them, with those that are nearest to them."""
+    """Compare the memories behind a number, so many of them, with those that are nearest to them; none while the index
+    is being filled, because nobody would be near."""
+    if not parts.meaning.ready.is_set():
+        return Compared(steps=(), until=after, left=0)
     rows = tx.all("memories.compared", {"after": after, "limit": most})
     mine = [str(row["id"]) for row in rows]
     near = _near(parts, tx, mine)

@@ -33,6 +33,7 @@ from filrouge.store.jobs import Jobs
 
 _LOG = logging.getLogger(__name__)
 GARDEN: Final = "garden"
+_FILLING_SECONDS: Final = 20.0
 #: What a run is said to have failed of whose job is no more.
 _LOST: Final = "Its job was lost, or set aside after too many tries."
 
@@ -46,7 +47,8 @@ class Begun:
 
 
 def plan(parts: Parts) -> GardenPlan:
-    """What a run would do now."""
+    """What a run would do now; right after a start it waits for the index in memory, some seconds at the most."""
+    parts.meaning.ready.wait(_FILLING_SECONDS)
     return parts.readers.here(lambda tx: _plan(parts, tx))
 
 

@@ -329,6 +329,15 @@ def test_memories_are_compared_once(parts: Parts) -> None:
     assert gardening.plan(parts).memories_until == last.memories_until + 1
 
 
+def test_nothing_is_compared_nor_counted_as_compared_before_the_index_is_filled(parts: Parts) -> None:
+    known(parts, CACHE, CACHE.upper())
+    parts.meaning.ready.clear()
+    found = parts.readers.here(lambda tx: compared(parts, tx, 0))
+    assert (found.steps, found.until, found.left) == ((), 0, 0)
+    parts.meaning.ready.set()
+    assert len(parts.readers.here(lambda tx: compared(parts, tx, 0)).steps) == 1
+
+
 def test_what_is_too_much_for_one_run_is_left_for_the_next_and_counted(parts: Parts) -> None:
     known(parts, CACHE, "The mail goes through host beta", "The logs are kept for ninety days", CACHE.upper())
     first = parts.readers.here(lambda tx: compared(parts, tx, 0, most=2))
