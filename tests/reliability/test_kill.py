@@ -88,7 +88,7 @@ def test_two_hundred_kills_lose_nothing_acknowledged_and_do_nothing_twice(home: 
     killing = time.monotonic() - began
     for _ in range(5):  # a file that a killed hook began is taken in a minute later, at any moment, the last one too
         last = forge.daemon()
-        eventually("the last daemon has understood everything", lambda: quiet(home), 60)
+        eventually("the last daemon has understood everything", lambda: quiet(home), 150)
         os.kill(last, signal.SIGTERM)
         eventually("the last daemon is gone", lambda: lock_holder(home) == 0)
         if not any(job["state"] == "queued" for job in left(home).jobs):

@@ -51,7 +51,7 @@ from filrouge.threads.weighing import Item, Known
 THREAD, EARLIER = "thread", "thread_earlier"
 #: Prompts that are placed in one transaction; each takes some ten milliseconds of the lane that takes events in where
 #: fifty threads are active, and more with more (bench/placed.py).
-TOGETHER: Final = 4
+TOGETHER: Final = 8
 _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
 
