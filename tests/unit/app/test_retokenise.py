@@ -130,7 +130,8 @@ def test_many_rows_take_many_batches_and_each_asks_for_the_next(tmp_path: Path) 
     with connection:
         for number in range(1, FEWEST * 2 + 1):
             text = f"the ports of number{number}"
-            row = (f"t{number}", f"k{number}", "codex", "s", "codex", "user", "prompt", text, text, 1, 2, AT, b"", b"")
+            said = ("codex", "s", "codex", "assistant", "reply")
+            row = (f"t{number}", f"k{number}", *said, text, text, 1, 2, AT, b"", b"")
             connection.execute(f"insert into turns ({columns}) values ({', '.join('?' * len(row))})", row)
             seq = connection.last_insert_rowid()
             connection.execute("insert into messages_fts (rowid, tokens) values (?, ?)", (seq, f"{text} port0en"))
