@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from typing import Final
 
+from filrouge.app.ballast import BALLAST
 from filrouge.home import BRIEFS, DATABASE, LOG, SPOOL, WORDS
 
 _PARTS: Final = {
@@ -15,6 +16,7 @@ _PARTS: Final = {
     BRIEFS: "briefs",
     "backups": "backups",
     LOG: "log",
+    BALLAST: "ballast",
 }
 
 
