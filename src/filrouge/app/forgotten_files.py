@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from filrouge.capture import inbox
-from filrouge.home import BRIEFS, FAILURE, LOG, SPOOL, inside
+from filrouge.home import FAILURE, LOG, SPOOL, inside
 from filrouge.model.sameness import folded, holds
 
 #: Folders that hold nobody's words.
@@ -44,11 +44,6 @@ def clean_beside(home: str, words: Sequence[str]) -> list[str]:
         if (name.startswith(LOG) or name == FAILURE) and _overwritten(inside(home, name), words):
             changed.append(name)
     return changed
-
-
-def briefs_of(home: str) -> list[str]:
-    """The briefs there are."""
-    return [f"{BRIEFS}/{name}" for name in _names(inside(home, BRIEFS))]
 
 
 def traces(home: str, texts: Sequence[str]) -> list[str]:

@@ -133,12 +133,7 @@ def schema_faults(path: str) -> list[str]:
 
 def merge_log(path: str) -> None:
     """Bring what stands in a database's log into its file, and let the log go; for a database nobody else has open."""
-    with translated():
-        connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            connection.execute("pragma wal_checkpoint(truncate)").fetchall()
-        finally:
-            connection.close()
+    _alone(path, "pragma wal_checkpoint(truncate)")
     _sync(path)
 
 
@@ -171,10 +166,15 @@ def _reading(path: str) -> Generator[Connection]:
 
 def _without_log(path: str) -> None:
     """A copy of a database with a log says that it has one, too, and could not be opened where nothing may be made."""
+    _alone(path, "pragma journal_mode = delete")
+
+
+def _alone(path: str, statement: str) -> None:
+    """Run one statement on a database that nobody else has open."""
     with translated():
         connection: Connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            connection.execute("pragma journal_mode = delete").fetchall()
+            connection.execute(statement).fetchall()
         finally:
             connection.close()
 
