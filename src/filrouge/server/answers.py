@@ -1,0 +1,41 @@
+"""What a route says that it answers: models for the OpenAPI document, which tests hold every answer against.
+
+The routes answer plain JSON values, and nothing is filtered on the way out: a field that is missing in its model is
+a mistake that a test finds, not a field that silently disappears.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Answer(BaseModel):
+    """The base of every model of an answer: no field is left unsaid."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Problem(Answer):
+    """What every refusal answers (RFC 9457), as `application/problem+json`."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    remedy: str
+    exit_code: int
+
+
+def answers(model: Any, *, status: int = 200, example: Any = None) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers that model with that status.
+
+    Args:
+        model: a model, or a list or union of models.
+        example: one answer, for the document.
+    """
+    said: dict[str, Any] = {"model": model}
+    if example is not None:
+        said["content"] = {"application/json": {"example": example}}
+    return {status: said}
