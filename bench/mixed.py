@@ -1,0 +1,107 @@
+"""Thirty-two writers and thirty-two readers at once, through every door: how long each waits, and whether all is right.
+
+    python bench/mixed.py --seconds 60 --memories 2000 --out bench/results/mixed.json
+    python bench/mixed.py --seconds 60 --rate 8                 # as much as the machine bears
+
+Each client writes or reads about `--rate` times a second; one that starts a process does so eight times as seldom. The
+doors are those of `tests/support/crowd.py`: routes over the socket, MCP, hooks and commands. What is timed is a whole
+exchange as its client sees it, of hooks and commands the whole process; clients and daemon share the machine. Exit 1 if
+somebody was told of an error or a lock, if a fact's history is none that one client after the other could have made, or
+if something acknowledged is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.reliability import processes
+from tests.reliability.test_many_clients import order_of
+from tests.support.crowd import Crowd, Deed
+from tests.support.serial import contradictions
+
+from filrouge.daemon import client
+
+WORK_LEFT_SECONDS = 900.0
+
+
+def measured(seconds: float, rate: float, memories: int, mcp: bool, model: str) -> dict[str, Any]:
+    with processes.throw_away_home() as home, processes.daemon(home, FILROUGE_EMBEDDING_MODEL=model):
+        fill(home, memories)
+        crowd = Crowd(home=home, rate=rate)
+        crowd.let_loose(seconds, mcp=mcp)
+        backlog = processes.status(home, 60.0)["queue"]["waiting"]
+        processes.eventually("all is understood", lambda: processes.quiet(home), WORK_LEFT_SECONDS)
+        turns = [row["text"] for row in processes.left(home).turns]
+        doors = sorted({(deed.door, deed.wrote) for deed in crowd.deeds})
+        return {
+            "seconds": seconds,
+            "rate": rate,
+            "memories": memories,
+            "embedder": model,
+            "load": round(os.getloadavg()[0], 1),
+            "deeds": len(crowd.deeds),
+            "writes_over_the_wire": times(one for one in crowd.deeds if one.wrote and one.door in ("REST", "MCP")),
+            "doors": {
+                f"{door}, {'writing' if wrote else 'reading'}": times(
+                    one for one in crowd.deeds if (one.door, one.wrote) == (door, wrote)
+                )
+                for door, wrote in doors
+            },
+            "troubles": [f"{one.door}: {one.trouble}" for one in crowd.deeds if one.trouble][:20],
+            "locked": sum("locked" in one.trouble.lower() for one in crowd.deeds),
+            "contradictions": [
+                found for key, seen in crowd.registers.items() for found in contradictions(order_of(home, key), seen)
+            ],
+            "missing": len(set(crowd.said) - set(turns)),
+            "waiting_at_the_end": backlog,
+        }
+
+
+def fill(home: str, memories: int) -> None:
+    """Put so many memories into a home, and wait until they are embedded."""
+    for begin in range(0, memories, 1000):
+        some = range(begin, min(begin + 1000, memories))
+        items = [{"text": f"The export of region {number} runs at {number % 24} o'clock."} for number in some]
+        reply = client.request(home, "POST", "/api/memory/facts", {"items": items}, 60.0)
+        assert reply.status == 200, reply.value
+    processes.eventually("all is embedded", lambda: processes.quiet(home), WORK_LEFT_SECONDS)
+
+
+def times(deeds: Iterable[Deed]) -> dict[str, float]:
+    """How many, and how long in milliseconds."""
+    took = sorted(deed.seconds * 1000 for deed in deeds)
+    if not took:
+        return {"n": 0}
+    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return {"n": len(took)} | {
+        name: round(took[min(len(took) - 1, int(share * len(took)))], 1) for name, share in shares.items()
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rate", type=float, default=1.0)
+    parser.add_argument("--memories", type=int, default=2000)
+    parser.add_argument("--embedder", default="e5")
+    parser.add_argument("--without-mcp", action="store_true")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    found = measured(asked.seconds, asked.rate, asked.memories, not asked.without_mcp, asked.embedder)
+    text = json.dumps(found, indent=2, ensure_ascii=False)
+    print(text)
+    if asked.out:
+        asked.out.write_text(text + "\n", encoding="utf-8")
+    return 1 if found["troubles"] or found["contradictions"] or found["missing"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
