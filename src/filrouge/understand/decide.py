@@ -15,6 +15,7 @@ from typing import Final, Literal
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.memory import Memory, Statement
 from filrouge.understand.corrections import says_change
+from filrouge.understand.measures import of_two_things
 from filrouge.understand.profile import Profile, profile, same_words
 from filrouge.understand.slots import another_value, newer_value, picks_what_was_rejected
 from filrouge.understand.versions import denial, gives_other_measures, newer_version_of
@@ -48,6 +49,8 @@ def decide(
     if statement.key and (keyed := _same_key(statement, near)):
         return keyed
     known = next((n for n in sorted(near, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
+    if not statement.is_correction:
+        near = [n for n in near if not of_two_things(statement.text, n.memory.text)]
     replaced, reason = _replaced(statement, mine, [n.memory for n in near], without)
     if known and "restated" not in without:
         replaced = [memory for memory in replaced if _came_since(memory, known.memory)]

@@ -133,6 +133,12 @@ _COUNT: Final = re.compile(
 _NUMBERED: Final = re.compile(
     r"\b(?P<noun>episode|chapter|level|lesson|page|week|day|module|unit|season|volume|book|grade|chapitre|niveau|lecon) (?P<n>\d+)\b"
 )
+#: What is told apart by numbers: "customer 29 listens" counts no listens. Where one has come to (level, chapter) is
+#: `_NUMBERED`, and where something is ("on server 3") may change.
+_LABELLED: Final = re.compile(
+    r"(?<!\bin )(?<!\bat )(?<!\bon )(?<!\bto )(?<!\binto )(?<!\bfrom )(?<!\bdans )(?<!\ben )(?<!\bsur )(?<!\bau )(?<!\bvers )\b(?P<noun>account|apartment|building|camera|client|compte|customer|desk|device|district|floor|gate|group|groupe|host|invoice|issue|job|machine|node|order|platform|pod|region|replica"
+    r"|room|route|salle|sector|sensor|server|serveur|service|shard|table|tenant|ticket|usuario|user|utilisateur|worker|zone|cliente|commande|facture|noeud|tache|task) (?:no\.? ?|n° ?|#)?(?P<n>\d+)\b(?![.,:]\d)"
+)
 #: "my album, currently 31", "we are close to 900 now": a bare number, of something said elsewhere in the sentence.
 _BARE: Final = re.compile(
     rf"\b(?:(?:increased|risen|grown|grew|gone up|gone down|dropped|fallen|reduced|changed|adjusted|updated|passe|passee?s?|monte|descendu\w*) (?:to|a)|currently|now|now at|total of|up to|close to|around|about|reached|reach|hit|at) (?P<n>{_NUMBER})(?=\s*(?:[,.;!?)]|$)|\s+(?:now|already|so far|and|but|right)\b)(?![.:]\d)"
@@ -144,7 +150,7 @@ _MET: Final = re.compile(r"\b(?P<n>once|twice|thrice)\b|\b(?P<n2>" + _NUMBER + r
 def measures(text: str) -> tuple[Measure, ...]:
     """Every measure of a text, in order, none overlapping."""
     plain = fold(text)
-    taken = bytearray(len(plain))
+    taken = _names(plain)
     found: list[Measure] = []
 
     def claim(kind: MeasureKind, value: str, of: tuple[str, ...], start: int, end: int) -> None:
@@ -172,6 +178,25 @@ def measures(text: str) -> tuple[Measure, ...]:
         value = _TIMES.get(match["n"] or "") or _number(match["n2"])
         claim("count", value, ("time",), *match.span())
     return tuple(sorted(found, key=lambda one: one.start))
+
+
+def of_two_things(one: str, other: str) -> bool:
+    """True where each text names a thing by a number, the same sort of thing and none in common: customer 28, customer 29."""
+    mine, theirs = _labels(one), _labels(other)
+    return not mine & theirs and bool({noun for noun, _ in mine} & {noun for noun, _ in theirs})
+
+
+def _names(plain: str) -> bytearray:
+    """Ones where a number is a name."""
+    taken = bytearray(len(plain))
+    for match in _LABELLED.finditer(plain):
+        taken[match.start("n") : match.end("n")] = b"\x01" * len(match["n"])
+    return taken
+
+
+@lru_cache(maxsize=4096)
+def _labels(text: str) -> frozenset[tuple[str, str]]:
+    return frozenset((canonical(match["noun"]), match["n"]) for match in _LABELLED.finditer(fold(text)))
 
 
 def _read(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tuple[str, ...]]:
