@@ -1,57 +1,49 @@
 """The command line. Each command asks the daemon one thing and shows the answer.
 
+Only the module of the command that is asked for is loaded, by name: those that open a database by themselves cost
+most of a second, which nobody who searches should wait for. Help and completion, and a word that is no command,
+load them all.
+
 Exit codes: 0 ok · 1 found a problem · 2 usage · 3 daemon unreachable · 4 not allowed · 5 busy · 6 store damaged ·
 7 cannot write (disk full, read-only) · 130 interrupted. `filrouge hook` always ends with 0.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Final
 
 import typer
 
-from filrouge.cli.commands import (
-    asking,
-    audit,
-    backups,
-    bridges,
-    changing,
-    concepts,
-    daemon,
-    demo,
-    doctor,
-    forgetting,
-    garden,
-    health,
-    injecting,
-    model,
-    models,
-    reindex,
-    repair,
-    rules,
-    telling,
-    threads,
-    topics,
-)
 from filrouge.cli.output import show_error
 from filrouge.errors import FilrougeError
 
-app = typer.Typer(
-    name="filrouge",
-    help="The red thread of your agents: what was said once is there when it matters.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _commands in (
-    asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting, garden, backups, repair,
-):  # fmt: skip
-    _commands.register(app)
-app.add_typer(daemon.app, name="daemon")
-app.add_typer(model.app, name="model")
-app.add_typer(audit.app, name="audit")
-app.add_typer(rules.app, name="rules")
+#: Every module with the commands that it registers, in the order of the help.
+COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "asking": ("status", "search", "recall", "facts", "why", "settings"),
+    "injecting": ("context",),
+    "topics": ("topics", "timeline"),
+    "threads": ("threads", "thread", "why-thread"),
+    "bridges": ("bridges", "graph"),
+    "telling": ("remember", "hook"),
+    "models": ("extract",),
+    "reindex": ("reindex",),
+    "doctor": ("doctor",),
+    "health": ("health",),
+    "demo": ("demo",),
+    "changing": ("review", "history", "undo", "supersede", "pin", "unpin", "bin"),
+    "restoring": ("restore",),
+    "concepts": ("concepts",),
+    "forgetting": ("forget",),
+    "garden": ("garden",),
+    "backups": ("backup",),
+    "repair": ("repair",),
+}
+#: Modules whose commands have a word in front, which is their name.
+GROUPS: Final = ("daemon", "model", "audit", "rules")
 
 
 def run() -> int:
@@ -59,7 +51,7 @@ def run() -> int:
     as_json = "--json" in sys.argv
     try:
         # Outside standalone mode Click hands back the code of a `typer.Exit` instead of raising it.
-        code = app(standalone_mode=False)
+        code = commands(sys.argv[1] if len(sys.argv) > 1 else "")(standalone_mode=False)
         return code if isinstance(code, int) else 0
     except FilrougeError as error:
         show_error(error, as_json=as_json)
@@ -70,6 +62,35 @@ def run() -> int:
         return 0
     except Exception as error:
         return _usage(error)
+
+
+def commands(word: str = "") -> typer.Typer:
+    """The command line with the module that has this command; with all of them where none has it."""
+    app = typer.Typer(
+        name="filrouge",
+        help="The red thread of your agents: what was said once is there when it matters.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    found = [name for name, words in COMMANDS.items() if word in words]
+    groups = [name for name in GROUPS if name == word]
+    for module in _loaded(found if found or groups else COMMANDS):
+        module.register(app)
+    for module in _loaded(groups if found or groups else GROUPS):
+        app.add_typer(module.app, name=module.__name__.rpartition(".")[2])
+    if found or groups:
+        app.callback()(_one_of_several)
+    return app
+
+
+def _loaded(names: Iterable[str]) -> list[ModuleType]:
+    return [importlib.import_module(f"{__name__}.{name}") for name in names]
+
+
+def _one_of_several() -> None:
+    """The red thread of your agents: what was said once is there when it matters."""
+    # Where a Typer has one command only, that one would take no word.
 
 
 def _usage(error: Exception) -> int:

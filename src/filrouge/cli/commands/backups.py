@@ -1,27 +1,22 @@
-"""`filrouge backup`, and what `filrouge restore` does with a backup."""
+"""`filrouge backup`: make one, or list those that there are."""
 
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
-from filrouge.app.restoring import Restored, restore
 from filrouge.cli import output
-from filrouge.cli.talk import SHORT_SECONDS, ask, wake
-from filrouge.clock import SystemClock, from_text
+from filrouge.cli.talk import ask
+from filrouge.clock import from_text
 from filrouge.daemon import client
-from filrouge.daemon.process import only_one
-from filrouge.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
+from filrouge.errors import BadInput
 from filrouge.home import home
 from filrouge.transfer import backup as files
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _LONGEST_SECONDS = 3600.0
-_DRAIN_SECONDS = 30.0
 
 
 def register(app: typer.Typer) -> None:
@@ -50,67 +45,6 @@ def backup(
         output.say(f"Backed up: {where} ({_size(made['bytes'])}, {sum(made['rows'].values())} rows, verified)")
 
 
-def is_backup(what: str) -> bool:
-    """True for what names a backup and no memory: `latest`, a name, a path. An id has no point and no slash."""
-    return what == "latest" or files.is_name(what) or "/" in what or "." in what
-
-
-def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
-    """Put a backup in the place of the memory."""
-    if client.is_elsewhere(os.environ):
-        raise BadInput("A backup is restored on the machine of the daemon.", remedy=f"Unset {client.URL} there.")
-    directory = home()
-    path = files.find(directory, what)
-    if not dry_run and not yes:
-        _confirm(path)
-    done = restore(directory, what, SystemClock(), dry_run=True) if dry_run else _replaced(directory, what)
-    if json:
-        output.show_json(done.to_json())
-    else:
-        for line in _told(done, dry_run=dry_run):
-            output.say(line)
-
-
-def _replaced(directory: str, what: str) -> Restored:
-    """Restore between two daemons, if there is one."""
-    was_there = drained(directory)
-    try:
-        with only_one(directory, patience=_DRAIN_SECONDS):
-            return restore(directory, what, SystemClock())
-    finally:
-        if was_there:
-            with suppress(FilrougeError):  # the next command says what keeps it from starting
-                wake(directory)
-
-
-def _told(done: Restored, *, dry_run: bool) -> list[str]:
-    made = f" of {_when(done.at)}" if done.at else ""
-    if dry_run:
-        return [f"It can be restored: {done.path}{made}, {sum(done.rows.values())} rows.", "Nothing was changed."]
-    kept = f" What was there is kept: filrouge restore {done.kept}" if done.kept else ""
-    return [f"Restored: {done.path}{made}, {sum(done.rows.values())} rows.{kept}"]
-
-
-def _confirm(path: str) -> None:
-    if not sys.stdin.isatty():
-        raise BadInput(
-            "Restoring a backup replaces the whole memory; say so with --yes.",
-            remedy=f"`filrouge restore {path} --dry-run` verifies it and changes nothing.",
-        )
-    typer.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
-
-
-def drained(directory: str) -> bool:
-    """Ask the daemon to leave; True if there was one."""
-    try:
-        client.request(directory, "POST", "/daemon/drain", {}, SHORT_SECONDS)
-    except DaemonUnavailable:
-        if client.is_absent(directory):
-            return False
-        raise Busy("The daemon does not answer, so it cannot be asked to make room.") from None
-    return True
-
-
 def _check_target(to: str) -> None:
     if client.is_elsewhere(os.environ):
         raise BadInput("--to writes on the machine of the daemon.", remedy="Run it there.")
@@ -131,7 +65,7 @@ def _list(json: bool) -> None:
         [
             (
                 one["name"],
-                _when(one["at"]),
+                when(one["at"]),
                 _size(one["bytes"]),
                 sum(one["rows"].values()),
                 one["schema"],
@@ -141,10 +75,11 @@ def _list(json: bool) -> None:
         ],
     )
     if found["failed"]:
-        output.say(f"The last one failed, {_when(found['failed']['at'])}: {found['failed']['error']}")
+        output.say(f"The last one failed, {when(found['failed']['at'])}: {found['failed']['error']}")
 
 
-def _when(at: str | None) -> str:
+def when(at: str | None) -> str:
+    """A moment as tables show it; empty for none."""
     return f"{from_text(at):%Y-%m-%d %H:%M} UTC" if at else ""
 
 

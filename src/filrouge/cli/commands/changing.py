@@ -1,4 +1,4 @@
-"""Commands for changing one's mind: review, pin, unpin, bin, restore, supersede, undo, history."""
+"""Commands for changing one's mind: review, pin, unpin, bin, supersede, undo, history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.commands.backups import is_backup, restore_backup
 from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
 
@@ -26,7 +25,7 @@ _DONE = {
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (review, history, undo, supersede, pin, unpin, bin_, restore):
+    for command in (review, history, undo, supersede, pin, unpin, bin_):
         app.command(command.__name__.rstrip("_"))(command)
 
 
@@ -105,39 +104,25 @@ def supersede(
 
 def pin(memory_id: Id, json: Json = False) -> None:
     """Let nobody but you change a memory."""
-    _change("PATCH", memory_id, "", {"pinned": True}, "Pinned", json)
+    change("PATCH", memory_id, "", {"pinned": True}, "Pinned", json)
 
 
 def unpin(memory_id: Id, json: Json = False) -> None:
     """Let a pinned memory be changed again."""
-    _change("PATCH", memory_id, "", {"pinned": False}, "No longer pinned", json)
+    change("PATCH", memory_id, "", {"pinned": False}, "No longer pinned", json)
 
 
 def bin_(memory_id: Id, json: Json = False) -> None:
     """Put a memory into the bin; it stays restorable."""
-    _change("POST", memory_id, "/bin", {}, "In the bin", json)
-
-
-def restore(
-    what: Annotated[str, typer.Argument(help="A memory's id; or a backup: its name, a path, or `latest`.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of a backup: verify it, change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Of a backup: replace the memory without asking.")] = False,
-    json: Json = False,
-) -> None:
-    """Make a memory live again that was binned or superseded; or put a backup in the place of the whole memory."""
-    if is_backup(what):
-        restore_backup(what, dry_run=dry_run, yes=yes, json=json)
-    elif dry_run or yes:
-        raise BadInput("--dry-run and --yes are for backups; a memory that is live again can be binned again.")
-    else:
-        _change("POST", what, "/restore", {}, "Live again", json)
+    change("POST", memory_id, "/bin", {}, "In the bin", json)
 
 
 #: An id has 26 characters, and the journal fewer entries than this has digits.
 _DIGITS = 19
 
 
-def _change(method: str, memory_id: str, verb: str, body: Mapping[str, object], done: str, json: bool) -> None:
+def change(method: str, memory_id: str, verb: str, body: Mapping[str, object], done: str, json: bool) -> None:
+    """Ask for a change of a memory, and say that it is done."""
     found = ask(method, f"{_path(memory_id)}{verb}", body)
     if json:
         output.show_json(found)

@@ -13,7 +13,7 @@ import typer
 
 from filrouge.app import repairing
 from filrouge.cli import output
-from filrouge.cli.commands.backups import drained
+from filrouge.cli.commands.restoring import drained
 from filrouge.cli.talk import named_error, wake
 from filrouge.clock import SystemClock, to_text
 from filrouge.daemon import client

@@ -1,0 +1,110 @@
+"""`filrouge restore`: a memory is live again, or a backup stands in the place of the whole memory.
+
+The second is done by this process, between two daemons, so this module loads what a daemon loads.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from filrouge.app.restoring import Restored
+from filrouge.app.restoring import restore as restored
+from filrouge.cli import output
+from filrouge.cli.commands.backups import when
+from filrouge.cli.commands.changing import change
+from filrouge.cli.talk import SHORT_SECONDS, wake
+from filrouge.clock import SystemClock
+from filrouge.daemon import client
+from filrouge.daemon.process import only_one
+from filrouge.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
+from filrouge.home import home
+from filrouge.transfer import backup as files
+
+Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+_DRAIN_SECONDS = 30.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(restore)
+
+
+def restore(
+    what: Annotated[str, typer.Argument(help="A memory's id; or a backup: its name, a path, or `latest`.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of a backup: verify it, change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Of a backup: replace the memory without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a memory live again that was binned or superseded; or put a backup in the place of the whole memory."""
+    if is_backup(what):
+        restore_backup(what, dry_run=dry_run, yes=yes, json=json)
+    elif dry_run or yes:
+        raise BadInput("--dry-run and --yes are for backups; a memory that is live again can be binned again.")
+    else:
+        change("POST", what, "/restore", {}, "Live again", json)
+
+
+def is_backup(what: str) -> bool:
+    """True for what names a backup and no memory: `latest`, a name, a path. An id has no point and no slash."""
+    return what == "latest" or files.is_name(what) or "/" in what or "." in what
+
+
+def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
+    """Put a backup in the place of the memory."""
+    if client.is_elsewhere(os.environ):
+        raise BadInput("A backup is restored on the machine of the daemon.", remedy=f"Unset {client.URL} there.")
+    directory = home()
+    path = files.find(directory, what)
+    if not dry_run and not yes:
+        _confirm(path)
+    done = restored(directory, what, SystemClock(), dry_run=True) if dry_run else _replaced(directory, what)
+    if json:
+        output.show_json(done.to_json())
+    else:
+        for line in _told(done, dry_run=dry_run):
+            output.say(line)
+
+
+def _replaced(directory: str, what: str) -> Restored:
+    """Restore between two daemons, if there is one."""
+    was_there = drained(directory)
+    try:
+        with only_one(directory, patience=_DRAIN_SECONDS):
+            return restored(directory, what, SystemClock())
+    finally:
+        if was_there:
+            with suppress(FilrougeError):  # the next command says what keeps it from starting
+                wake(directory)
+
+
+def _told(done: Restored, *, dry_run: bool) -> list[str]:
+    made = f" of {when(done.at)}" if done.at else ""
+    if dry_run:
+        return [f"It can be restored: {done.path}{made}, {sum(done.rows.values())} rows.", "Nothing was changed."]
+    kept = f" What was there is kept: filrouge restore {done.kept}" if done.kept else ""
+    return [f"Restored: {done.path}{made}, {sum(done.rows.values())} rows.{kept}"]
+
+
+def _confirm(path: str) -> None:
+    if not sys.stdin.isatty():
+        raise BadInput(
+            "Restoring a backup replaces the whole memory; say so with --yes.",
+            remedy=f"`filrouge restore {path} --dry-run` verifies it and changes nothing.",
+        )
+    typer.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
+
+
+def drained(directory: str) -> bool:
+    """Ask the daemon to leave; True if there was one."""
+    try:
+        client.request(directory, "POST", "/daemon/drain", {}, SHORT_SECONDS)
+    except DaemonUnavailable:
+        if client.is_absent(directory):
+            return False
+        raise Busy("The daemon does not answer, so it cannot be asked to make room.") from None
+    return True
