@@ -31,6 +31,7 @@ from filrouge.cli.commands import (
     rules,
     telling,
     threads,
+    token,
     topics,
 )
 from filrouge.cli.output import show_error
@@ -52,6 +53,7 @@ app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")
 app.add_typer(audit.app, name="audit")
 app.add_typer(rules.app, name="rules")
+app.add_typer(token.app, name="token")
 
 
 def run() -> int:
