@@ -27,7 +27,8 @@ PROJECT_FILE = ".filrouge.toml"
 
 #: Environment names with the prefix that are no settings: addresses, switches and guards.
 NOT_SETTINGS = frozenset(
-    {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "PORT", "HOST_TESTS", "HOST_CACHE", "MODELS", "MODEL_MIRROR"}
+    {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "HOST_TESTS", "HOST_CACHE", "MODELS", "MODEL_MIRROR"}
+    | {"BROWSER_TESTS"}
 )
 _PROJECT_MAY = frozenset(
     {"auto_retrieve_enabled", "auto_retrieve_max_results", "auto_retrieve_min_score", "notes_enabled", "notes_paths"}
@@ -121,6 +122,29 @@ class Settings(BaseModel):
     garden_hour: int = Field(
         default=-1, ge=-1, le=23, description="Hour of the day at which the garden is tended; -1 = at none."
     )
+
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; one that others reach needs a token and TLS."
+    )
+    port: int = Field(
+        default=8900, ge=0, le=65_535, description="TCP port to listen on, or the next free one; 0 or off = none."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="Other names, HOST or HOST:PORT, that this daemon is called by, as behind a proxy."
+    )
+    tls_cert: str = Field(default="", description="File with the certificate, for an address that others reach.")
+    tls_key: str = Field(default="", description="File with the key of that certificate.")
+    limit_body_mb: float = Field(default=10.0, gt=0, le=1024, description="Largest body of a request over TCP.")
+    limit_requests: int = Field(default=100, ge=1, le=100_000, description="Requests a second of one token.")
+    limit_connections: int = Field(default=64, ge=1, le=10_000, description="Connections over TCP at once.")
+    limit_seconds: float = Field(
+        default=10.0, gt=0, le=3600, description="A connection over TCP may idle so long, or a request take to arrive."
+    )
+
+    @field_validator("port", mode="before")
+    @classmethod
+    def _off(cls, value: Any) -> Any:
+        return 0 if isinstance(value, str) and value.strip().lower() == "off" else value
 
     @field_validator("extract_provider", mode="before")
     @classmethod

@@ -14,7 +14,12 @@
     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
     ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
     │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
-    └── Unreadable            what a model answered is no answer       exit 1   HTTP 502
+    ├── Unreadable            what a model answered is no answer       exit 1   HTTP 502
+    ├── Unauthorized          no valid token came with it              exit 4   HTTP 401
+    ├── Forbidden             it may not be done from there            exit 4   HTTP 403
+    │   └── Misdirected       that is not this daemon's address        exit 4   HTTP 421
+    ├── TooLarge              more bytes than are taken at once        exit 2   HTTP 413
+    └── TooMany               more requests than are served a second   exit 5   HTTP 429
 
 The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
 Foreign exceptions are translated once, where their library is imported, with the cause kept.
@@ -38,11 +43,16 @@ __all__ = [
     "DaemonUnavailable",
     "EmbedderUnavailable",
     "FilrougeError",
+    "Forbidden",
+    "Misdirected",
     "ModelUnavailable",
     "NotFound",
     "OverBudget",
     "Stale",
     "StoreError",
+    "TooLarge",
+    "TooMany",
+    "Unauthorized",
     "Unreadable",
     "WrongEngine",
 ]
@@ -183,3 +193,42 @@ class Unreadable(FilrougeError):
         self.text = text
         self.prompt = prompt
         self.operation = operation
+
+
+class Unauthorized(FilrougeError):
+    """No valid token came with the request."""
+
+    exit_code = 4
+    http_status = 401
+    default_remedy = "Make a token on the daemon's machine, `filrouge token create`, and set FILROUGE_API_KEY to it."
+
+
+class Forbidden(FilrougeError):
+    """That may not be done from there."""
+
+    exit_code = 4
+    http_status = 403
+    default_remedy = "Use a token of a larger scope: `filrouge token create --scope write`, or admin."
+
+
+class Misdirected(Forbidden):
+    """The request is addressed to a host that is not this daemon."""
+
+    http_status = 421
+    default_remedy = "Use the address in `filrouge daemon status`, or name the host in the setting allowed_hosts."
+
+
+class TooLarge(FilrougeError):
+    """The request has more bytes than are taken at once."""
+
+    exit_code = 2
+    http_status = 413
+    default_remedy = "Send less at once, or raise the setting limit_body_mb."
+
+
+class TooMany(FilrougeError):
+    """More requests came than are served in a second."""
+
+    exit_code = 5
+    http_status = 429
+    default_remedy = "Wait a second and try again, or raise the setting limit_requests."

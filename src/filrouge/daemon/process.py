@@ -77,13 +77,16 @@ def bound_socket(home: str) -> socket.socket:
 
 
 @contextmanager
-def announced(home: str) -> Generator[None]:
+def announced(home: str, url: str | None = None) -> Generator[None]:
     """Keep the runtime file while the block runs, and take it and the socket away afterwards.
+
+    Args:
+        url: where TCP is listened on.
 
     Whoever listens no longer stands in the way of the next start, and what kept an earlier daemon from starting
     is over.
     """
-    about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": None}
+    about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": url}
     write_whole(inside(home, RUNTIME), json.dumps(about))
     _remove(inside(home, STARTING), inside(home, FAILURE))
     try:

@@ -28,9 +28,12 @@ from filrouge.errors import Busy, CannotWrite, FilrougeError
 from filrouge.home import LOG, RUNTIME, inside
 from filrouge.home import home as home_directory
 from filrouge.server.api import create_app
+from filrouge.server.door import settings_of
+from filrouge.server.listening import Listening, listening, outside
+from filrouge.server.listening import inside as inside_config
+from filrouge.server.wire import end_overdue
 
 _LOG = logging.getLogger("filrouge.daemon")
-_SHUTDOWN_SECONDS = 5
 #: An older daemon finishes what it began, and then some.
 _TAKE_OVER_SECONDS = 15.0
 _LOOK_AT_HOME_SECONDS = 2.0
@@ -70,7 +73,11 @@ def _serve(home: str) -> int:
         _LOG.error("cannot start: %s %s", error.message, error.remedy)
         raise
     try:
-        asyncio.run(_listen(home, running))
+        with listening(running.parts) as found:
+            asyncio.run(_listen(home, running, found))
+    except FilrougeError as error:
+        _LOG.error("cannot listen: %s %s", error.message, error.remedy)
+        raise
     finally:
         running.stop()
         faulthandler.cancel_dump_traceback_later()
@@ -78,54 +85,65 @@ def _serve(home: str) -> int:
     return 0
 
 
-class _Server(uvicorn.Server):
-    """Leaves when a signal asks it to. uvicorn would raise the signal again and so skip what is left to tidy up."""
+class _Leaving:
+    """How the process leaves when it is asked to."""
 
-    def __init__(self, config: uvicorn.Config, home: str, leaving: Flag) -> None:
-        super().__init__(config)
+    def __init__(self, home: str, leaving: Flag) -> None:
         self._home = home
         self._leaving = leaving
+        self.servers: list[_Server] = []
 
     def leave(self) -> None:
         """Leave soon; who cannot is ended."""
-        self.should_exit = True
+        for server in self.servers:
+            server.should_exit = True
         self._leaving.set()
         with suppress(OSError):  # the home may be gone
             log = os.open(inside(self._home, LOG), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             faulthandler.dump_traceback_later(_LONGEST_FAREWELL_SECONDS, exit=True, file=log)
 
+
+class _Server(uvicorn.Server):
+    """Leaves when a signal asks it to. uvicorn would raise the signal again and so skip what is left to tidy up."""
+
+    def __init__(self, config: uvicorn.Config, leaving: _Leaving) -> None:
+        super().__init__(config)
+        self._leaving = leaving
+        leaving.servers.append(self)
+
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         def leave(_number: int, _frame: FrameType | None) -> None:
-            self.leave()
+            self._leaving.leave()
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, leave)
         yield
 
+    async def on_tick(self, counter: int) -> bool:
+        end_overdue(self)
+        return await super().on_tick(counter)
 
-async def _listen(home: str, running: wiring.Running) -> None:
-    config = uvicorn.Config(
-        create_app(running, lambda: server.leave()),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-    )
-    server = _Server(config, home, running.parts.leaving)
-    listener = bound_socket(home)
-    with announced(home):
-        watch = asyncio.create_task(_leave_with_the_home(server, home))
-        await server.serve(sockets=[listener])
+
+async def _listen(home: str, running: wiring.Running, found: Listening) -> None:
+    """Serve the unix socket, and TCP beside it; each counts its own connections."""
+    leaving = _Leaving(home, running.parts.leaving)
+    app = create_app(running, leaving.leave, found)
+    served = [(_Server(inside_config(app), leaving), bound_socket(home))]
+    if found.listener is not None:
+        served.append((_Server(outside(app, settings_of(running.parts)), leaving), found.listener))
+    with announced(home, found.url):
+        watch = asyncio.create_task(_leave_with_the_home(leaving, home))
+        await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in served))
         watch.cancel()
 
 
-async def _leave_with_the_home(server: _Server, home: str) -> None:
+async def _leave_with_the_home(leaving: _Leaving, home: str) -> None:
     """A daemon whose home was deleted serves nobody: it would only hold memory until the machine restarts."""
     while os.path.exists(inside(home, RUNTIME)):
         await asyncio.sleep(_LOOK_AT_HOME_SECONDS)
     _LOG.info("the home is gone")
-    server.leave()
+    leaving.leave()
 
 
 if __name__ == "__main__":

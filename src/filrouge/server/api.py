@@ -1,22 +1,27 @@
 """The HTTP surface: FastAPI over the verbs of `app`. No route thinks; each asks one verb and gives its answer.
 
-In this version it listens on the unix socket only, whose mode and directory admit this user alone. Every
-answer names the version that gave it, so that client and daemon can settle which of them is newer. Errors are
-problem documents (RFC 9457) with the remedy.
+Every request passes the door first (`server.door`), which lets in this user's processes over the unix socket and
+whoever holds a token over TCP. Every answer names the version that gave it, so that client and daemon can settle which
+of them is newer. Errors are problem documents (RFC 9457) with the remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
+from filrouge.server.door import Door, guard, permitted
+from filrouge.server.keys import Keys
+from filrouge.server.listening import Listening
+from filrouge.server.problems import MEDIA_TYPE, headers_of, problem
 from filrouge.server.routes import (
     backups,
     bridges,
@@ -33,34 +38,43 @@ from filrouge.server.routes import (
     models,
     rules,
     threads,
+    tokens,
     topics,
 )
 
-VERSION_HEADER = "X-Filrouge-Version"
+
+class _Application(FastAPI):
+    """FastAPI behind the door, which stands outside of everything that is added to it."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        guard(self.router.routes)
+        return Door(super().build_middleware_stack(), self.state.running.parts, self.state.keys)
 
 
-def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
-    """The application over a running Filrouge; `leave` asks its process to end."""
-    app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None)
+def create_app(running: Running, leave: Callable[[], None], listening: Listening | None = None) -> FastAPI:
+    """The application over a running Filrouge.
+
+    Args:
+        leave: asks its process to end.
+        listening: where TCP is listened on, for whoever asks.
+    """
+    app = _Application(
+        title="Filrouge", version=__version__, docs_url=None, redoc_url=None, dependencies=[Depends(permitted)]
+    )
     app.state.running = running
     app.state.leave = leave
+    app.state.keys = Keys(running.parts)
+    app.state.listening = listening or Listening()
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups,
+        metrics, forgetting, gardens, backups, tokens,
     ):  # fmt: skip
         app.include_router(routes.router)
-    app.middleware("http")(_sign)
     app.add_exception_handler(FilrougeError, _problem)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _stumbled)
     return app
-
-
-async def _sign(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await go_on(request)
-    response.headers[VERSION_HEADER] = __version__
-    return response
 
 
 async def _problem(_: Request, error: Exception) -> JSONResponse:
@@ -91,12 +105,4 @@ async def _stumbled(request: Request, _: Exception) -> JSONResponse:
 
 
 def _document(error: FilrougeError, status: int) -> JSONResponse:
-    body = {
-        "type": f"urn:filrouge:error:{type(error).__name__}",
-        "title": (type(error).__doc__ or "").strip().splitlines()[0],
-        "status": status,
-        "detail": error.message,
-        "remedy": error.remedy,
-        "exit_code": error.exit_code,
-    }
-    return JSONResponse(body, status_code=status, media_type="application/problem+json")
+    return JSONResponse(problem(error, status), status_code=status, media_type=MEDIA_TYPE, headers=headers_of(error))

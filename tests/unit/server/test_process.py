@@ -26,7 +26,11 @@ def test_a_home_has_one_daemon_which_leaves_without_a_trace(tmp_path: Path) -> N
         try:
             assert client.wait_ready(str(tmp_path), time.monotonic() + 15)
             told = json.loads((tmp_path / RUNTIME).read_text())
-            assert (told["pid"], told["version"], told["url"]) == (first.pid, __version__, None)
+            said = client.request(str(tmp_path), "GET", "/daemon/status").body
+            places = ("pid", "version", "socket", "url")
+            assert [told[name] for name in places] == [said[name] for name in places]
+            assert (told["pid"], told["version"]) == (first.pid, __version__)
+            assert str(told["url"]).startswith("http://127.0.0.1:")
             with daemon(tmp_path) as second:
                 assert second.wait(15) == 5
                 assert second.stderr is not None

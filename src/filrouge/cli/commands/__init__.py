@@ -43,7 +43,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "repair": ("repair",),
 }
 #: Modules whose commands have a word in front, which is their name.
-GROUPS: Final = ("daemon", "model", "audit", "rules")
+GROUPS: Final = ("daemon", "model", "audit", "rules", "token")
 
 
 def run() -> int:

@@ -55,8 +55,9 @@ def status(json: Json = False) -> None:
             raise
         _say({"running": False, "home": home()}, f"Stopped ({home()}).", json)
         raise typer.Exit(3) from None
-    line = f"Running: version {found['version']}, pid {found['pid']}, {found['socket']}"
-    _say(found, line, json)
+    places = ", ".join(filter(None, (found["url"], found["socket"])))
+    line = f"Running: version {found['version']}, pid {found['pid']}, {places}"
+    _say(found, f"{line}\n{found['notice']}".rstrip(), json)
 
 
 def _say(document: dict[str, object], line: str, json: bool) -> None:

@@ -25,7 +25,8 @@ async def status(request: Request) -> dict[str, Any]:
     """Where it listens, and the state of the whole in counts."""
     parts = parts_of(request)
     whole = await reading(request, lambda tx: report.status(parts, tx))
-    return {"running": True, "url": None, "socket": socket_path(parts.home), **whole}
+    found = request.app.state.listening
+    return {"running": True, "url": found.url, "notice": found.notice, "socket": socket_path(parts.home), **whole}
 
 
 @router.get("/daemon/health")

@@ -1657,3 +1657,25 @@ WHERE (owner_kind = 'turn' AND owner_id NOT IN (SELECT id FROM turns))
    OR (owner_kind = 'memory' AND owner_id NOT IN (SELECT id FROM memories))
 -- name: vectors.clear
 DELETE FROM vectors
+
+-- name: tokens.put
+INSERT INTO tokens (id, kind, name, scope, hash, created_at, expires_at)
+VALUES (:id, :kind, :name, :scope, :hash, :created_at, :expires_at)
+-- name: tokens.by_hash
+SELECT * FROM tokens WHERE hash = :hash
+-- name: tokens.get
+SELECT * FROM tokens WHERE id = :id AND kind <> 'link'
+-- name: tokens.all
+SELECT * FROM tokens WHERE tenant = 'local' AND kind <> 'link' ORDER BY id DESC
+-- name: tokens.revoke
+UPDATE tokens SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL
+-- name: tokens.redeem
+-- A link is used up by whoever comes first.
+UPDATE tokens SET revoked_at = :at
+WHERE hash = :hash AND kind = 'link' AND revoked_at IS NULL AND expires_at > :at RETURNING *
+-- name: tokens.touch
+UPDATE tokens SET last_used_at = :at WHERE id = :id
+-- name: tokens.count_live
+SELECT count(*) AS n FROM tokens WHERE kind = 'token' AND revoked_at IS NULL
+-- name: tokens.prune
+DELETE FROM tokens WHERE kind <> 'token' AND expires_at < :before

@@ -346,6 +346,19 @@ CREATE TABLE threads (
   drifts        TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
 
+CREATE TABLE tokens (
+  id            TEXT PRIMARY KEY,
+  tenant        TEXT NOT NULL DEFAULT 'local',
+  kind          TEXT NOT NULL CHECK (kind IN ('token', 'link', 'session')),
+  name          TEXT NOT NULL,
+  scope         TEXT NOT NULL CHECK (scope IN ('read', 'write', 'admin')),
+  hash          BLOB NOT NULL UNIQUE,
+  created_at    TEXT NOT NULL,
+  expires_at    TEXT,
+  last_used_at  TEXT,
+  revoked_at    TEXT
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE tombstones (
   hash    BLOB PRIMARY KEY,
   kind    TEXT NOT NULL,

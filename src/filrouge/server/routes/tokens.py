@@ -1,0 +1,168 @@
+"""Tokens over HTTP: make, list, revoke; and the way a browser signs in, through a link that works once."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from filrouge.app import tokens
+from filrouge.errors import BadInput
+from filrouge.model.token import Allowed, Kind
+from filrouge.server.access import parts_of, reading, settled
+from filrouge.server.answers import Answer, answers
+from filrouge.server.door import LOGIN, cookie_name
+from filrouge.server.keys import Keys
+from filrouge.server.scopes import needs
+from filrouge.store.tokens import Tokens
+
+router = APIRouter(tags=["tokens"])
+SIGNED_IN = "/signed-in"
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Filrouge</title></head>
+<body><h1>Filrouge</h1><p>This browser is signed in.</p></body></html>
+"""
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_EXAMPLE = {
+    "id": "01jd3v5k2m8qz7w4x9y6b0c1d2",
+    "kind": "token",
+    "name": "laptop",
+    "scope": "read",
+    "created_at": "2026-01-05T09:00:00.000000Z",
+    "expires_at": None,
+    "last_used_at": None,
+    "revoked_at": None,
+}
+
+
+class NewToken(BaseModel):
+    """A token to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("token", max_length=100)
+    scope: Allowed = "read"
+
+
+class NewLink(BaseModel):
+    """A login link to be made; the session it opens has this scope."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scope: Allowed = "admin"
+
+
+class TokenAnswer(Answer):
+    """A token or a browser's session."""
+
+    id: str
+    kind: Kind
+    name: str
+    scope: Allowed
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+    revoked_at: str | None
+
+
+class MadeToken(TokenAnswer):
+    """A new token with its secret, which is never shown again."""
+
+    token: str
+
+
+class TokenList(Answer):
+    """Every token and session, the newest first."""
+
+    tokens: list[TokenAnswer]
+
+
+class LoginLink(Answer):
+    """A link that signs a browser in, once, until it expires."""
+
+    url: str
+    expires_at: str
+
+
+@router.get("/api/tokens", responses=answers(TokenList, example={"tokens": [_EXAMPLE]}))
+@needs("admin")
+async def listed(request: Request) -> dict[str, Any]:
+    """Every token and session, the newest first; those that hold no more, too. Never their secrets."""
+    found = await reading(request, lambda tx: Tokens(tx).all())
+    return {"tokens": [dict(token.to_json()) for token in found]}
+
+
+@router.post(
+    "/api/tokens", status_code=201, responses=answers(MadeToken, status=201, example=_EXAMPLE | {"token": "frg_..."})
+)
+@needs("admin")
+async def create(body: NewToken, request: Request) -> dict[str, Any]:
+    """Make a token. Its secret is in this answer and nowhere else."""
+    parts = parts_of(request)
+    return await settled(parts.writer.submit(lambda tx: tokens.create(parts, tx, body.name, body.scope)))
+
+
+@router.delete("/api/tokens/{token_id}", responses=answers(TokenAnswer, example=_EXAMPLE))
+@needs("admin")
+async def revoke(token_id: str, request: Request) -> dict[str, Any]:
+    """Let nobody in with that token or session any more, from now on."""
+    parts = parts_of(request)
+    gone = await settled(parts.writer.submit(lambda tx: tokens.revoke(parts, tx, token_id)))
+    cast("Keys", request.app.state.keys).forget()
+    return gone
+
+
+@router.post(
+    "/api/tokens/login-links",
+    status_code=201,
+    responses=answers(
+        LoginLink,
+        status=201,
+        example={"url": "http://127.0.0.1:8900/login/frg_...", "expires_at": "2026-01-05T09:05:00.000000Z"},
+    ),
+)
+@needs("admin")
+async def new_link(body: NewLink, request: Request) -> dict[str, Any]:
+    """Make a link that signs a browser in: it works once, and within minutes."""
+    parts, url = parts_of(request), request.app.state.listening.url
+    if url is None:
+        raise BadInput(
+            "The daemon listens on no TCP port, so no browser can reach it.",
+            remedy="See `filrouge daemon status` for the reason, and the setting port.",
+        )
+    secret, until = await settled(parts.writer.submit(lambda tx: tokens.new_link(parts, tx, body.scope)))
+    return {"url": f"{url}{LOGIN}{secret}", "expires_at": until}
+
+
+@router.get(
+    "/login/{link}",
+    status_code=303,
+    response_class=Response,
+    responses={303: {"description": "Signed in; the page says so."}},
+)
+async def sign_in(link: str, request: Request) -> Response:
+    """Turn a login link into a session: a cookie that only this daemon's own pages can use."""
+    parts = parts_of(request)
+    session = await settled(parts.writer.submit(lambda tx: tokens.redeem(parts, tx, link)))
+    answer = RedirectResponse(SIGNED_IN, status_code=303, headers=_PAGE_HEADERS)
+    answer.set_cookie(
+        cookie_name(request.scope["server"][1] or 0),
+        session,
+        max_age=tokens.SESSION_HOURS * 3600,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+@router.get(SIGNED_IN, response_class=HTMLResponse)
+async def signed_in() -> HTMLResponse:
+    """The page that says that the browser is signed in."""
+    return HTMLResponse(_PAGE, headers=_PAGE_HEADERS)

@@ -1,0 +1,96 @@
+"""Connections: who may make one, how many there may be, and how long they may keep silent.
+
+On the unix socket the kernel says whose process is at the other end; anybody but this user is cut off, root too. Over
+TCP connections are counted, and one that sends its request too slowly is ended: uvicorn itself waits for ever for the
+end of a header or a body. The two are served by two servers, so that one being full leaves the other free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import time
+from typing import Final, cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+#: A body that goes on must bring so much in every span of patience.
+_STEP_BYTES: Final = 65_536
+_FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
+
+
+class Inside(H11Protocol):
+    """A connection over the unix socket."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Serve this user's processes and no others."""
+        super().connection_made(transport)
+        if not _is_this_user(transport.get_extra_info("socket")):
+            transport.abort()
+
+
+class Limits(uvicorn.Config):
+    """uvicorn's configuration with the limits of connections.
+
+    Attributes:
+        most: connections at once.
+        patience: seconds that one may be idle, or take to send a request.
+    """
+
+    most: int = 64
+    patience: float = 10.0
+
+
+class Outside(H11Protocol):
+    """A connection over TCP."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Serve it if there is room."""
+        super().connection_made(transport)
+        self._since = time.monotonic()
+        self._came = 0
+        if len(self.connections) > cast("Limits", self.config).most:
+            transport.write(_FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; a body on its way earns patience by the step."""
+        if self.transport.is_closing():
+            return
+        self._came += len(data)
+        if self._came >= _STEP_BYTES and not self._is_answered():
+            self._came, self._since = 0, time.monotonic()
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """The next request may take as long again."""
+        self._came, self._since = 0, time.monotonic()
+        super().on_response_complete()
+
+    def end_if_overdue(self) -> None:
+        """End the connection if a request should have been here by now."""
+        waits = self.cycle is None or self.cycle.response_complete or self.cycle.more_body  # pyright: ignore[reportUnnecessaryComparison]
+        if waits and time.monotonic() - self._since > cast("Limits", self.config).patience:
+            self.transport.abort()
+
+    def _is_answered(self) -> bool:
+        return self.cycle is not None and self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def end_overdue(server: uvicorn.Server) -> None:
+    """End the connections of a server that keep it waiting."""
+    for connection in list(server.server_state.connections):
+        if isinstance(connection, Outside):
+            connection.end_if_overdue()
+
+
+def _is_this_user(peer: socket.socket) -> bool:
+    """As the kernel says; where it cannot be asked so, the modes of the socket and its folder have decided."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(raw)[1] == os.getuid()
