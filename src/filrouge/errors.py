@@ -14,6 +14,7 @@
     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
     ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
     │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
+    ├── NotInstalled          an extra is missing                      exit 1   HTTP 501
     └── Unreadable            what a model answered is no answer       exit 1   HTTP 502
 
 The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
@@ -40,6 +41,7 @@ __all__ = [
     "FilrougeError",
     "ModelUnavailable",
     "NotFound",
+    "NotInstalled",
     "OverBudget",
     "Stale",
     "StoreError",
@@ -166,6 +168,13 @@ class OverBudget(ModelUnavailable):
     """The day's budget for models is spent."""
 
     default_remedy = "It goes on tomorrow; or raise llm_daily_tokens or llm_daily_dollars with `filrouge settings`."
+
+
+class NotInstalled(FilrougeError):
+    """This needs an extra that is not installed."""
+
+    http_status = 501
+    default_remedy = "See docs/reference/library.md for the extras."
 
 
 class Unreadable(FilrougeError):

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
+from filrouge.server.mcp import mount
 from filrouge.server.routes import (
     backups,
     bridges,
@@ -46,7 +47,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups,
+        metrics, forgetting, gardens, backups, mount,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)
