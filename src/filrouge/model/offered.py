@@ -32,6 +32,11 @@ ONCE_META: Final = "filrouge/once"
 VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 SERVER_META: Final = "io.modelcontextprotocol/serverInfo"
 
+CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
+
+#: Bytes of a message that a client sends on stdin. On the way to the daemon it may grow threefold, by escapes.
+LARGEST_LINE: Final = 256 * 1024
+LARGEST_REQUEST: Final = 1024 * 1024
 LONGEST_QUERY: Final = 2000
 LONGEST_STATEMENT: Final = 2000
 LONGEST_ID: Final = 100

@@ -24,6 +24,7 @@ from filrouge.cli.commands import (
     garden,
     health,
     injecting,
+    mcp,
     model,
     models,
     reindex,
@@ -45,7 +46,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting, garden, backups, repair,
+    forgetting, garden, backups, repair, mcp,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")

@@ -32,13 +32,11 @@ from starlette.types import Receive, Scope, Send
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
 from filrouge.errors import BadInput, FilrougeError
-from filrouge.model.offered import INSTRUCTIONS, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
+from filrouge.model.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
 from filrouge.server.mcp.quoting import quoted
 from filrouge.server.mcp.tools import BY_NAME, Caller
 
 _LOG = logging.getLogger(__name__)
-#: Bytes: the largest argument has 2,000 characters, of six bytes where JSON escapes each of them.
-LARGEST_REQUEST: Final = 256 * 1024
 _MOST_NAMES, _LONGEST_NAME = 16, 4096
 _CHECKS: Final = {tool["name"]: jsonschema.Draft202012Validator(tool["inputSchema"]) for tool in TOOLS}
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
