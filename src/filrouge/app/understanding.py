@@ -239,7 +239,7 @@ def neighbours(
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
         for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
-        if memory.state == "live" and memory.scope_name == statement.scope
+        if memory.state == "live" and memory.scope_name == statement.scope and memory.kind != "note"
     ]
 
 

@@ -83,9 +83,15 @@ class Daemon:
         return client.send(self._directory, self._environ, "POST", PATH, body, seconds, headers)
 
     def _awake(self, deadline: float | None = None) -> bool:
-        if client.is_absent(self._directory):
-            client.start(self._directory)
-        return client.wait_ready(self._directory, deadline or time.monotonic() + START_SECONDS)
+        """Wait for the daemon to answer, and start one as long as none is there: the one before may still be leaving,
+        and while it holds the home another gives up at once."""
+        until = deadline or time.monotonic() + START_SECONDS
+        while (left := until - time.monotonic()) > 0:
+            if client.is_absent(self._directory):
+                client.start(self._directory)
+            if client.wait_ready(self._directory, time.monotonic() + min(left, client.START_PAUSE)):
+                return True
+        return False
 
     def _is_back(self, deadline: float) -> bool:
         """Wait for a daemon to be there, and start one if none is; False where there is none to be had."""

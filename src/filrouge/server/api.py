@@ -30,6 +30,7 @@ from filrouge.server.routes import (
     hooks,
     injecting,
     memory,
+    memory_tool,
     metrics,
     models,
     rules,
@@ -47,7 +48,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, mount,
+        metrics, forgetting, gardens, backups, mount, memory_tool,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

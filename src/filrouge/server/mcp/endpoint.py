@@ -37,6 +37,7 @@ from filrouge.server.mcp.quoting import quoted
 from filrouge.server.mcp.tools import BY_NAME, Caller
 
 _LOG = logging.getLogger(__name__)
+logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
 _MOST_NAMES, _LONGEST_NAME = 16, 4096
 _CHECKS: Final = {tool["name"]: jsonschema.Draft202012Validator(tool["inputSchema"]) for tool in TOOLS}
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}

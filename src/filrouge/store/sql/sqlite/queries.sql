@@ -1657,3 +1657,8 @@ WHERE (owner_kind = 'turn' AND owner_id NOT IN (SELECT id FROM turns))
    OR (owner_kind = 'memory' AND owner_id NOT IN (SELECT id FROM memories))
 -- name: vectors.clear
 DELETE FROM vectors
+-- name: notes.live
+-- The files that a model keeps in a project, or outside every project, oldest first.
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind = 'note' AND project_id IS :project_id AND user_id = :user_id
+ORDER BY seq
