@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from filrouge.ports import Embedder, EmbeddingSpace
     from filrouge.recall.diversity import diverse
     from filrouge.recall.hybrid import Fused
+    from filrouge.server.anthropic_memory import AnthropicMemoryTool as AnthropicMemoryTool
 
 __all__ = [
     "Embedder",
@@ -47,6 +48,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    # Needs the extra `llm`, so no star import asks for it.
+    "AnthropicMemoryTool": "filrouge.server.anthropic_memory",
     "Embedder": "filrouge.ports",
     "EmbeddingSpace": "filrouge.ports",
     "Event": "filrouge.model.event",

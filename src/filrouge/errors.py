@@ -14,6 +14,7 @@
     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
     ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
     │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
+    ├── NotInstalled          an extra is missing                      exit 1   HTTP 501
     ├── Unreadable            what a model answered is no answer       exit 1   HTTP 502
     ├── Unauthorized          no valid token came with it              exit 4   HTTP 401
     ├── Forbidden             it may not be done from there            exit 4   HTTP 403
@@ -47,6 +48,7 @@ __all__ = [
     "Misdirected",
     "ModelUnavailable",
     "NotFound",
+    "NotInstalled",
     "OverBudget",
     "Stale",
     "StoreError",
@@ -176,6 +178,13 @@ class OverBudget(ModelUnavailable):
     """The day's budget for models is spent."""
 
     default_remedy = "It goes on tomorrow; or raise llm_daily_tokens or llm_daily_dollars with `filrouge settings`."
+
+
+class NotInstalled(FilrougeError):
+    """This needs an extra that is not installed."""
+
+    http_status = 501
+    default_remedy = "See docs/reference/library.md for the extras."
 
 
 class Unreadable(FilrougeError):

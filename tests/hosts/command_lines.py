@@ -260,7 +260,7 @@ class ClaudeCode:
             "--model",
             "sonnet",
             "--allowedTools",
-            "Bash",
+            "Bash,mcp__filrouge",
             "--verbose",
         ]
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]

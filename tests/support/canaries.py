@@ -288,10 +288,29 @@ def _escaped(home: Home, word: str) -> None:
     _told(home, "tools", f"s-{_tag(word)}", calls=calls)
 
 
+def _memory_file(home: Home, word: str) -> None:
+    path = f"/memories/{_tag(word)}.md"
+    home.ask(
+        "POST", "/memory/tool", {"command": "create", "path": path, "file_text": f"The tide.\n{word} at the pier.\n"}
+    )
+    home.ask("POST", "/memory/tool", {"command": "insert", "path": path, "insert_line": 0, "insert_text": f"On {word}"})
+    home.ask("POST", "/memory/tool", {"command": "rename", "old_path": path, "new_path": f"/memories/a/{word}.md"})
+
+
+def _mcp(home: Home, word: str) -> None:
+    def call(tool: str, **arguments: str) -> Any:
+        params = {"name": tool, "arguments": arguments}
+        return home.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+
+    call("memory_add", text=f"The harbour office keeps the {word} behind the counter.")
+    call("memory_search", query=f"Where is the {word}?")
+    call("memory_context", prompt=f"Where does the harbour office keep the {word}?")
+
+
 PATHS: Final[tuple[Callable[[Home, str], None], ...]] = (
     _claude_prompt, _codex_prompt, _tool_hook, _command, _reply, _unreadable, _subagent, _summary, _transcript, _spool,
     _torn_spool, _route, _rule, _bulk, _core_fact, _chain, _superseded, _review, _repeated, _thread_title, _bridge,
-    _session, _history, _asked, _escaped,
+    _session, _history, _asked, _escaped, _memory_file, _mcp,
 )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
         raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST}.")
     meaning = parts.meaning
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
-    statement = _restated(old, said)
+    statement = restated(old, said)
     [vectors] = vectors_at_once(meaning, [statement.text])
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 
@@ -143,7 +143,7 @@ def _show(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
             meaning.memory_index.put(id_, number, group_of(live[id_]), vectors)
 
 
-def _restated(old: Memory, text: str) -> Statement:
+def restated(old: Memory, text: str) -> Statement:
     """What a memory states, in other words."""
     return Statement(
         kind=old.kind,

@@ -24,7 +24,7 @@ from filrouge.embed.windows import windows
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import LEAST_TO_KEEP, Memory, Statement
-from filrouge.model.turn import Turn
+from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.memories import Action, Origin
 from filrouge.store.shares import Place
@@ -32,6 +32,7 @@ from filrouge.store.vectors import StoredVectors
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
+from filrouge.understand.pipeline import humble
 
 _NEIGHBOURS_BY_WORDS = 20
 _NEIGHBOURS_BY_MEANING = 20
@@ -165,6 +166,8 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = said_later(parts, tx, near, turn)
     decision = _decision(one, near, frozenset(said.memory.id for said in later))
+    if turn.trust < TRUST_PROMPT:
+        decision = humble(decision, turn.trust, near)
     late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
     if late is None:
         return store.apply(decision, origin)
@@ -236,7 +239,7 @@ def neighbours(
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
         for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
-        if memory.state == "live" and memory.scope_name == statement.scope
+        if memory.state == "live" and memory.scope_name == statement.scope and memory.kind != "note"
     ]
 
 

@@ -24,6 +24,7 @@ from filrouge.model.turn import (
     Role,
     SourceType,
     Turn,
+    is_own_tool,
     source_of_tool,
 )
 from filrouge.ports import Redactor
@@ -68,6 +69,8 @@ def _one(event: Event, project: str, *, role: Role, source: SourceType, trust: i
 
 def _tool_turn(event: Event, project: str, call: Mapping[str, Any]) -> list[Turn]:
     name = str(call.get("name") or "tool")
+    if is_own_tool(name):
+        return []
     source = source_of_tool(name)
     shown = " ".join(filter(None, [_flat(call.get("input")), _output(call.get("output"), source)]))
     if not shown.strip():

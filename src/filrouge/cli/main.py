@@ -1,6 +1,6 @@
 """The executable. It looks at one word before it imports anything: hooks run many times a minute.
 
-`hook` and `--version` are served from the standard library; everything else is the command line proper,
+`hook`, `mcp` and `--version` are served from the standard library; everything else is the command line proper,
 loaded by name so that the hook never pays for it.
 """
 
@@ -19,6 +19,8 @@ def main() -> int:
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first == "hook":
         _hook()
+    elif first == "mcp" and not {"--help", "-h"} & set(sys.argv[2:]):
+        importlib.import_module("filrouge.cli.mcp").main(sys.argv[2:])
     elif first in ("--version", "-V"):
         sys.stdout.write(f"filrouge {__version__}\n")
     else:

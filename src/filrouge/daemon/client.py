@@ -50,8 +50,18 @@ _LAUNCH: Final = (
 )
 
 
-def request(directory: str, method: str, path: str, body: dict[str, Any] | None = None, timeout: float = 5.0) -> Reply:
+def request(
+    directory: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    timeout: float = 5.0,
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
     """Ask the daemon of that home and wait for its answer, `timeout` seconds at most in all.
+
+    Args:
+        headers: more of them, in ASCII.
 
     Raises:
         DaemonUnavailable: nobody listens, the time is over, or what answers is not our daemon.
@@ -63,7 +73,7 @@ def request(directory: str, method: str, path: str, body: dict[str, Any] | None 
             _arm(wire, deadline)
             wire.connect(address)
             _arm(wire, deadline)
-            wire.sendall(_written(method, path, body))
+            wire.sendall(_written(method, path, body, headers or {}))
             return _parsed(_received(wire, deadline))
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
@@ -76,6 +86,7 @@ def send(
     path: str,
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
+    headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """Ask the daemon that the environment points to: `FILROUGE_URL`, else the home's own.
 
@@ -84,9 +95,9 @@ def send(
     """
     url = environ.get(URL, "").strip()
     if not url:
-        return request(directory, method, path, body, timeout)
+        return request(directory, method, path, body, timeout, headers)
     remote = importlib.import_module("filrouge.daemon.remote")
-    return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout)
+    return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout, headers)
 
 
 def is_elsewhere(environ: Mapping[str, str]) -> bool:
@@ -190,12 +201,13 @@ def _arm(wire: socket.socket, deadline: float) -> None:
     wire.settimeout(left)
 
 
-def _written(method: str, path: str, body: dict[str, Any] | None) -> bytes:
+def _written(method: str, path: str, body: dict[str, Any] | None, headers: Mapping[str, str]) -> bytes:
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode("ascii")
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: filrouge\r\nConnection: close\r\n"
         f"X-Filrouge-Version: {__version__}\r\nAccept: application/json\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n{more}\r\n"
     )
     return head.encode("ascii") + content
 

@@ -10,6 +10,7 @@ import http.client
 import ipaddress
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,7 +22,13 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 
 
 def request(
-    url: str, key: str, method: str, path: str, body: dict[str, Any] | None = None, timeout: float = 5.0
+    url: str,
+    key: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    timeout: float = 5.0,
+    headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """Ask the daemon at `url` and wait for its answer, `timeout` seconds at most in all.
 
@@ -34,7 +41,7 @@ def request(
         connection = _connection(place, timeout)
         try:
             content = None if body is None else json.dumps(body)
-            connection.request(method, place.path.rstrip("/") + path, content, _headers(key))
+            connection.request(method, place.path.rstrip("/") + path, content, {**_headers(key), **(headers or {})})
             return _reply(connection, deadline)
         finally:
             connection.close()

@@ -102,7 +102,7 @@ def stated(memory: Memory) -> Statement:
 
 
 def _of_one_place(one: Memory, other: Memory) -> bool:
-    live = one.state == other.state == "live"
+    live = one.state == other.state == "live" and "note" not in (one.kind, other.kind)  # files, which nobody merges
     same_project = one.scope.project == other.scope.project or one.scope_name == "user"
     return live and one.scope_name == other.scope_name and one.scope.user == other.scope.user and same_project
 

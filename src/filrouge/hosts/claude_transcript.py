@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from filrouge.hosts.reading import as_list, as_object, block_text, text_field, unwrapped, written_by_host
 from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
 from filrouge.model.transcript import TranscriptRecord
-from filrouge.model.turn import Role, SourceType, source_of_tool
+from filrouge.model.turn import Role, SourceType, is_own_tool, source_of_tool
 
 #: Values of `promptSource` that mean the host started the turn by itself.
 _UNTYPED = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
@@ -89,8 +89,9 @@ class _Reader:
         results = [block for block in map(as_object, as_list(content)) if block.get("type") == "tool_result"]
         for block in results:
             call, text = text_field(block, "tool_use_id"), without_reminders(block_text(block.get("content")))
-            source = source_of_tool(self._tools.pop(call, ""))
-            if text.strip():
+            tool = self._tools.pop(call, "")
+            source = source_of_tool(tool)
+            if text.strip() and not is_own_tool(tool):
                 place = key if len(results) == 1 else f"{key}:{call}"
                 yield self._record(place, "tool", source, text, at, call)
         said = block_text(content)

@@ -26,7 +26,7 @@ from filrouge.hosts.reading import (
 )
 from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
 from filrouge.model.transcript import TranscriptRecord
-from filrouge.model.turn import Role, SourceType, source_of_tool
+from filrouge.model.turn import Role, SourceType, is_own_tool, source_of_tool
 
 _ITEMS, _EVENTS, _RESPONSES = "items", "events", "responses"
 _SHELL = frozenset({"exec", "exec_command", "shell", "local_shell", "write_stdin", "wait"})
@@ -135,7 +135,9 @@ class _Reader:
                 )
             case "McpToolCall":
                 text = block_text(as_object(item.get("result")).get("content"))
-                yield from self._result(_ITEMS, raw, text_field(item, "id"), text, text_field(item, "tool"))
+                server, tool = text_field(item, "server"), text_field(item, "tool")
+                if not is_own_tool(f"mcp__{server}__{tool}"):
+                    yield from self._result(_ITEMS, raw, text_field(item, "id"), text, tool)
             case _:
                 pass
 
@@ -163,7 +165,7 @@ class _Reader:
             yield _Told(generation, self._record(raw, role, source, words))
 
     def _result(self, generation: str, raw: dict[str, Any], call: str, text: str, tool: str) -> Iterator[_Told]:
-        if text.strip():
+        if text.strip() and not is_own_tool(tool):
             record = self._record(raw, "tool", source_of_tool(tool), text, call)
             yield _Told(generation, record, tool)
 

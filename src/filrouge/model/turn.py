@@ -6,6 +6,7 @@ text never changes after it is stored.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -24,6 +25,8 @@ _FILE_WRITES = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "apply_p
 _COMMANDS = frozenset({"Bash", "shell", "exec", "exec_command", "local_shell"})
 _TASKS = frozenset({"Task", "Agent"})
 _FETCHES = frozenset({"WebFetch", "WebSearch"})
+#: Filrouge's own tools, as an agent names those of an MCP server: what they answer is memory already.
+_OWN_TOOL = re.compile(r"(?i)mcp__[\w-]*filrouge[\w-]*__memory_[a-z]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,3 +58,8 @@ def source_of_tool(tool: str) -> SourceType:
     if tool in _FETCHES:
         return "fetch"
     return "command"
+
+
+def is_own_tool(tool: str) -> bool:
+    """Whether a tool is one that Filrouge itself offers, so that its results are not captured."""
+    return bool(_OWN_TOOL.fullmatch(tool))

@@ -21,6 +21,7 @@ from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.door import Door, guard, permitted
 from filrouge.server.keys import Keys
 from filrouge.server.listening import Listening
+from filrouge.server.mcp import mount
 from filrouge.server.problems import MEDIA_TYPE, headers_of, problem
 from filrouge.server.routes import (
     backups,
@@ -34,6 +35,7 @@ from filrouge.server.routes import (
     hooks,
     injecting,
     memory,
+    memory_tool,
     metrics,
     models,
     rules,
@@ -67,7 +69,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     app.state.listening = listening or Listening()
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, tokens,
+        metrics, forgetting, gardens, backups, tokens, mount, memory_tool,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.add_exception_handler(FilrougeError, _problem)

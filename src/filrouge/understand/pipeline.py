@@ -172,19 +172,24 @@ def _decided(
         if decision is None:
             judged.append(Judged(candidate=one, note=BY_RULES.format("the model said nothing of use")))
         else:
-            judged.append(Judged(candidate=one, decision=_humble(decision, one, shown)))
+            judged.append(Judged(candidate=one, decision=humble(decision, one.turn.trust, shown)))
     return judged, tuple(one.reason for one in admitted.rejected)
 
 
-def _humble(decision: Decision, candidate: Candidate, shown: Sequence[Neighbour]) -> Decision:
-    """An agent's word never ends what the user said: there a person decides."""
+def humble(decision: Decision, trust: int, shown: Sequence[Neighbour]) -> Decision:
+    """An agent's word never ends what the user said: there a person decides.
+
+    Args:
+        trust: of who says it.
+        shown: what was near when it was decided.
+    """
     match decision:
         case (
             Update(statement=statement, old_ids=ids, reason=reason)
             | Delete(statement=statement, old_ids=ids, reason=reason)
         ):
-            trust = {one.memory.id: one.memory.trust for one in shown}
-            above = next((id_ for id_ in ids if trust.get(id_, 0) > candidate.turn.trust), None)
+            of = {one.memory.id: one.memory.trust for one in shown}
+            above = next((id_ for id_ in ids if of.get(id_, 0) > trust), None)
             if above is not None:
                 why = f"{reason}; the user's own word stands against it"
                 return Conflict(statement=statement, existing_id=above, reason=why)

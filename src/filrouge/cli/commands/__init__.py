@@ -41,6 +41,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "garden": ("garden",),
     "backups": ("backup",),
     "repair": ("repair",),
+    "mcp": ("mcp",),
 }
 #: Modules whose commands have a word in front, which is their name.
 GROUPS: Final = ("daemon", "model", "audit", "rules", "token")

@@ -1679,3 +1679,8 @@ UPDATE tokens SET last_used_at = :at WHERE id = :id
 SELECT count(*) AS n FROM tokens WHERE kind = 'token' AND revoked_at IS NULL
 -- name: tokens.prune
 DELETE FROM tokens WHERE kind <> 'token' AND expires_at < :before
+-- name: notes.live
+-- The files that a model keeps in a project, or outside every project, oldest first.
+SELECT * FROM memories
+WHERE tenant = 'local' AND state = 'live' AND kind = 'note' AND project_id IS :project_id AND user_id = :user_id
+ORDER BY seq

@@ -1,0 +1,97 @@
+"""Anthropic's memory tool for a program that uses the `anthropic` SDK: its files are notes in Filrouge.
+
+    client.beta.messages.tool_runner(model=..., messages=[...], tools=[filrouge.AnthropicMemoryTool()], ...)
+
+The SDK's runner calls it with the commands that the model writes; each is one request to the daemon, and what the
+daemon refuses is an error that the model reads. This module loads the SDK, which is an extra (`filrouge[llm]`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
+from anthropic.types.beta import (
+    BetaMemoryTool20250818CreateCommand,
+    BetaMemoryTool20250818DeleteCommand,
+    BetaMemoryTool20250818InsertCommand,
+    BetaMemoryTool20250818RenameCommand,
+    BetaMemoryTool20250818StrReplaceCommand,
+    BetaMemoryTool20250818ViewCommand,
+)
+from pydantic import BaseModel
+
+from filrouge.daemon import client
+from filrouge.errors import DaemonUnavailable
+from filrouge.home import home as default_home
+
+_SECONDS: Final = 30.0
+_START_SECONDS: Final = 20.0
+
+
+class AnthropicMemoryTool(BetaAbstractMemoryTool):
+    """The memory tool, kept by the daemon of a home, or by the one that `FILROUGE_URL` names.
+
+    Args:
+        home: the home directory; None = `FILROUGE_HOME` or its default.
+        project: the names of the project whose files are meant; none = the files outside every project.
+        environ: in the place of this process's environment.
+    """
+
+    def __init__(
+        self, home: str | None = None, *, project: Sequence[str] = (), environ: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__()
+        self._environ = dict(os.environ if environ is None else environ)
+        self._home = home or default_home(self._environ)
+        self._project = list(project)
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """Show a file with line numbers, or a directory."""
+        return self._done(command)
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Write a new file."""
+        return self._done(command)
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Replace a text that a file has once."""
+        return self._done(command)
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Put lines behind a line."""
+        return self._done(command)
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Put a file, or all of a directory, into the bin."""
+        return self._done(command)
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Give a file or a directory another path."""
+        return self._done(command)
+
+    def _done(self, command: BaseModel) -> str:
+        """What the daemon says to a command.
+
+        Raises:
+            ToolError: it refuses; the text is for the model.
+            DaemonUnavailable: there is none, and none can be started.
+        """
+        body: dict[str, Any] = {**command.to_dict(), "project": self._project}  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        try:
+            reply = self._sent(body)
+        except DaemonUnavailable:
+            if client.is_elsewhere(self._environ) or not client.is_absent(self._home):
+                raise
+            client.start(self._home)
+            client.wait_ready(self._home, time.monotonic() + _START_SECONDS)
+            reply = self._sent(body)
+        if reply.status == 200:
+            return str(reply.body["content"])
+        raise ToolError(str(reply.body.get("detail") or f"The memory is not available ({reply.status})."))
+
+    def _sent(self, body: dict[str, Any]) -> client.Reply:
+        return client.send(self._home, self._environ, "POST", "/memory/tool", body, _SECONDS)

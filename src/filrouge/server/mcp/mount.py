@@ -1,0 +1,72 @@
+"""Where MCP stands in the daemon: `/mcp`, loaded when the first client comes, for those who use it alone.
+
+The SDK is an extra. Without it every request is answered with what to install. The way in is the one of every route:
+what stands before the routes (keys, hosts, limits) has spoken already, and the SDK's own check of `Host` and `Origin`
+is switched on all the same, with the names of this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Any, Final, cast
+
+from fastapi import APIRouter, Request, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from filrouge.errors import NotInstalled
+from filrouge.server.access import parts_of
+
+router = APIRouter(tags=["mcp"])
+
+PATH: Final = "/mcp"
+#: The name that clients on the unix socket give, and this machine's, with and without a port.
+HOSTS: Final = (
+    "filrouge", "localhost", "127.0.0.1", "[::1]", "filrouge:*", "localhost:*", "127.0.0.1:*", "[::1]:*",
+)  # fmt: skip
+ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*")
+
+
+class _Handed(Response):
+    """The answer of another application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__()
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+@router.post(PATH, include_in_schema=False)
+async def mcp(request: Request) -> Response:
+    """One message of MCP, and its answer."""
+    return _Handed(await _endpoint(request))
+
+
+@router.api_route(PATH, methods=["GET", "DELETE"], include_in_schema=False)
+async def no_stream() -> Response:
+    """There is no stream to listen to and no session to end."""
+    return Response(status_code=405, headers={"Allow": "POST"})
+
+
+async def _endpoint(request: Request) -> ASGIApp:
+    """The server, made once.
+
+    Raises:
+        NotInstalled: the extra is not there.
+    """
+    state = request.app.state
+    if getattr(state, "mcp", None) is None:
+        try:
+            loaded: Any = await asyncio.to_thread(import_module, "filrouge.server.mcp.endpoint")
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
+                raise
+            raise NotInstalled(
+                "MCP is an extra that is not installed.", remedy="Run `pip install 'filrouge[mcp]'`."
+            ) from error
+        if getattr(state, "mcp", None) is None:
+            hosts = (*HOSTS, *getattr(state, "mcp_hosts", ()))
+            state.mcp = loaded.Endpoint(parts_of(request), hosts, (*ORIGINS, *getattr(state, "mcp_origins", ())))
+    return cast("ASGIApp", state.mcp)

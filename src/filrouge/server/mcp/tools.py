@@ -1,0 +1,241 @@
+"""What the six tools do: each asks one verb of `app` and answers a value with a readable form of it.
+
+Arguments are written by a model, which may write what a stranger wrote, so they are data: `endpoint` holds them against
+their schema, and here they are nothing but parameters. What goes wrong is a `FilrougeError` with its remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from filrouge.app import report
+from filrouge.app.agents_say import correct, say
+from filrouge.app.asking import Question, recall
+from filrouge.app.binning import Doomed, bin_doomed, doomed
+from filrouge.app.conversations import search_turns
+from filrouge.app.injecting import inject
+from filrouge.app.memory_report import quotes
+from filrouge.app.parts import Parts
+from filrouge.clock import new_id
+from filrouge.errors import BadInput, NotFound
+from filrouge.model.event import Event
+from filrouge.model.memory import Memory
+from filrouge.model.recall import Hit
+from filrouge.ports import Tx
+from filrouge.server.access import elsewhere, settled
+from filrouge.server.mcp.quoting import LONGEST_READ, Item, block, item_json, line, quoted
+from filrouge.server.routes.memory import action_json
+from filrouge.store.memories import Action
+
+#: The channel of what comes in over MCP.
+CHANNEL: Final = "mcp"
+_MOST_LISTED: Final = 20
+#: Relevance below which a hit holds nothing of what was asked.
+_LEAST: Final = 0.01
+_LONGEST_REASON: Final = 300
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """Who calls.
+
+    Attributes:
+        project: the names of the project that the client says it works in; empty where it does not say.
+        once: makes an addition the same addition when it is sent twice.
+    """
+
+    project: tuple[str, ...] = ()
+    once: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """What a tool answers: a value of its output schema, and the same to read."""
+
+    value: dict[str, Any]
+    text: str
+
+
+async def memory_search(parts: Parts, _: Caller, given: Arguments) -> Told:
+    """Memories and messages for a query, best first."""
+    mode, limit = given.get("mode", "hybrid"), int(given.get("limit", 10))
+    names = [given["project"]] if "project" in given else []
+
+    def find(tx: Tx) -> dict[str, Any]:
+        project = report.project_id(tx, names)
+        question = Question(text=given["query"], project=project, everywhere=not names, mode=mode, limit=limit)
+        memories, turns = recall(parts, tx, question), search_turns(parts, tx, question)
+        rankings = (turns, memories) if mode == "text" else (memories, turns)
+        hits = [hit for ranking in rankings for hit in ranking.hits if mode == "text" or hit.relevance >= _LEAST]
+        if mode != "text":
+            hits.sort(key=lambda hit: -hit.relevance)  # a probability, so it compares across the two
+        known, now = report.names_of(tx), parts.clock.now()
+        results = [item_json(hit.item, known, now) | {"relevance": _share(hit)} for hit in hits[:limit]]
+        notices = dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)
+        return {"results": results, "notices": list(notices)}
+
+    value = await settled(parts.readers.submit(find))
+    found = value["results"]
+    lines = [line(one) for one in found] or ["Nothing in memory matches."]
+    return Told(value=value, text=block([*lines, *(f"({notice})" for notice in value["notices"])]))
+
+
+async def memory_get(parts: Parts, _: Caller, given: Arguments) -> Told:
+    """One memory or message."""
+
+    def find(tx: Tx) -> dict[str, Any]:
+        id_, known, now = given["id"], report.names_of(tx), parts.clock.now()
+        memory = next(iter(parts.memories(tx).known([id_])), None)
+        item = memory or next(iter(parts.turns(tx).get([id_])), None)
+        if item is None:
+            raise NotFound(f"There is no memory {quoted(id_, 100)!r}.", remedy="memory_search gives the ids.")
+        cited = quotes(parts, tx, memory) if isinstance(memory, Memory) else []
+        return {
+            "item": item_json(item, known, now, longest=LONGEST_READ),
+            "quotes": [
+                {"text": quoted(one["text"], LONGEST_READ), "source": quoted(one["channel"], 60), "at": one["at"]}
+                for one in cited[:_MOST_LISTED]
+            ],
+            "supersedes": memory.supersedes if memory else None,
+            "superseded_by": memory.superseded_by if memory else None,
+            "pinned": memory.pinned if memory else False,
+        }
+
+    value = await settled(parts.readers.submit(find))
+    lines = [line(value["item"]), *(f"  said: {one['text']}" for one in value["quotes"])]
+    if value["superseded_by"]:
+        lines.append(f"  replaced by {value['superseded_by']}")
+    return Told(value=value, text=block(lines))
+
+
+async def memory_add(parts: Parts, caller: Caller, given: Arguments) -> Told:
+    """Store an agent's statement."""
+    names = _place(parts, caller, given)
+    actions = await elsewhere(lambda: say(parts, given["text"], names=names, host=CHANNEL, once=caller.once))
+    return _told(actions)
+
+
+async def memory_update(parts: Parts, _: Caller, given: Arguments) -> Told:
+    """Correct a memory as an agent may."""
+    return _told([await elsewhere(lambda: correct(parts, given["id"], given["text"]))])
+
+
+async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
+    """Show what would be binned, or bin it."""
+    topic, id_, token = given.get("topic", ""), given.get("id", ""), given.get("token", "")
+    project = parts.readers.here(lambda tx: report.project_id(tx, caller.project))
+
+    def deed() -> Doomed:
+        if token:
+            return bin_doomed(parts, token, topic=topic, memory_id=id_, project=project)
+        return doomed(parts, topic=topic, memory_id=id_, project=project)
+
+    found = await elsewhere(deed)
+    known = parts.readers.here(report.names_of)
+    now = parts.clock.now()
+    goes = [item_json(one, known, now) for one in found.goes]
+    kept = [item_json(one, known, now) for one in found.kept]
+    value = {
+        "done": bool(token),
+        "counts": {"binned": len(goes), "kept": len(kept)},
+        "items": goes[:_MOST_LISTED],
+        "kept": kept[:_MOST_LISTED],
+        "token": "" if token else found.token,
+    }
+    return Told(value=value, text=_forgetting(value, goes, kept))
+
+
+async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> Told:
+    """What would go in front of a prompt."""
+    names = _place(parts, caller, given)
+    project = parts.readers.here(lambda tx: report.project_id(tx, names)) or ""
+    now = parts.clock.now()
+    event = Event(
+        id=new_id(now),
+        host=CHANNEL,
+        kind="prompt",
+        session="",
+        at=now.timestamp(),
+        key="",
+        cwd="",
+        project=names,
+        transcript="",
+        agent="",
+        data={"text": given["prompt"]},
+    )
+    shown = await elsewhere(lambda: inject(parts, event, project))
+    value = {"context": shown.block.text, "memories": shown.block.memories, "notices": list(shown.notices)}
+    return Told(value=value, text=shown.block.text or "Nothing in memory bears on this prompt.")
+
+
+Tool = Callable[[Parts, Caller, Arguments], Awaitable[Told]]
+BY_NAME: Final[Mapping[str, Tool]] = {
+    "memory_search": memory_search,
+    "memory_get": memory_get,
+    "memory_add": memory_add,
+    "memory_update": memory_update,
+    "memory_forget": memory_forget,
+    "memory_context": memory_context,
+}
+
+
+def _place(parts: Parts, caller: Caller, given: Arguments) -> tuple[str, ...]:
+    """The names of the current project: what the client says, else what was asked for.
+
+    Raises:
+        BadInput: the two are different projects; automatic recall stays in the one at hand.
+    """
+    asked = given.get("project", "")
+    if not caller.project or not asked:
+        return caller.project or ((asked,) if asked else ())
+
+    def same(tx: Tx) -> bool:
+        return report.project_id(tx, [asked]) == report.project_id(tx, caller.project)
+
+    if not parts.readers.here(same):
+        raise BadInput(
+            "This client works in another project.", remedy="Leave `project` out; memory_search sees all projects."
+        )
+    return caller.project
+
+
+def _share(hit: Hit) -> float:
+    return round(min(max(hit.relevance, 0.0), 1.0), 4)
+
+
+def _told(actions: list[Action]) -> Told:
+    shown = [action_json(action) | {"reason": quoted(action.reason, _LONGEST_REASON)} for action in actions]
+    lines = [_in_words(one) for one in shown] or ["Nothing was stored."]
+    return Told(value={"actions": shown}, text=block(lines))
+
+
+def _in_words(action: dict[str, Any]) -> str:
+    said = {
+        "add": "Stored as {id}.",
+        "update": "Stored as {id}, in the place of {old}.",
+        "delete": "Ended {old}.",
+        "noop": "Known already: {id}." if action["id"] else "Not stored again: {reason}.",
+        "conflict": "It contradicts {id}, which the user said or keeps; it waits for the user as {review}.",
+        "error": "Not stored: {reason}.",
+    }
+    old = ", ".join(action["superseded"])
+    return said.get(action["action"], "{action} {id}").format(**action, old=old)
+
+
+def _forgetting(value: dict[str, Any], goes: list[Item], kept: list[Item]) -> str:
+    if value["done"]:
+        lines = [f"In the bin: {len(goes)}. The user takes it back with `filrouge restore ID`."]
+    elif goes:
+        lines = [f"Would go into the bin: {len(goes)}. To do so, call memory_forget again with this token."]
+        lines.append(f"token: {value['token']}")
+    else:
+        lines = ["Nothing would go into the bin."]
+    lines += [line(one) for one in value["items"]]
+    if kept:
+        lines += ["Kept, because only the user bins rules and what is pinned (`filrouge bin ID`):"]
+        lines += [line(one) for one in value["kept"]]
+    return block(lines)
