@@ -22,6 +22,7 @@ from filrouge.inject.harmless import neutral
 from filrouge.inject.plan import SHORTEST_PROMPT, Block, Manner, Verdict, planned
 from filrouge.inject.render import LONGEST_ITEM, shortened
 from filrouge.model.event import Event
+from filrouge.model.live import RecallInjected
 from filrouge.model.piece import Piece
 from filrouge.model.recall import Recall
 from filrouge.model.scope import LOCAL_USER
@@ -71,7 +72,8 @@ def inject(parts: Parts, event: Event, project: str) -> Given:
         parts.meters.recalled(given.block.items, given.milliseconds / 1000)
     if given.moment.occasion == "prompt" or given.block.text:
         row = _row(given, given.moment, new_id(parts.clock.now()))
-        parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
+        logged = parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
+        logged.add_done_callback(lambda future: None if future.exception() else parts.bus.publish(_told(row)))
     return given
 
 
@@ -194,6 +196,20 @@ def _row(given: Given, moment: Moment, id_: str) -> Recall:
         notices=given.notices,
         nonce=given.block.nonce,
         latency_ms=round(given.milliseconds, 3),
+    )
+
+
+def _told(row: Recall) -> RecallInjected:
+    return RecallInjected(
+        id=row.id,
+        channel=row.channel,
+        session_id=row.session,
+        project=row.project,
+        memories=row.memories_injected,
+        notes=row.notes_injected,
+        tokens=row.tokens_added,
+        latency_ms=row.latency_ms,
+        at=to_text(row.at),
     )
 
 

@@ -85,6 +85,16 @@ class Meters:
         self._calls = Counter("filrouge_llm_calls", "Calls to language models.", spent, registry=own)
         self._tokens = Counter("filrouge_llm_tokens", "Their tokens.", [*spent, "direction"], registry=own)
         self._cost = Counter("filrouge_llm_cost_dollars", "Their price where it is known.", spent, registry=own)
+        self._sockets = Gauge("filrouge_live_sockets", "WebSockets that are told the live feed.", registry=own)
+        self._lost = Counter("filrouge_live_lost", "Messages lost where a socket read too slowly.", registry=own)
+
+    def live_sockets(self, number: int) -> None:
+        """So many sockets are told what happens."""
+        self._sockets.set(number)
+
+    def live_lost(self, number: int) -> None:
+        """A socket was too slow for so many messages."""
+        self._lost.inc(number)
 
     def cache(self, *, hit: bool) -> None:
         """An analysis was looked for in the cache."""

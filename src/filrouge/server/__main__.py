@@ -28,6 +28,7 @@ from filrouge.errors import Busy, CannotWrite, FilrougeError
 from filrouge.home import LOG, RUNTIME, inside
 from filrouge.home import home as home_directory
 from filrouge.server.api import create_app
+from filrouge.server.live import SOCKETS
 
 _LOG = logging.getLogger("filrouge.daemon")
 _SHUTDOWN_SECONDS = 5
@@ -111,6 +112,7 @@ async def _listen(home: str, running: wiring.Running) -> None:
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        **SOCKETS,
     )
     server = _Server(config, home, running.parts.leaving)
     listener = bound_socket(home)

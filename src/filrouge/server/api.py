@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
+from filrouge.server.live import Sockets
 from filrouge.server.routes import (
     backups,
     bridges,
@@ -28,6 +29,7 @@ from filrouge.server.routes import (
     gardens,
     hooks,
     injecting,
+    live,
     memory,
     metrics,
     models,
@@ -44,9 +46,10 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None)
     app.state.running = running
     app.state.leave = leave
+    app.state.sockets = Sockets()
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups,
+        metrics, forgetting, gardens, backups, live,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

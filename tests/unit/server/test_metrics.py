@@ -43,6 +43,8 @@ PROMISED = {
     ("filrouge_threads_could_continue", "gauge", ()),
     ("filrouge_thread_continuation_rate", "gauge", ()),
     ("filrouge_events", "gauge", ("state",)),
+    ("filrouge_live_sockets", "gauge", ()),
+    ("filrouge_live_lost", "counter", ()),
     ("filrouge_llm_calls", "counter", ("model", "operation", "provider")),
     ("filrouge_llm_tokens", "counter", ("direction", "model", "operation", "provider")),
     ("filrouge_llm_cost_dollars", "counter", ("model", "operation", "provider")),

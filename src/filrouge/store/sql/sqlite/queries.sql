@@ -1657,3 +1657,31 @@ WHERE (owner_kind = 'turn' AND owner_id NOT IN (SELECT id FROM turns))
    OR (owner_kind = 'memory' AND owner_id NOT IN (SELECT id FROM memories))
 -- name: vectors.clear
 DELETE FROM vectors
+
+-- name: feed.newest
+SELECT (SELECT ifnull(max(seq), 0) FROM journal) AS entry,
+       (SELECT ifnull(max(seq), 0) FROM events) AS event,
+       (SELECT ifnull(max(seq), 0) FROM thread_decisions) AS decision,
+       (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS setting,
+       (SELECT ifnull(max(at), '') FROM receipts) AS receipt
+-- name: feed.open
+SELECT id FROM events WHERE state = 'queued' ORDER BY seq DESC LIMIT :limit
+-- name: feed.events
+SELECT seq, id, kind, host, session_id, project_id AS project, received_at AS at FROM events
+WHERE seq > :after ORDER BY seq LIMIT :limit
+-- name: feed.settled
+SELECT id, state, reason FROM events
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'queued' ORDER BY seq
+-- name: feed.decisions
+SELECT seq, turn_id, thread_id, action, parent_id, actor, at FROM thread_decisions
+WHERE seq > :after ORDER BY seq LIMIT :limit
+-- name: feed.entries
+SELECT seq, at, actor, action, subject_id,
+       (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
+FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
+-- name: feed.dead
+SELECT id, kind, attempts FROM jobs WHERE state = 'dead' ORDER BY run_at DESC LIMIT 1000
+-- name: feed.settings
+SELECT key, updated_at AS at FROM memory_settings WHERE updated_at > :after ORDER BY updated_at, key
+-- name: feed.receipts
+SELECT id AS receipt_id, at FROM receipts WHERE at > :after ORDER BY at
