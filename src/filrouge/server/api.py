@@ -34,6 +34,7 @@ from filrouge.server.routes import (
     metrics,
     models,
     rules,
+    static,
     threads,
     topics,
 )
@@ -49,7 +50,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.sockets = Sockets()
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, live,
+        metrics, forgetting, gardens, backups, live, static,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)
