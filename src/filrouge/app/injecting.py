@@ -30,6 +30,7 @@ from filrouge.model.when import Language, ago
 from filrouge.ports import Tx
 from filrouge.recall.asked_back import asks_back
 from filrouge.store.recalls import Recalls
+from filrouge.store.usage import LlmUsage
 from filrouge.understand.language import vote
 
 _LOG = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ def inject(parts: Parts, event: Event, project: str) -> Given:
         return given
     if given.moment.occasion == "prompt":
         parts.meters.recalled(given.block.items, given.milliseconds / 1000)
+    parts.meters.injected(given.moment.occasion, given.block.tokens)
     if given.moment.occasion == "prompt" or given.block.text:
         row = _row(given, given.moment, new_id(parts.clock.now()))
         logged = parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
@@ -177,6 +179,8 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
 def _logged(parts: Parts, tx: Tx, row: Recall, moment: Moment | None) -> None:
     """Log a recall. What a prompt called up was used; what every session is told at its start was not asked for."""
     Recalls(tx).add(row)
+    if row.tokens_added:
+        LlmUsage(tx).recalled(row.channel, row.tokens_added, row.at)
     if moment is not None and moment.occasion == "prompt":
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
+from filrouge.server.access import parts_of
 from filrouge.server.live import Sockets
 from filrouge.server.routes import (
     backups,
@@ -62,9 +63,19 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
 
 
 async def _sign(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await go_on(request)
+    status = FilrougeError.http_status  # of what nobody foresaw
+    try:
+        response = await go_on(request)
+        status = response.status_code
+    finally:
+        parts_of(request).meters.request(request.method, _route_of(request), status)
     response.headers[VERSION_HEADER] = __version__
     return response
+
+
+def _route_of(request: Request) -> str:
+    """The path as its route declares it: no label of a metric holds an id."""
+    return str(getattr(request.scope.get("route"), "path", ""))
 
 
 async def _problem(_: Request, error: Exception) -> JSONResponse:
