@@ -38,6 +38,7 @@ from filrouge.server.routes import (
     static,
     threads,
     topics,
+    usage,
 )
 
 VERSION_HEADER = "X-Filrouge-Version"
@@ -51,7 +52,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.sockets = Sockets()
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, live, static,
+        metrics, forgetting, gardens, backups, live, static, usage,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

@@ -192,6 +192,7 @@ def test_tokens_and_searches_for_threads_are_counted(api: Api) -> None:
     assert api.ask("POST", "/memory/context", asked).status == 200
     api.get("/api/memory/search?q=port&collection=threads")
     assert api.ask("GET", "/api/memory/search?q=port&collection=threads&role=user").status == 400
+    api.parts.writer.run(lambda _: None)  # the log is written after the answer
     found = scraped(api)
     [recall_] = api.get("/api/memory/retrievals")
     assert found["filrouge_recall_tokens_total|prompt"] == recall_["total_tokens_added"]

@@ -29,6 +29,7 @@ from filrouge.cli.commands import (
     reindex,
     repair,
     rules,
+    stats,
     telling,
     threads,
     topics,
@@ -45,7 +46,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting, garden, backups, repair,
+    forgetting, garden, backups, repair, stats,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
