@@ -14,14 +14,18 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import unix_connect
 
 from filrouge import home as places
 from filrouge._version import __version__
@@ -300,3 +304,36 @@ def test_a_daemon_that_was_sent_for_and_comes_too_late_leaves_again(home: str) -
 
 def everything(home: str) -> set[str]:
     return {home, *(str(path) for path in Path(home).rglob("*"))}
+
+
+def test_a_daemon_that_leaves_says_goodbye_to_its_sockets_and_waits_for_none_that_reads_nothing(home: str) -> None:
+    with (
+        daemon(home) as served,
+        unix_connect(places.socket_path(home), "ws://filrouge/ws") as stuck,
+        unix_connect(places.socket_path(home), "ws://filrouge/ws") as live,
+    ):
+        assert json.loads(live.recv(PATIENCE))["type"] == "ws:hello"
+        sent = list[int]()
+
+        def ask_and_never_read() -> None:
+            with suppress(ConnectionClosed):
+                while True:
+                    stuck.send('{"subscribe": []}')
+                    sent.append(1)
+
+        asking = threading.Thread(target=ask_and_never_read)
+        asking.start()
+        eventually("the daemon takes no more of it", lambda: _rests(sent))
+        assert client.request(home, "POST", "/daemon/stop", None, PATIENCE).status == 200
+        with pytest.raises(ConnectionClosed) as closed:
+            live.recv(PATIENCE)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1012
+        assert served.wait(PATIENCE) == 0
+        asking.join()
+
+
+def _rests(sent: list[int]) -> bool:
+    before = len(sent)
+    time.sleep(0.5)
+    return 0 < before == len(sent)

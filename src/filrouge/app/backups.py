@@ -12,6 +12,7 @@ from filrouge.app.parts import Parts
 from filrouge.clock import from_text, to_text
 from filrouge.errors import Busy, FilrougeError, NotFound
 from filrouge.home import DATABASE, inside
+from filrouge.model.live import BackupMade
 from filrouge.store.soundness import progress
 from filrouge.transfer import backup
 from filrouge.transfer.backup import Manifest
@@ -77,6 +78,7 @@ def _made(parts: Parts, kind: backup.Kind) -> Manifest:
         backup.note_failure(parts.home, to_text(parts.clock.now()), error.message)
         raise
     backup.forget_failure(parts.home)
+    parts.bus.publish(BackupMade(name=made.name, bytes=made.bytes, at=made.at))
     return made
 
 

@@ -22,6 +22,7 @@ from filrouge.inject.harmless import neutral
 from filrouge.inject.plan import SHORTEST_PROMPT, Block, Manner, Verdict, planned
 from filrouge.inject.render import LONGEST_ITEM, shortened
 from filrouge.model.event import Event
+from filrouge.model.live import RecallInjected
 from filrouge.model.piece import Piece
 from filrouge.model.recall import Recall
 from filrouge.model.scope import LOCAL_USER
@@ -29,6 +30,7 @@ from filrouge.model.when import Language, ago
 from filrouge.ports import Tx
 from filrouge.recall.asked_back import asks_back
 from filrouge.store.recalls import Recalls
+from filrouge.store.usage import LlmUsage
 from filrouge.understand.language import vote
 
 _LOG = logging.getLogger(__name__)
@@ -69,9 +71,11 @@ def inject(parts: Parts, event: Event, project: str) -> Given:
         return given
     if given.moment.occasion == "prompt":
         parts.meters.recalled(given.block.items, given.milliseconds / 1000)
+    parts.meters.injected(given.moment.occasion, given.block.tokens)
     if given.moment.occasion == "prompt" or given.block.text:
         row = _row(given, given.moment, new_id(parts.clock.now()))
-        parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
+        logged = parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
+        logged.add_done_callback(lambda future: None if future.exception() else parts.bus.publish(_told(row)))
     return given
 
 
@@ -175,6 +179,8 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
 def _logged(parts: Parts, tx: Tx, row: Recall, moment: Moment | None) -> None:
     """Log a recall. What a prompt called up was used; what every session is told at its start was not asked for."""
     Recalls(tx).add(row)
+    if row.tokens_added:
+        LlmUsage(tx).recalled(row.channel, row.tokens_added, row.at)
     if moment is not None and moment.occasion == "prompt":
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
@@ -194,6 +200,20 @@ def _row(given: Given, moment: Moment, id_: str) -> Recall:
         notices=given.notices,
         nonce=given.block.nonce,
         latency_ms=round(given.milliseconds, 3),
+    )
+
+
+def _told(row: Recall) -> RecallInjected:
+    return RecallInjected(
+        id=row.id,
+        channel=row.channel,
+        session_id=row.session,
+        project=row.project,
+        memories=row.memories_injected,
+        notes=row.notes_injected,
+        tokens=row.tokens_added,
+        latency_ms=row.latency_ms,
+        at=to_text(row.at),
     )
 
 

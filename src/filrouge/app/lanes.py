@@ -26,10 +26,11 @@ _Write = tuple[Callable[[Tx], Any], "Future[Any]"]
 
 
 class WriterLane:
-    """The one thread that writes."""
+    """The one thread that writes; `committed` is called by it after each commit, and must not keep it."""
 
-    def __init__(self, open_database: Callable[[], Database]) -> None:
+    def __init__(self, open_database: Callable[[], Database], committed: Callable[[], None] = lambda: None) -> None:
         self._open = open_database
+        self._committed = committed
         self._waiting: queue.SimpleQueue[Sequence[_Write] | Future[bool] | None] = queue.SimpleQueue()
         self._closed = False
         self._door = Lock()  # nothing may be put behind the mark that ends the lane
@@ -91,6 +92,7 @@ class WriterLane:
             try:
                 database = database or self._open()
                 _commit(database, batch)
+                self._committed()
                 if isinstance(end, Future):
                     end.set_result(database.checkpoint())
             except Exception as error:  # a full disk, a lost file: those who wait are told, and the lane goes on

@@ -3,13 +3,17 @@
 One object over a registry of its own, so that several Filrouges in one process do not add up and nothing of the
 program around them is shown. Names are a promise (`docs/reference/metrics.md`); a test holds them. What the database
 knows better, such as the queue, is read from it when somebody asks.
+
+A label has a few values and stays that way: every series costs memory here and in Prometheus for good. Names that come
+from outside (a provider, a model, an error) are let in up to a number, and are `other` from there on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from threading import Lock
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -22,6 +26,11 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ANALYSIS_BUCKETS = (0.5, 1, 2, 4, 6, 10, 15, 20, 30)
 _RECALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 _RESULT_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100)
+#: Values of a label that comes from outside, and characters of one; and what all others are called.
+MOST_VALUES: Final = 64
+_LONGEST_VALUE: Final = 100
+OTHER: Final = "other"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 PreferenceFailure = Literal["user_identifier_missing", "extraction_error", "persistence_error"]
 Filtered = Literal[
     "below_threshold", "below_relevance", "nothing_known", "beyond_limit", "over_budget",
@@ -52,6 +61,8 @@ class Meters:
     def __init__(self) -> None:
         own = CollectorRegistry()
         self._registry = own
+        self._known: dict[str, set[str]] = {}
+        self._letting_in = Lock()
         self._hits = Counter("memory_analysis_cache_hits", "Analyses that were in the cache.", registry=own)
         self._misses = Counter("memory_analysis_cache_misses", "Analyses that were not.", registry=own)
         self._cached = Gauge("memory_cache_size", "Analyses in the cache.", registry=own)
@@ -75,6 +86,12 @@ class Meters:
         self._hook = Histogram(
             "filrouge_hook_seconds", "The daemon's part of a hook.", ["event"], buckets=_RECALL_BUCKETS, registry=own
         )
+        self._threads_searched = Counter("filrouge_thread_searches", "Searches for threads.", ["status"], registry=own)
+        self._injected = Counter("filrouge_recall_tokens", "Tokens put in front of agents.", ["occasion"], registry=own)
+        self._requests = Counter(
+            "filrouge_http_requests", "Requests answered.", ["method", "route", "status"], registry=own
+        )
+        self._received = Gauge("filrouge_events_received", "Events taken in, by their numbers.", registry=own)
         self._jobs = Gauge("filrouge_jobs", "Jobs in the queue.", ["state"], registry=own)
         self._events = Gauge("filrouge_events", "Events taken in, by what became of them.", ["state"], registry=own)
         self._threads = Gauge("filrouge_threads", "Threads, by state.", ["state"], registry=own)
@@ -85,6 +102,16 @@ class Meters:
         self._calls = Counter("filrouge_llm_calls", "Calls to language models.", spent, registry=own)
         self._tokens = Counter("filrouge_llm_tokens", "Their tokens.", [*spent, "direction"], registry=own)
         self._cost = Counter("filrouge_llm_cost_dollars", "Their price where it is known.", spent, registry=own)
+        self._sockets = Gauge("filrouge_live_sockets", "WebSockets that are told the live feed.", registry=own)
+        self._lost = Counter("filrouge_live_lost", "Messages lost where a socket read too slowly.", registry=own)
+
+    def live_sockets(self, number: int) -> None:
+        """So many sockets are told what happens."""
+        self._sockets.set(number)
+
+    def live_lost(self, number: int) -> None:
+        """A socket was too slow for so many messages."""
+        self._lost.inc(number)
 
     def cache(self, *, hit: bool) -> None:
         """An analysis was looked for in the cache."""
@@ -92,12 +119,14 @@ class Meters:
 
     def analysed(self, provider: str, seconds: float) -> None:
         """A session was analysed."""
-        self._analysed.labels(provider=provider).inc()
-        self._took.labels(provider=provider).observe(seconds)
+        named = self._let_in("provider", provider or "heuristic")
+        self._analysed.labels(provider=named).inc()
+        self._took.labels(provider=named).observe(seconds)
 
     def analysis_failed(self, provider: str, error: BaseException) -> None:
         """An analysis ended with an error."""
-        self._failed.labels(provider=provider, error_type=type(error).__name__).inc()
+        kind = self._let_in("error_type", type(error).__name__)
+        self._failed.labels(provider=self._let_in("provider", provider or "heuristic"), error_type=kind).inc()
 
     def preference_lost(self, reason: PreferenceFailure, number: int = 1) -> None:
         """Preferences could not be kept."""
@@ -117,6 +146,33 @@ class Meters:
         self._results.observe(len(scores))
         self._average.set(sum(scores) / len(scores) if scores else 0.0)
 
+    @contextmanager
+    def thread_search(self) -> Generator[None]:
+        """Around one search for threads."""
+        try:
+            yield
+        except Exception:
+            self._threads_searched.labels(status="error").inc()
+            raise
+        self._threads_searched.labels(status="success").inc()
+
+    def injected(self, occasion: Literal["prompt", "start"], tokens: int) -> None:
+        """So many tokens went in front of an agent."""
+        self._injected.labels(occasion=occasion).inc(tokens)
+
+    def request(self, method: str, route: str, status: int) -> None:
+        """A request was answered.
+
+        Args:
+            route: the route's path as it is declared, with the names of its parameters; empty where there is none. So
+                it has as many values as there are routes.
+        """
+        self._requests.labels(
+            method=method if method in _METHODS else OTHER,
+            route=route or OTHER,
+            status=f"{status // 100}xx",
+        ).inc()
+
     def left_out(self, reason: Filtered, number: int) -> None:
         """Results that a search left out."""
         if number:
@@ -134,12 +190,16 @@ class Meters:
         """Around what the daemon does for one hook."""
         begun = monotonic()
         yield
-        self._hook.labels(event=event).observe(monotonic() - begun)
+        self._hook.labels(event=self._let_in("event", event)).observe(monotonic() - begun)
 
     def spent(self, operation: Operation, by_model: Mapping[tuple[str, str], Usage]) -> None:
         """What calls to models cost, by (provider, model)."""
         for (provider, model), usage in by_model.items():
-            names = {"provider": provider, "model": model, "operation": operation}
+            names = {
+                "provider": self._let_in("provider", provider),
+                "model": self._let_in("model", model),
+                "operation": operation,
+            }
             self._calls.labels(**names).inc(usage.calls)
             self._tokens.labels(**names, direction="input").inc(usage.input_tokens)
             self._tokens.labels(**names, direction="output").inc(usage.output_tokens)
@@ -150,6 +210,7 @@ class Meters:
         *,
         jobs: Mapping[str, int],
         events: Mapping[str, int],
+        received: int,
         cached: int,
         threads: Mapping[str, int],
         continuation: tuple[int, int],
@@ -158,10 +219,12 @@ class Meters:
 
         Args:
             jobs, events, threads: how many there are in each state.
+            received: how many events were ever numbered.
             cached: analyses in the cache.
             continuation: how many threads have prompts of two sessions, and how many could.
         """
         self._cached.set(cached)
+        self._received.set(received)
         continued, could = continuation
         self._continued.set(continued)
         self._could.set(could)
@@ -170,6 +233,16 @@ class Meters:
             for state, count in counts.items():
                 gauge.labels(state=state).set(count)
         return generate_latest(_Shown(self._registry))
+
+    def _let_in(self, label: str, value: str) -> str:
+        """The value, unless too many others were there before."""
+        value = value[:_LONGEST_VALUE]
+        with self._letting_in:
+            known = self._known.setdefault(label, set())
+            if value not in known and len(known) >= MOST_VALUES:
+                return OTHER
+            known.add(value)
+        return value
 
 
 class _Shown(CollectorRegistry):

@@ -13,6 +13,7 @@ from typing import Any
 
 from filrouge.app.bell import Bell, Rest
 from filrouge.app.bus import Bus
+from filrouge.app.feed import Feed
 from filrouge.app.gate import Gate
 from filrouge.app.grounds import Grounds
 from filrouge.app.lanes import ReaderPool, WriterLane
@@ -45,6 +46,7 @@ class Parts:
         grounds: what prompts are compared above.
         regrouped: up to when the threads of each user's projects were looked at as a whole.
         bus: who listens to what happens here.
+        feed: tells them what is committed.
         captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
         analyst: who reads sessions; the one without a model unless there is another.
@@ -66,11 +68,12 @@ class Parts:
     models: Models
     environ: Mapping[str, str]
     gate: Gate
+    bus: Bus
+    feed: Feed
     meters: Meters = field(default_factory=Meters)
     grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
-    bus: Bus = field(default_factory=Bus)
     captured: float = 0.0
     work_waiting: Bell = field(default_factory=Bell)
     resumed: Flag = field(default_factory=Flag)

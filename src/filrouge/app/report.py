@@ -169,6 +169,7 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
     return parts.meters.text(
         jobs=jobs,
         events=Events(tx).ledger(),
+        received=Events(tx).received(),
         cached=number_of(tx, "analyses.cached_count"),
         threads=state_counts(parts, tx),
         continuation=Threads(tx).continuation(),

@@ -96,7 +96,13 @@ def search_threads(
         BadInput: another filter is given, which threads cannot pass.
         NotFound: there is no such project.
     """
-    filters = filters or Filters()
+    with parts.meters.thread_search():
+        return _searched(parts, tx, text, names, mode, status, limit, filters or Filters())
+
+
+def _searched(
+    parts: Parts, tx: Tx, text: str, names: Sequence[str], mode: Mode, status: Status, limit: int, filters: Filters
+) -> list[ThreadHit]:
     _refuse(filters)
     meaning, asked = parts.meaning, text[:LONGEST_QUERY]
     found = _passing(parts, tx, names, status, filters)

@@ -11,9 +11,11 @@ from threading import Thread
 from filrouge.app import ballast
 from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.backups import backup_watch
+from filrouge.app.bus import Bus
 from filrouge.app.calibrating import queue_calibration
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
+from filrouge.app.feed import Feed
 from filrouge.app.garden_times import garden_watch
 from filrouge.app.gate import Gate
 from filrouge.app.handlers import HANDLERS
@@ -79,6 +81,7 @@ class Running:
         self.parts.models.close()
         for worker in self.workers:
             worker.stop()
+        self.parts.feed.stop()
         self.parts.readers.close()
         self.parts.writer.close()
         self.parts.embedders.close()
@@ -118,6 +121,7 @@ def start(
         backup_watch(parts),
     )
     words = WordFeed(parts.words, parts.readers.here)
+    parts.feed.start()
     warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
     warming.start()
     return Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
@@ -155,7 +159,9 @@ def build(
     finally:
         database.close()
     reading = analyser()
-    writer = WriterLane(lambda: Database(path))
+    bus = Bus()
+    feed = Feed(bus, readers.here)
+    writer = WriterLane(lambda: Database(path), feed.committed)
     word_files = WordFiles(inside(home, WORDS), reading.version) if is_possible() else None
     return Parts(
         home=home,
@@ -180,6 +186,8 @@ def build(
         ),
         environ=environ,
         gate=Gate(home),
+        bus=bus,
+        feed=feed,
     )
 
 

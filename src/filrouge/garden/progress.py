@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from filrouge.model.garden import Garden, GardenStep, StepKind
+from filrouge.model.live import Topic
 from filrouge.model.when import Language
 
 TYPE: Final = "ws:memory_progress"
@@ -42,6 +43,8 @@ class MemoryProgress:
         current, total: steps of this phase that are done, and that there are; of the whole run in the last message.
         consolidated_sessions, new_items: what the run came to, in its last message alone.
     """
+
+    topic: ClassVar[Topic] = "progress"
 
     garden_id: str
     session_id: str

@@ -21,6 +21,7 @@ from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.door import Door, guard, permitted
 from filrouge.server.keys import Keys
 from filrouge.server.listening import Listening
+from filrouge.server.live import Sockets
 from filrouge.server.mcp import mount
 from filrouge.server.problems import MEDIA_TYPE, headers_of, problem
 from filrouge.server.routes import (
@@ -34,14 +35,17 @@ from filrouge.server.routes import (
     gardens,
     hooks,
     injecting,
+    live,
     memory,
     memory_tool,
     metrics,
     models,
     rules,
+    static,
     threads,
     tokens,
     topics,
+    usage,
 )
 
 
@@ -67,9 +71,10 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     app.state.leave = leave
     app.state.keys = Keys(running.parts)
     app.state.listening = listening or Listening()
+    app.state.sockets = Sockets()
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, tokens, mount, memory_tool,
+        metrics, forgetting, gardens, backups, tokens, mount, memory_tool, live, static, usage,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.add_exception_handler(FilrougeError, _problem)

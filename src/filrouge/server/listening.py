@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 from filrouge.app.parts import Parts
 from filrouge.config import Settings
 from filrouge.errors import BadConfig
+from filrouge.server.live import SOCKETS
 from filrouge.server.wire import Inside, Limits, Outside
 from filrouge.store.tokens import Tokens
 
@@ -79,6 +80,7 @@ def inside(app: ASGIApp) -> uvicorn.Config:
         lifespan="off",
         proxy_headers=False,
         timeout_graceful_shutdown=_FAREWELL_SECONDS,
+        **SOCKETS,
     )
 
 
@@ -94,7 +96,7 @@ def outside(app: ASGIApp, settings: Settings) -> Limits:
         server_header=False,
         timeout_keep_alive=max(1, int(settings.limit_seconds)),
         timeout_graceful_shutdown=_FAREWELL_SECONDS,
-        ws_max_size=int(settings.limit_body_mb * 1_000_000),
+        **SOCKETS,
         ssl_certfile=settings.tls_cert or None,
         ssl_keyfile=settings.tls_key or None,
     )

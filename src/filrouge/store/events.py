@@ -76,6 +76,16 @@ class Events:
         counts = {row["state"]: int(row["n"]) for row in self._tx.all("events.ledger")}
         return {state: counts.get(state, 0) for state in ("queued", "done", "skipped", "dead", "forgotten")}
 
+    def received(self) -> int:
+        """How many events were ever numbered; the ledger's sum, unless rows are gone that nobody may take."""
+        row = self._tx.one("events.received")
+        return int(row["n"]) if row else 0
+
+    def abandoned(self) -> int:
+        """How many wait to be understood while no job is left that would do it."""
+        row = self._tx.one("events.abandoned")
+        return int(row["n"]) if row else 0
+
 
 class Projects:
     """Which project a list of names stands for."""

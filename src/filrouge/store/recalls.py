@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from filrouge.clock import to_text
@@ -41,3 +42,12 @@ class Recalls:
         """The newest recalls, with their items."""
         rows = self._tx.all("recalls.last", {"limit": limit})
         return [row | {"items": json.loads(row["items"]), "notices": json.loads(row["notices"])} for row in rows]
+
+    def by_day(self, since: datetime) -> list[dict[str, Any]]:
+        """How many there were by day and project from that day on, with what they added; the newest day first."""
+        return self._tx.all("recalls.by_day", {"since": to_text(since)[:10]})
+
+    def useful(self, since: datetime) -> dict[str | None, int]:
+        """How many different memories went in front of an agent and are still believed, by project."""
+        rows = self._tx.all("recalls.useful", {"since": to_text(since)[:10]})
+        return {row["project"]: int(row["memories"]) for row in rows}

@@ -8,15 +8,18 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from filrouge.app.asking import Question, recall
 from filrouge.app.hybrid import HybridQuery, hybrid_query
-from filrouge.app.meters import Meters
+from filrouge.app.meters import MOST_VALUES, Meters
 from filrouge.errors import NotFound
 from filrouge.home import socket_path
 from filrouge.model.asking import Usage
+from filrouge.testing import idle
 
 from .conftest import Api
 from .test_routes import PORT, QUESTION, SHOP, event
@@ -43,6 +46,12 @@ PROMISED = {
     ("filrouge_threads_could_continue", "gauge", ()),
     ("filrouge_thread_continuation_rate", "gauge", ()),
     ("filrouge_events", "gauge", ("state",)),
+    ("filrouge_events_received", "gauge", ()),
+    ("filrouge_recall_tokens", "counter", ("occasion",)),
+    ("filrouge_thread_searches", "counter", ("status",)),
+    ("filrouge_http_requests", "counter", ("method", "route", "status")),
+    ("filrouge_live_sockets", "gauge", ()),
+    ("filrouge_live_lost", "counter", ()),
     ("filrouge_llm_calls", "counter", ("model", "operation", "provider")),
     ("filrouge_llm_tokens", "counter", ("direction", "model", "operation", "provider")),
     ("filrouge_llm_cost_dollars", "counter", ("model", "operation", "provider")),
@@ -62,9 +71,13 @@ def everything_once() -> str:
     meters.recalled([], 0.1)
     with meters.hook("prompt"):
         pass
+    meters.injected("prompt", 120)
+    with meters.thread_search():
+        pass
+    meters.request("GET", "/health", 200)
     meters.spent("extract", {("openai", "small"): Usage(calls=1, input_tokens=90, output_tokens=10, dollars=0.02)})
     return meters.text(
-        jobs={"waiting": 3}, events={"done": 4}, cached=2, threads={"active": 5}, continuation=(2, 4)
+        jobs={"waiting": 3}, events={"done": 4}, received=4, cached=2, threads={"active": 5}, continuation=(2, 4)
     ).decode()
 
 
@@ -117,7 +130,7 @@ def test_two_filrouges_in_one_process_do_not_add_up_and_leave_the_programs_own_r
     first, second = Meters(), Meters()
     first.cache(hit=True)
     assert (
-        values(second.text(jobs={}, events={}, cached=0, threads={}, continuation=(0, 0)).decode())[
+        values(second.text(jobs={}, events={}, received=0, cached=0, threads={}, continuation=(0, 0)).decode())[
             "memory_analysis_cache_hits_total"
         ]
         == 0
@@ -147,6 +160,60 @@ def test_what_a_threshold_cuts_off_is_counted(api: Api) -> None:
     query = HybridQuery(collection="memories", text="port of production", min_relevance=1.0)
     api.parts.readers.here(lambda tx: hybrid_query(api.parts, tx, query))
     assert scraped(api)["rag_results_filtered_total|below_relevance"] == 1
+
+
+def test_requests_are_counted_by_route_and_class_of_status_and_no_id_is_in_a_label(api: Api) -> None:
+    [action] = api.remember(PORT, SHOP)
+    for name in (action["id"], action["id"], "nobody"):
+        api.ask("GET", f"/api/memory/memories/{name}")
+    api.ask("GET", "/nowhere")
+    api.ask("BREW", "/nowhere")
+    found = scraped(api)
+    route = "filrouge_http_requests_total|GET|/api/memory/memories/{memory_id}"
+    assert (found[f"{route}|2xx"], found[f"{route}|4xx"]) == (2, 1)
+    assert found["filrouge_http_requests_total|GET|other|4xx"] == 1
+    assert found["filrouge_http_requests_total|other|other|4xx"] == 1
+    assert not [name for name in found if action["id"] in name or "nobody" in name or "nowhere" in name]
+
+
+def test_the_ledger_is_exported_and_adds_up(api: Api) -> None:
+    api.ask("POST", "/hooks/events", {"events": [event(text=QUESTION)]})
+    api.ask("POST", "/hooks/events", {"events": [event("session_start", source="startup")]})
+    idle(api.parts)
+    found = scraped(api)
+    states = {name: value for name, value in found.items() if name.startswith("filrouge_events|")}
+    assert set(states) == {f"filrouge_events|{one}" for one in ("queued", "done", "skipped", "dead", "forgotten")}
+    assert found["filrouge_events_received"] == sum(states.values()) == 2
+
+
+def test_tokens_and_searches_for_threads_are_counted(api: Api) -> None:
+    api.remember(PORT, SHOP)
+    asked = {"prompt": QUESTION, "project": [SHOP], "session_id": "s"}
+    assert api.ask("POST", "/memory/context", asked).status == 200
+    api.get("/api/memory/search?q=port&collection=threads")
+    assert api.ask("GET", "/api/memory/search?q=port&collection=threads&role=user").status == 400
+    api.parts.writer.run(lambda _: None)  # the log is written after the answer
+    found = scraped(api)
+    [recall_] = api.get("/api/memory/retrievals")
+    assert found["filrouge_recall_tokens_total|prompt"] == recall_["total_tokens_added"]
+    assert found["filrouge_thread_searches_total|success"] == 1
+    assert found["filrouge_thread_searches_total|error"] == 1
+
+
+@given(st.lists(st.text(max_size=200), max_size=300))
+def test_a_label_that_comes_from_outside_has_a_bounded_number_of_values(names: list[str]) -> None:
+    meters = Meters()
+    for name in names:
+        meters.spent("extract", {(name, name): Usage(calls=1)})
+        meters.analysed(name, 0.1)
+        with meters.hook(name):
+            pass
+    text = meters.text(jobs={}, events={}, received=0, cached=0, threads={}, continuation=(0, 0)).decode()
+    for family in text_string_to_metric_families(text):
+        for label in ("provider", "model", "event"):
+            values_ = {one.labels[label] for one in family.samples if label in one.labels}
+            assert len(values_) <= MOST_VALUES + 1
+            assert all(len(value) <= 100 for value in values_)
 
 
 def test_a_search_that_fails_is_counted_as_that(api: Api) -> None:

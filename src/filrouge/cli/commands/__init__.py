@@ -42,6 +42,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "backups": ("backup",),
     "repair": ("repair",),
     "mcp": ("mcp",),
+    "stats": ("stats",),
 }
 #: Modules whose commands have a word in front, which is their name.
 GROUPS: Final = ("daemon", "model", "audit", "rules", "token")

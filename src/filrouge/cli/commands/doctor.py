@@ -24,6 +24,7 @@ from filrouge.clock import SystemClock, from_text
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable, FilrougeError
 from filrouge.home import DATABASE, SPOOL, home, inside, socket_path
+from filrouge.store.events import Events
 from filrouge.store.soundness import progress
 from filrouge.store.sqlite import Database, check_engine
 from filrouge.store.vectors import LEAST_COVERAGE
@@ -176,6 +177,21 @@ def _queue(directory: str) -> Finding:
     return Finding("Queue", "ok", f"{queue['waiting']} waiting")
 
 
+def _ledger(directory: str) -> Finding:
+    """Ledger."""
+    if not os.path.exists(inside(directory, DATABASE)):
+        return Finding("Ledger", "ok", "nothing was taken in yet")
+    with reading(directory) as tx:
+        ledger, received, abandoned = Events(tx).ledger(), Events(tx).received(), Events(tx).abandoned()
+    sums = " + ".join(f"{number} {state}" for state, number in ledger.items())
+    if received != sum(ledger.values()):
+        return Finding("Ledger", "fail", f"{received} events received, but {sums}", MEND)
+    if abandoned:
+        cause = f"{abandoned} events wait to be understood, and no job will do it"
+        return Finding("Ledger", "fail", cause, "What was said is kept; say so in a report, with filrouge.log.")
+    return Finding("Ledger", "ok", f"{received} events received = {sums}")
+
+
 def _spool(directory: str) -> Finding:
     """Spool."""
     path = inside(directory, SPOOL)
@@ -249,6 +265,7 @@ CHECKS: tuple[Callable[[str], Finding], ...] = (
     _backups,
     _daemon,
     _queue,
+    _ledger,
     _spool,
     _embedder,
     _space_of_vectors,

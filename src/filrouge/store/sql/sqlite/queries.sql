@@ -33,6 +33,12 @@ SELECT seq, id, payload, row_key, row_hash FROM events
 WHERE seq > :after AND state <> 'forgotten' ORDER BY seq LIMIT :limit
 -- name: events.ledger
 SELECT state, count(*) AS n FROM events GROUP BY state
+-- name: events.received
+SELECT ifnull(max(seq), 0) AS n FROM events
+-- name: events.abandoned
+-- Whoever settles an event is a job that names it.
+SELECT count(*) AS n FROM events WHERE state = 'queued' AND id NOT IN
+  (SELECT json_extract(payload, '$.event') FROM jobs WHERE json_extract(payload, '$.event') IS NOT NULL)
 -- name: events.compacted
 -- When the context of a session was last compacted.
 SELECT max(at) AS at FROM events
@@ -540,6 +546,8 @@ UPDATE memories SET superseded_by = NULL WHERE superseded_by IN (SELECT value FR
 DELETE FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.count
 SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode') GROUP BY state, kind = 'rule'
+-- name: memories.by_kind
+SELECT kind, count(*) AS n FROM memories WHERE state = 'live' GROUP BY kind ORDER BY n DESC, kind
 -- name: memories.sealed
 SELECT * FROM memories
 -- name: memories.size
@@ -870,6 +878,16 @@ VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
        notices, latency_ms, created_at
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
+-- name: recalls.by_day
+SELECT substr(created_at, 1, 10) AS day, project_id AS project, count(*) AS recalls,
+       sum(memories_injected > 0) AS answered, sum(memories_injected) AS memories, sum(total_tokens_added) AS tokens
+FROM memory_retrievals WHERE created_at >= :since GROUP BY 1, 2 ORDER BY 1 DESC, tokens DESC, 2
+-- name: recalls.useful
+-- Different memories that went in front of an agent, and are still believed, by project.
+SELECT recalls.project_id AS project, count(DISTINCT memories.id) AS memories
+FROM memory_retrievals AS recalls JOIN json_each(recalls.items) AS item
+JOIN memories ON memories.id = item.value ->> 'id' AND memories.state = 'live'
+WHERE recalls.created_at >= :since AND item.value ->> 'injected' GROUP BY 1
 -- name: recalls.quoting
 -- The log repeats the beginning of a prompt.
 SELECT id FROM memory_retrievals
@@ -992,13 +1010,20 @@ VALUES (:at, :day, :operation, :provider, :model, :calls, :input_tokens, :output
 -- name: usage.of_day
 SELECT ifnull(sum(input_tokens + output_tokens), 0) AS tokens, ifnull(sum(dollars), 0.0) AS dollars,
        ifnull(sum(calls), 0) AS calls, count(*) - count(dollars) AS unpriced
-FROM llm_usage WHERE day = :day
+FROM llm_usage WHERE day = :day AND operation <> 'recall'
 -- name: usage.by_model
 SELECT day, operation, provider, model, sum(calls) AS calls, sum(input_tokens) AS input_tokens,
        sum(output_tokens) AS output_tokens, max(estimated) AS estimated, sum(dollars) AS dollars
-FROM llm_usage WHERE day >= :since
+FROM llm_usage WHERE day >= :since AND operation <> 'recall'
 GROUP BY day, operation, provider, model ORDER BY day DESC, operation, provider, model
 
+-- name: usage.recalled
+-- What recall adds to prompts is paid for by the agent's own model; one row a day and channel.
+UPDATE llm_usage SET calls = calls + 1, input_tokens = input_tokens + :tokens
+WHERE day = :day AND operation = 'recall' AND model = :channel
+-- name: usage.by_channel
+SELECT day, model AS channel, calls AS recalls, input_tokens AS tokens
+FROM llm_usage WHERE day >= :since AND operation = 'recall' ORDER BY day DESC, model
 -- name: readings.get
 SELECT seq FROM readings WHERE tenant = 'local' AND host = :host AND session_id = :session_id
 -- name: readings.put
@@ -1684,3 +1709,30 @@ DELETE FROM tokens WHERE kind <> 'token' AND expires_at < :before
 SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'note' AND project_id IS :project_id AND user_id = :user_id
 ORDER BY seq
+-- name: feed.newest
+SELECT (SELECT ifnull(max(seq), 0) FROM journal) AS entry,
+       (SELECT ifnull(max(seq), 0) FROM events) AS event,
+       (SELECT ifnull(max(seq), 0) FROM thread_decisions) AS decision,
+       (SELECT ifnull(max(updated_at), '') FROM memory_settings) AS setting,
+       (SELECT ifnull(max(at), '') FROM receipts) AS receipt
+-- name: feed.open
+SELECT id FROM events WHERE state = 'queued' ORDER BY seq DESC LIMIT :limit
+-- name: feed.events
+SELECT seq, id, kind, host, session_id, project_id AS project, received_at AS at FROM events
+WHERE seq > :after ORDER BY seq LIMIT :limit
+-- name: feed.settled
+SELECT id, state, reason FROM events
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'queued' ORDER BY seq
+-- name: feed.decisions
+SELECT seq, turn_id, thread_id, action, parent_id, actor, at FROM thread_decisions
+WHERE seq > :after ORDER BY seq LIMIT :limit
+-- name: feed.entries
+SELECT seq, at, actor, action, subject_id,
+       (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
+FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
+-- name: feed.dead
+SELECT id, kind, attempts FROM jobs WHERE state = 'dead' ORDER BY run_at DESC LIMIT 1000
+-- name: feed.settings
+SELECT key, updated_at AS at FROM memory_settings WHERE updated_at > :after ORDER BY updated_at, key
+-- name: feed.receipts
+SELECT id AS receipt_id, at FROM receipts WHERE at > :after ORDER BY at

@@ -1,0 +1,190 @@
+"""The live feed of one WebSocket: a bounded queue of the bus on one side, a socket on the other.
+
+The bus is fed by threads, a socket belongs to the event loop: the first message that waits wakes the loop, which then
+takes all there are. So a socket costs no thread, and a thread that publishes never waits for a socket. While a
+client does not read, its queue fills and loses the oldest, and it is told how many before the next; one that reads
+nothing at all for a time is closed. Pings are uvicorn's (`SOCKETS`), and so is the goodbye (1012) when the daemon
+leaves.
+
+What is said on both sides: docs/reference/live.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, cast
+
+from fastapi import WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from filrouge._version import __version__
+from filrouge.app.bus import Lost, Message, Subscription
+from filrouge.app.parts import Parts
+from filrouge.garden.progress import MemoryProgress
+from filrouge.model.live import TOPICS, Topic
+from filrouge.server.access import settled
+
+#: Sockets at the same time: a browser needs one, however many tabs it has.
+MOST_SOCKETS: Final = 32
+#: Bytes of a client's message; all that it may say is which topics it wants.
+LONGEST_WORD: Final = 4_096
+#: Who takes nothing for so long is closed.
+_PATIENCE_SECONDS: Final = 30.0
+_GOODBYE_SECONDS: Final = 1.0
+#: What uvicorn has to know of sockets: how much a client may send at once, and how it is found that one is gone.
+#: Compressing each small message would cost a window of memory for each socket.
+SOCKETS: Final[dict[str, Any]] = {
+    "ws_max_size": 65_536,
+    "ws_ping_interval": 20.0,
+    "ws_ping_timeout": 20.0,
+    "ws_per_message_deflate": False,
+}
+_BINARY, _MALFORMED, _TOO_SLOW, _TOO_LARGE = 1003, 1008, 1008, 1009
+
+
+class NotUnderstood(Exception):
+    """What a client said is not understood: the code and the reason of the goodbye."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
+
+
+class Sockets:
+    """How many are open."""
+
+    def __init__(self, most: int = MOST_SOCKETS) -> None:
+        self._most = most
+        self.open = 0
+
+    @property
+    def is_full(self) -> bool:
+        """True where no other is admitted."""
+        return self.open >= self._most
+
+    @contextmanager
+    def one_more(self) -> Generator[None]:
+        """Count one for as long as the block runs."""
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+
+async def converse(socket: WebSocket, parts: Parts) -> None:
+    """Tell an accepted socket what happens, until either side leaves."""
+    woken, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            loop.call_soon_threadsafe(woken.set)
+
+    with parts.bus.subscribed(wake=wake) as subscription:
+        await settled(parts.readers.submit(parts.feed.join))
+        try:
+            await _send(socket, hello(subscription))
+            await _both(_listen(socket, subscription), _tell(socket, parts, subscription, woken))
+        except NotUnderstood as refused:
+            await _goodbye(socket, refused.code, refused.reason)
+        except TimeoutError:
+            await _goodbye(socket, _TOO_SLOW, "nothing is read")
+        except WebSocketDisconnect:
+            pass
+        finally:
+            parts.feed.leave()
+
+
+def hello(subscription: Subscription) -> dict[str, Any]:
+    """What a socket is told first: who answers, what it will be told of, and that nothing of before is told."""
+    return {"type": "ws:hello", "version": __version__, "topics": _in_order(subscription), "replay": False}
+
+
+def as_told(message: Message | Lost) -> dict[str, Any]:
+    """A message as it goes over the wire."""
+    match message:
+        case Lost(count=count):
+            return {"type": "ws:lost", "count": count}
+        case MemoryProgress(garden_id=garden_id):
+            return {**message.to_json(), "garden_id": garden_id}
+        case _:
+            return message.to_json()
+
+
+def chosen(said: str) -> list[Topic]:
+    """The topics that a client asks for: `{"subscribe": ["progress", "events"]}`.
+
+    Raises:
+        NotUnderstood: it says something else, or names a topic that there is not.
+    """
+    if len(said) > LONGEST_WORD:
+        raise NotUnderstood(_TOO_LARGE, f"at most {LONGEST_WORD} characters")
+    try:
+        body: Any = json.loads(said)
+    except (ValueError, RecursionError):
+        raise NotUnderstood(_MALFORMED, "no JSON") from None
+    wanted: Any = cast("dict[str, Any]", body).get("subscribe") if isinstance(body, dict) and len(body) == 1 else None  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(wanted, list):
+        raise NotUnderstood(_MALFORMED, 'only {"subscribe": [topics]} is understood')
+    names = cast("list[Any]", wanted)
+    if not all(isinstance(name, str) and name in TOPICS for name in names):
+        raise NotUnderstood(_MALFORMED, f"topics are {', '.join(TOPICS)}")
+    return cast("list[Topic]", names)
+
+
+async def _listen(socket: WebSocket, subscription: Subscription) -> None:
+    while True:
+        said = await socket.receive()
+        if said["type"] == "websocket.disconnect":
+            return
+        if said.get("text") is None:
+            raise NotUnderstood(_BINARY, "text only")
+        subscription.choose(chosen(said["text"]))
+        await _send(socket, {"type": "ws:subscribed", "topics": _in_order(subscription)})
+
+
+async def _tell(socket: WebSocket, parts: Parts, subscription: Subscription, woken: asyncio.Event) -> None:
+    while True:
+        await woken.wait()
+        woken.clear()
+        while (message := subscription.get(0)) is not None:
+            if isinstance(message, Lost):
+                parts.meters.live_lost(message.count)
+            await _send(socket, as_told(message))
+
+
+async def _send(socket: WebSocket, body: dict[str, Any]) -> None:
+    """Send within reason.
+
+    Raises:
+        TimeoutError: the other side takes nothing.
+    """
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        await socket.send_text(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+
+
+async def _goodbye(socket: WebSocket, code: int, reason: str) -> None:
+    """Close, without waiting for one who reads nothing: it is cut off then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GOODBYE_SECONDS):
+            await socket.close(code, reason)
+
+
+async def _both(*works: Coroutine[Any, Any, None]) -> None:
+    """Until one of them ends; the others are given up, and what the first raised is raised."""
+    tasks = [asyncio.ensure_future(one) for one in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+def _in_order(subscription: Subscription) -> list[str]:
+    return [topic for topic in TOPICS if topic in subscription.topics]
