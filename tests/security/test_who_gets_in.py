@@ -19,7 +19,7 @@ from filrouge.home import DATABASE, LOG, RUNTIME, SOCKET
 from filrouge.server import scopes
 from tests.reliability.processes import daemon, environment, run, status, throw_away_home
 
-from .wire import Operation, Served, filled, operations, served
+from .wire import Operation, Served, command, filled, operations, served
 
 OPEN = ("GET", "/health")
 SECRET = "frg_" + "A" * 43
@@ -245,8 +245,8 @@ def test_with_a_token_and_tls_it_is_opened(tmp_path: Path) -> None:
             url = status(home)["url"]
             assert url.startswith("https://127.0.0.1:")
             asked = {"FILROUGE_URL": url, "FILROUGE_API_KEY": token, "SSL_CERT_FILE": cert}
-            assert run(home, "facts", "--json", **asked).code == 0
-            refused = run(home, "facts", **asked | {"FILROUGE_API_KEY": SECRET})
+            assert command(home, asked, "facts", "--json").code == 0
+            refused = command(home, asked | {"FILROUGE_API_KEY": SECRET}, "facts")
             assert (refused.code, "not known here" in refused.err) == (4, True)
 
 

@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 
 from filrouge.daemon import client
 from filrouge.server import routes, scopes
-from tests.reliability.processes import daemon, status, throw_away_home
+from tests.reliability.processes import Done, daemon, run, status, throw_away_home
 
 READ_SECONDS = 20.0
 
@@ -113,6 +113,12 @@ def served(**environ: str) -> Generator[Served]:
         asked = {scope: client.request(home, "POST", "/api/tokens", {"scope": scope}) for scope in scopes.SCOPES}
         made = {scope: str(reply.body["token"]) for scope, reply in asked.items()}
         yield Served(home=home, url=status(home)["url"], tokens=made, pid=process.pid)
+
+
+def command(home: str, environ: Mapping[str, str], *words: str) -> Done:
+    """Run `filrouge` with these words and this environment beside the home's."""
+    given: dict[str, Any] = dict(environ)
+    return run(home, *words, **given)
 
 
 def free_port() -> int:
