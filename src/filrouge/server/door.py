@@ -24,7 +24,7 @@ from filrouge.config import Settings
 from filrouge.errors import BadConfig, FilrougeError, Forbidden, TooLarge, Unauthorized
 from filrouge.server import scopes
 from filrouge.server.keys import Keys, Rates
-from filrouge.server.origin import check_cookie, check_origin, checked_host, header
+from filrouge.server.origin import LOOPBACK, check_cookie, check_origin, checked_host, header
 from filrouge.server.problems import refuse
 
 ACCESS: Final = "filrouge.access"
@@ -77,7 +77,8 @@ class Door:
         self._keys = keys
         self._meters = parts.meters
         self._rates = Rates(settings.limit_requests)
-        self._named = frozenset({*settings.allowed_hosts, settings.host})
+        own = set[str]() if settings.host in (*LOOPBACK, "::1") else {settings.host}
+        self._named = frozenset(own | set(settings.allowed_hosts))
         self._largest = int(settings.limit_body_mb * 1_000_000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,8 +120,7 @@ class Door:
             raise Forbidden("Nobody knows how this request came here.")
         host = checked_host(scope, self._named)
         check_origin(scope, host, self._named)
-        reads = scope["type"] == "http" and scope["method"] == "GET"
-        if reads and (scope["path"] == HEALTH or scope["path"].startswith(LOGIN)):
+        if _needs_no_token(scope):
             return Access(scope="read", by="nothing")
         access = await self._identified(scope)
         self._rates.take(access.who)
@@ -224,6 +224,14 @@ def _too_small(need: scopes.Scope) -> Forbidden:
 
 def _too_large(largest: int) -> TooLarge:
     return TooLarge(f"A request may have {largest / 1_000_000:g} MB at the most.")
+
+
+def _needs_no_token(scope: Scope) -> bool:
+    """True for the question whether it is well, and for a login link, whose own secret its route looks at."""
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return False
+    path: str = scope["path"]
+    return path == HEALTH or (path.startswith(LOGIN) and path.count("/") == 2 and path != LOGIN)
 
 
 def _secret(scope: Scope) -> str:
