@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from importlib import import_module
@@ -283,6 +286,16 @@ def test_the_sdks_tool_runner_keeps_its_memory_in_filrouge(api: Api, project: li
         assert "File created successfully" in model.requests[1].text
         assert "would escape" in model.requests[3].text
     assert "They like coffee." in done(api, project, "view", path="/memories/likes.md")
+
+
+def test_the_guides_example_runs(api: Api) -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "mcp.md"
+    [example] = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    create = {"command": "create", "path": "/memories/likes.md", "file_text": "They like coffee.\n"}
+    with ScriptedModel(on("coffee", Call("memory", create))) as model:
+        environ = {"FILROUGE_HOME": api.home, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "none"}
+        subprocess.run([sys.executable, "-c", example], check=True, capture_output=True, env=environ)
+    assert "coffee" in run(api.parts, {"command": "view", "path": create["path"]}, names=["name:coffee-bot"])
 
 
 def test_the_route_answers_the_text_or_a_problem_for_the_model(api: Api, project: list[str]) -> None:
