@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +30,7 @@ from tests.unit.server.conftest import serving
 
 from .test_hook_imports import HEAVY, loaded
 
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp.md"
 OWN = {
     "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main", "filrouge.cli.mcp",
     "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.daemon", "filrouge.daemon.client",
@@ -238,7 +241,7 @@ def test_a_refusal_by_the_daemon_elsewhere_is_told_to_the_agent_with_its_remedy(
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class calls it so)
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
@@ -371,3 +374,28 @@ def test_the_help_names_it_and_starts_nothing(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environ)
     assert "claude mcp add" in " ".join(done.stdout.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_guides_example_can_be_typed(tmp_path: Path) -> None:
+    [example] = [block for block in blocks("sh") if "printf" in block]
+    here = os.path.dirname(sys.executable)
+    with serving(str(tmp_path)) as api:
+        environ = {"FILROUGE_HOME": api.home, "PATH": os.pathsep.join([here, os.environ.get("PATH", os.defpath)])}
+        done = subprocess.run(["bash", "-c", example], capture_output=True, text=True, check=True, env=environ)
+        answers = {said["id"]: said["result"] for said in map(json.loads, done.stdout.splitlines())}
+        assert [answers[1]["isError"], answers[2]["tools"]] == [False, list(TOOLS)]
+        assert [fact["text"] for fact in api.get("/api/memory/facts")] == ["Staging listens on port 9443."]
+
+
+def test_the_guides_configurations_name_the_command_and_its_table_every_tool() -> None:
+    [codex] = blocks("toml")
+    [client_of] = blocks("json")
+    server = {"command": "/path/to/filrouge", "args": ["mcp"]}
+    assert tomllib.loads(codex) == {"mcp_servers": {"filrouge": server}}
+    assert json.loads(client_of) == {"mcpServers": {"filrouge": server}}
+    rows = re.findall(r"^\| `(memory_\w+)` \|", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [tool["name"] for tool in TOOLS]
