@@ -8,8 +8,10 @@ problem documents (RFC 9457) with the remedy.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -17,6 +19,8 @@ from starlette.exceptions import HTTPException
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
+from filrouge.server.legible import legible
+from filrouge.server.openapi import PROBLEM, described
 from filrouge.server.routes import (
     backups,
     bridges,
@@ -37,11 +41,12 @@ from filrouge.server.routes import (
 )
 
 VERSION_HEADER = "X-Filrouge-Version"
+_REMEDY = "See the API reference, or GET /openapi.json."
 
 
 def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     """The application over a running Filrouge; `leave` asks its process to end."""
-    app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Filrouge", version=__version__, docs_url=None, redoc_url=None, dependencies=[Depends(legible)])
     app.state.running = running
     app.state.leave = leave
     for routes in (
@@ -49,12 +54,18 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
         metrics, forgetting, gardens, backups,
     ):  # fmt: skip
         app.include_router(routes.router)
+    app.openapi = lambda: app.openapi_schema or _kept(app)
     app.middleware("http")(_sign)
     app.add_exception_handler(FilrougeError, _problem)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _stumbled)
     return app
+
+
+def _kept(app: FastAPI) -> dict[str, Any]:
+    app.openapi_schema = described(app)
+    return app.openapi_schema
 
 
 async def _sign(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -74,14 +85,21 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return _document(BadInput(f"{where}: {first['msg']}.", remedy="See the API reference."), BadInput.http_status)
+    return _document(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY), BadInput.http_status)
 
 
 async def _no_route(request: Request, error: Exception) -> JSONResponse:
+    """A refusal of the framework itself: no such path or method, a body that is no JSON."""
     if not isinstance(error, HTTPException):
         raise error
-    what = f"{request.method} {request.url.path}: {error.detail}."
-    return _document(NotFound(what, remedy="See the API reference."), error.status_code)
+    status = HTTPStatus(error.status_code)
+    kind = NotFound if status == HTTPStatus.NOT_FOUND else BadInput
+    document = {
+        **_told(kind(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REMEDY), status),
+        "type": f"urn:filrouge:error:{status.phrase.title().replace(' ', '')}",
+        "title": f"{status.phrase}.",
+    }
+    return JSONResponse(document, status_code=status, media_type=PROBLEM, headers=dict(error.headers or {}))
 
 
 async def _stumbled(request: Request, _: Exception) -> JSONResponse:
@@ -91,7 +109,11 @@ async def _stumbled(request: Request, _: Exception) -> JSONResponse:
 
 
 def _document(error: FilrougeError, status: int) -> JSONResponse:
-    body = {
+    return JSONResponse(_told(error, status), status_code=status, media_type=PROBLEM)
+
+
+def _told(error: FilrougeError, status: int) -> dict[str, Any]:
+    return {
         "type": f"urn:filrouge:error:{type(error).__name__}",
         "title": (type(error).__doc__ or "").strip().splitlines()[0],
         "status": status,
@@ -99,4 +121,3 @@ def _document(error: FilrougeError, status: int) -> JSONResponse:
         "remedy": error.remedy,
         "exit_code": error.exit_code,
     }
-    return JSONResponse(body, status_code=status, media_type="application/problem+json")
