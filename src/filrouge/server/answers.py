@@ -17,6 +17,12 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Body(BaseModel):
+    """The base of every body of a request: a field that nobody knows is refused by its name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class Problem(Answer):
     """What every refusal answers (RFC 9457), as `application/problem+json`."""
 

@@ -8,6 +8,8 @@ of them is newer. Errors are problem documents (RFC 9457) with the remedy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -20,9 +22,11 @@ from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.door import Door, guard, permitted
 from filrouge.server.keys import Keys
+from filrouge.server.legible import legible
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
 from filrouge.server.mcp import mount
+from filrouge.server.openapi import described
 from filrouge.server.problems import MEDIA_TYPE, headers_of, problem
 from filrouge.server.routes import (
     backups,
@@ -48,6 +52,8 @@ from filrouge.server.routes import (
     usage,
 )
 
+_REMEDY = "See the API reference, or GET /openapi.json."
+
 
 class _Application(FastAPI):
     """FastAPI behind the door, which stands outside of everything that is added to it."""
@@ -55,6 +61,11 @@ class _Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         guard(self.router.routes)
         return Door(super().build_middleware_stack(), self.state.running.parts, self.state.keys)
+
+    def openapi(self) -> dict[str, Any]:
+        """The document of all routes, made once."""
+        self.openapi_schema = self.openapi_schema or described(self)
+        return self.openapi_schema
 
 
 def create_app(running: Running, leave: Callable[[], None], listening: Listening | None = None) -> FastAPI:
@@ -64,9 +75,8 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
         leave: asks its process to end.
         listening: where TCP is listened on, for whoever asks.
     """
-    app = _Application(
-        title="Filrouge", version=__version__, docs_url=None, redoc_url=None, dependencies=[Depends(permitted)]
-    )
+    needed = [Depends(permitted), Depends(legible)]
+    app = _Application(title="Filrouge", version=__version__, docs_url=None, redoc_url=None, dependencies=needed)
     app.state.running = running
     app.state.leave = leave
     app.state.keys = Keys(running.parts)
@@ -95,14 +105,21 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return _document(BadInput(f"{where}: {first['msg']}.", remedy="See the API reference."), BadInput.http_status)
+    return _document(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY), BadInput.http_status)
 
 
 async def _no_route(request: Request, error: Exception) -> JSONResponse:
+    """A refusal of the framework itself: no such path or method, a body that is no JSON."""
     if not isinstance(error, HTTPException):
         raise error
-    what = f"{request.method} {request.url.path}: {error.detail}."
-    return _document(NotFound(what, remedy="See the API reference."), error.status_code)
+    status = HTTPStatus(error.status_code)
+    kind = NotFound if status == HTTPStatus.NOT_FOUND else BadInput
+    document = {
+        **problem(kind(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REMEDY), status),
+        "type": f"urn:filrouge:error:{status.phrase.title().replace(' ', '')}",
+        "title": f"{status.phrase}.",
+    }
+    return JSONResponse(document, status_code=status, media_type=MEDIA_TYPE, headers=dict(error.headers or {}))
 
 
 async def _stumbled(request: Request, _: Exception) -> JSONResponse:

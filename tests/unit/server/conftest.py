@@ -21,6 +21,7 @@ from filrouge.daemon.process import bound_socket
 from filrouge.daemon.reply import Reply
 from filrouge.server.api import create_app
 from filrouge.testing import idle
+from tests.support.contract import Contract
 
 ENVIRON = {"FILROUGE_EMBEDDING_MODEL": "hashing", "FILROUGE_NOTES_TAG": "mine"}
 
@@ -31,10 +32,14 @@ class Api:
 
     home: str
     parts: Parts
+    contract: Contract
     asked_to_leave: Flag = field(default_factory=Flag)
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Reply:
-        return client.request(self.home, method, path, body, 10.0)
+        """Ask, and hold the answer against what the API's document says of it."""
+        reply = client.request(self.home, method, path, body, 10.0)
+        self.contract.check(method, path, reply.status, reply.value)
+        return reply
 
     def get(self, path: str) -> Any:
         reply = self.ask("GET", path)
@@ -66,8 +71,10 @@ def serving(home: str) -> Generator[Api]:
     """Run a server on `home` while the block runs."""
     running = wiring.start(home, environ=ENVIRON, clock=SystemClock())
     idle(running.parts)
-    found = Api(home=home, parts=running.parts)
-    config = uvicorn.Config(create_app(running, found.asked_to_leave.set), log_config=None, lifespan="off")
+    leaving = Flag()
+    app = create_app(running, leaving.set)
+    found = Api(home=home, parts=running.parts, contract=Contract(app), asked_to_leave=leaving)
+    config = uvicorn.Config(app, log_config=None, lifespan="off")
     server, listener = uvicorn.Server(config), bound_socket(home)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

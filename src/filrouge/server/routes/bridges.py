@@ -6,13 +6,15 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app import bridge_verbs
 from filrouge.app.graph import graph as graph_found
 from filrouge.app.report import project_id
 from filrouge.ports import Tx
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
+from filrouge.server.routes.threads_answers import BridgeAnswer, GraphAnswer
 from filrouge.threads.drawing import to_svg
 from filrouge.threads.graph import graph_of, to_dot
 
@@ -23,7 +25,7 @@ _TYPES = {"dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
 _HARMLESS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
-class BridgeBody(BaseModel):
+class BridgeBody(Body):
     """Two threads to be tied: an id each, the kind, and the reason if there is one."""
 
     source: str
@@ -32,7 +34,7 @@ class BridgeBody(BaseModel):
     reason: str = Field("", max_length=200)
 
 
-@router.get("/api/memory/bridges")
+@router.get("/api/memory/bridges", responses=answers(list[BridgeAnswer]))
 async def bridges(
     request: Request,
     thread: Annotated[str | None, Query(description="Only those of this thread: its id.")] = None,
@@ -49,7 +51,7 @@ async def bridges(
     return await reading(request, find)
 
 
-@router.post("/api/memory/bridges", status_code=201)
+@router.post("/api/memory/bridges", status_code=201, responses=answers(BridgeAnswer, status=201))
 async def add(body: BridgeBody, request: Request) -> dict[str, Any]:
     """Tie two threads; the bridge."""
     parts = parts_of(request)
@@ -58,14 +60,22 @@ async def add(body: BridgeBody, request: Request) -> dict[str, Any]:
     )
 
 
-@router.delete("/api/memory/bridges/{bridge_id}")
+@router.delete("/api/memory/bridges/{bridge_id}", responses=answers(BridgeAnswer))
 async def remove(bridge_id: str, request: Request) -> dict[str, Any]:
     """Remove a bridge for good; what it was."""
     parts = parts_of(request)
     return await elsewhere(lambda: bridge_verbs.remove(parts, bridge_id))
 
 
-@router.get("/api/memory/graph")
+@router.get(
+    "/api/memory/graph",
+    responses={
+        200: {
+            "model": GraphAnswer,
+            "content": {name: {"schema": {"type": "string"}} for name in _TYPES.values()},
+        }
+    },
+)
 async def graph(
     request: Request,
     form: Annotated[Literal["json", "dot", "svg"], Query(alias="format")] = "json",

@@ -5,24 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app import memory_report, report, review
 from filrouge.app.by_hand import bin_memory, pin, restore, supersede
 from filrouge.app.undo import plan, undo
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
 from filrouge.server.routes.memory import action_json
+from filrouge.server.routes.memory_answers import (
+    ActionAnswer,
+    AuditAnswer,
+    MemoryVersions,
+    ReviewAnswer,
+    SupersededAnswer,
+    UndoAnswer,
+)
 
 router = APIRouter(tags=["changing"])
 
 
-class PinBody(BaseModel):
+class PinBody(Body):
     """Whether only the user may change a memory."""
 
     pinned: bool
 
 
-class SupersedeBody(BaseModel):
+class SupersedeBody(Body):
     """What a memory says from now on."""
 
     old_id: str
@@ -30,13 +39,13 @@ class SupersedeBody(BaseModel):
     source: str = Field("", max_length=200)
 
 
-class SettleBody(BaseModel):
+class SettleBody(Body):
     """How a review ends: old, new or both of a conflict; accept or dismiss of what lacks proof."""
 
     settle: str
 
 
-class UndoBody(BaseModel):
+class UndoBody(Body):
     """What to undo: an entry of the journal, or the last decision about a memory; or only to say what that would do."""
 
     entry: int | None = None
@@ -44,35 +53,35 @@ class UndoBody(BaseModel):
     dry_run: bool = False
 
 
-@router.patch("/api/memory/memories/{memory_id}")
+@router.patch("/api/memory/memories/{memory_id}", responses=answers(ActionAnswer))
 async def change_memory(memory_id: str, body: PinBody, request: Request) -> dict[str, Any]:
     """Pin a memory, or unpin it."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: pin(parts, memory_id, pinned=body.pinned)))
 
 
-@router.post("/api/memory/memories/{memory_id}/bin")
+@router.post("/api/memory/memories/{memory_id}/bin", responses=answers(ActionAnswer))
 async def bin_one(memory_id: str, request: Request) -> dict[str, Any]:
     """Put a memory into the bin."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: bin_memory(parts, memory_id)))
 
 
-@router.post("/api/memory/memories/{memory_id}/restore")
+@router.post("/api/memory/memories/{memory_id}/restore", responses=answers(ActionAnswer))
 async def restore_one(memory_id: str, request: Request) -> dict[str, Any]:
     """Make a memory live again that was binned or superseded."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: restore(parts, memory_id)))
 
 
-@router.get("/api/memory/memories/{memory_id}/history")
+@router.get("/api/memory/memories/{memory_id}/history", responses=answers(MemoryVersions))
 async def history(memory_id: str, request: Request) -> dict[str, Any]:
     """Every version of a memory, oldest first, and every decision that touched it, with its number in the journal."""
     parts = parts_of(request)
     return await reading(request, lambda tx: memory_report.versions(parts, tx, memory_id))
 
 
-@router.post("/memory/supersede")
+@router.post("/memory/supersede", responses=answers(SupersededAnswer))
 async def supersede_one(body: SupersedeBody, request: Request) -> dict[str, Any]:
     """Replace what a live memory says, pinned or not."""
     parts = parts_of(request)
@@ -80,7 +89,7 @@ async def supersede_one(body: SupersedeBody, request: Request) -> dict[str, Any]
     return {"success": True, "old_id": done.old_id, "new_id": done.new_id, "previous_text": done.previous_text}
 
 
-@router.get("/api/memory/review")
+@router.get("/api/memory/review", responses=answers(list[ReviewAnswer]))
 async def reviews(
     request: Request, settled: bool = False, limit: int = Query(200, ge=1, le=1000)
 ) -> list[dict[str, Any]]:
@@ -89,21 +98,21 @@ async def reviews(
     return await reading(request, lambda tx: review.waiting(parts, tx, settled=settled, limit=limit))
 
 
-@router.get("/api/memory/review/{memory_id}")
+@router.get("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
 async def one_review(memory_id: str, request: Request) -> dict[str, Any]:
     """One entry of the queue, with the words that it rests on and what it speaks against."""
     parts = parts_of(request)
     return await reading(request, lambda tx: review.one(parts, tx, memory_id))
 
 
-@router.post("/api/memory/review/{memory_id}")
+@router.post("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
 async def settle(memory_id: str, body: SettleBody, request: Request) -> dict[str, Any]:
     """Settle what waits; answers the entry as it is then."""
     parts = parts_of(request)
     return await elsewhere(lambda: review.settle(parts, memory_id, body.settle))
 
 
-@router.post("/api/memory/undo")
+@router.post("/api/memory/undo", responses=answers(UndoAnswer))
 async def undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
     """Take a decision back, with what stands on it; answers what was, or would be, taken back and changed."""
     parts = parts_of(request)
@@ -112,7 +121,7 @@ async def undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 
-@router.get("/api/audit/verify")
+@router.get("/api/audit/verify", responses=answers(AuditAnswer))
 async def verify(request: Request) -> dict[str, Any]:
     """Walk the whole journal: does every entry hold?"""
     return await reading(request, report.audit)

@@ -8,11 +8,13 @@ from fastapi import APIRouter, Query, Request
 
 from filrouge.app import report
 from filrouge.server.access import parts_of, reading
+from filrouge.server.answers import answers
+from filrouge.server.routes.memory_answers import ConceptAnswer
 
 router = APIRouter(tags=["concepts"])
 
 
-@router.get("/api/memory/concepts")
+@router.get("/api/memory/concepts", responses=answers(list[ConceptAnswer]))
 async def concepts(
     request: Request,
     project: Annotated[list[str] | None, Query(description="Names of the project; none = all.")] = None,

@@ -5,29 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
 
 from filrouge.app.reindex import reindex
 from filrouge.app.spaces import describe
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
+from filrouge.server.routes.daemon_answers import EmbeddingAnswer
+from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["embedding"])
 
 
-class ReindexBody(BaseModel):
+class ReindexBody(Body):
     """What to bring the memory to: an embedder's name, or nothing for the one of the settings."""
 
     model: str | None = None
 
 
-@router.get("/embedding")
+@router.get("/embedding", responses=answers(EmbeddingAnswer))
 async def embedding(request: Request) -> dict[str, Any]:
     """The current space with its calibration and coverage, the space in building, and what the settings want."""
     parts = parts_of(request)
     return await reading(request, lambda tx: describe(parts, tx))
 
 
-@router.post("/embedding/reindex", status_code=202)
+@router.post("/embedding/reindex", status_code=202, responses=answers(EmbeddingAnswer, status=202))
+@needs("admin")
 async def begin(request: Request, body: ReindexBody | None = None) -> dict[str, Any]:
     """Begin to build the space of a model beside the current one; answered at once with how it stands."""
     parts, model = parts_of(request), (body.model if body else None) or None

@@ -6,17 +6,18 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.errors import BadInput
 from filrouge.model.filters import Filters
 from filrouge.model.turn import Role
 from filrouge.model.when import moment
+from filrouge.server.answers import Body
 
 _WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
 
 
-class FilterBody(BaseModel):
+class FilterBody(Body):
     """What a memory or a turn must be to be found."""
 
     user: str | None = None

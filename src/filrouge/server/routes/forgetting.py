@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app import forgetting
 from filrouge.app.forgetting import LONGEST, Asked
 from filrouge.errors import BadInput
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
+from filrouge.server.routes.garden_answers import ForgetPreview, KeptReceipt, ReceiptAnswer
+from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["forgetting"])
 
 
-class ForgetBody(BaseModel):
+class ForgetBody(Body):
     """What to forget: a text or an id. With `dry_run` only a preview; else the token of one, or `at_once`."""
 
     text: str = Field("", max_length=LONGEST)
@@ -25,7 +28,8 @@ class ForgetBody(BaseModel):
     at_once: bool = False
 
 
-@router.post("/api/memory/forget")
+@router.post("/api/memory/forget", responses=answers(ForgetPreview | ReceiptAnswer))
+@needs("admin")
 async def forget(body: ForgetBody, request: Request) -> dict[str, Any]:
     """Preview, or forget what a preview listed; 409 where that has changed since. Answers preview or receipt."""
     parts, asked = parts_of(request), Asked(text=body.text, id=body.id)
@@ -41,14 +45,14 @@ async def forget(body: ForgetBody, request: Request) -> dict[str, Any]:
     return found.to_json()
 
 
-@router.get("/api/memory/receipts")
+@router.get("/api/memory/receipts", responses=answers(list[KeptReceipt]))
 async def receipts(request: Request, limit: int = Query(100, ge=1, le=1000)) -> list[dict[str, Any]]:
     """The receipts of what was forgotten, newest first, each with whether its signature holds."""
     parts = parts_of(request)
     return await reading(request, lambda tx: forgetting.receipts(parts, tx, limit=limit))
 
 
-@router.get("/api/memory/receipts/{receipt_id}")
+@router.get("/api/memory/receipts/{receipt_id}", responses=answers(KeptReceipt))
 async def one_receipt(receipt_id: str, request: Request) -> dict[str, Any]:
     """One receipt."""
     parts = parts_of(request)

@@ -6,24 +6,23 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict
 
 from filrouge.app import gardening
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
+from filrouge.server.routes.garden_answers import GardenAnswer, PlannedAnswer, ProgressAnswer
 from filrouge.store.gardens import Gardens
 
 router = APIRouter(tags=["garden"])
 
 
-class GardenBody(BaseModel):
+class GardenBody(Body):
     """Whether the plan is only to be shown."""
-
-    model_config = ConfigDict(extra="forbid")
 
     dry_run: bool = False
 
 
-@router.post("/api/memory/gardens")
+@router.post("/api/memory/gardens", responses=answers(PlannedAnswer) | answers(PlannedAnswer, status=202))
 async def begin(request: Request, response: Response, body: GardenBody | None = None) -> dict[str, Any]:
     """Plan a run and begin it, answered at once (202); where there is nothing to do, or for a dry run, the plan (200).
     409 while one is at work."""
@@ -41,19 +40,19 @@ async def begin(request: Request, response: Response, body: GardenBody | None = 
     return {"garden": garden, "plan": begun.plan.to_json(language)}
 
 
-@router.get("/api/memory/gardens")
+@router.get("/api/memory/gardens", responses=answers(list[GardenAnswer]))
 async def gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[dict[str, Any]]:
     """The latest runs, the newest first."""
     return await reading(request, lambda tx: [gardening.described(tx, one) for one in Gardens(tx).newest(limit)])
 
 
-@router.get("/api/memory/gardens/{garden_id}")
+@router.get("/api/memory/gardens/{garden_id}", responses=answers(GardenAnswer))
 async def garden(request: Request, garden_id: str) -> dict[str, Any]:
     """One run: how far it is, and what it came to so far."""
     return await reading(request, lambda tx: gardening.described(tx, Gardens(tx).get(garden_id)))
 
 
-@router.get("/api/memory/gardens/{garden_id}/progress")
+@router.get("/api/memory/gardens/{garden_id}/progress", responses=answers(ProgressAnswer))
 async def progress(request: Request, garden_id: str, after: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
     """The messages of a run behind the first `after`, as they went over the wire, each with its label; `next` is what
     to ask for then."""

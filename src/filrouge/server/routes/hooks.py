@@ -5,26 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app.injecting import context
 from filrouge.app.observe import observe
 from filrouge.errors import BadInput
 from filrouge.model.event import Event, event_from_json
 from filrouge.server.access import elsewhere, parts_of, settled
+from filrouge.server.answers import Body, answers
+from filrouge.server.routes.recall_answers import DeliveredAnswer
 
 router = APIRouter(tags=["hooks"])
 _WITH_CONTEXT = ("session_start", "prompt")
 
 
-class Delivery(BaseModel):
+class Delivery(Body):
     """Events from a hook or a spool."""
 
     events: list[dict[str, Any]] = Field(min_length=1, max_length=1000)
     context: bool = False
 
 
-@router.post("/hooks/events")
+@router.post("/hooks/events", responses=answers(DeliveredAnswer))
 async def deliver(delivery: Delivery, request: Request) -> dict[str, Any]:
     """Store events; answered once they are on disk. With `context`, also what belongs before the model now."""
     parts = parts_of(request)

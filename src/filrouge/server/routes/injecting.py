@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app import report
 from filrouge.app.injecting import given_json, inject, preview
@@ -13,11 +13,14 @@ from filrouge.app.parts import Parts
 from filrouge.clock import new_id
 from filrouge.model.event import Event
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
+from filrouge.server.routes.recall_answers import ContextAnswer, PreviewAnswer
+from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["memory"])
 
 
-class ContextBody(BaseModel):
+class ContextBody(Body):
     """A prompt that is about to be sent to a model."""
 
     prompt: str
@@ -35,7 +38,7 @@ class PreviewBody(ContextBody):
     cwd: str = ""
 
 
-@router.post("/memory/context")
+@router.post("/memory/context", responses=answers(ContextAnswer))
 async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
     """What is put in front of this prompt: the text, and the memories and notes in it."""
     parts = parts_of(request)
@@ -44,7 +47,8 @@ async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
     return given_json(await elsewhere(lambda: inject(parts, event, project)))
 
 
-@router.post("/api/memory/context/preview")
+@router.post("/api/memory/context/preview", responses=answers(PreviewAnswer))
+@needs("read")
 async def preview_of(body: PreviewBody, request: Request) -> dict[str, Any]:
     """What a hook would be given here, with every candidate and why it is in or out; it is not logged."""
     parts = parts_of(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app import memory_report, report
 from filrouge.app.asking import Mode, Question, recall
@@ -20,7 +20,19 @@ from filrouge.model.filters import Filters
 from filrouge.model.scope import ScopeName
 from filrouge.ports import Tx
 from filrouge.server.access import elsewhere, parts_of, reading, settled
+from filrouge.server.answers import Body, answers
+from filrouge.server.routes.daemon_answers import OriginsAnswer, SettingsAnswer
 from filrouge.server.routes.filtering import FilterBody, filters_of
+from filrouge.server.routes.memory_answers import ActionsAnswer, MemoryAnswer, MemoryWithHistory
+from filrouge.server.routes.recall_answers import (
+    HitAnswer,
+    RetrievalAnswer,
+    SearchAnswer,
+    StatsAnswer,
+    Success,
+    ThreadHitAnswer,
+)
+from filrouge.server.scopes import needs
 from filrouge.store.memories import Action
 from filrouge.store.recalls import Recalls
 from filrouge.store.settings import StoredSettings
@@ -31,7 +43,7 @@ Limit = Annotated[int, Query(ge=1, le=200)]
 Narrowed = Annotated[Filters, Depends(filters_of)]
 
 
-class FactBody(BaseModel):
+class FactBody(Body):
     """A core fact, or several plain statements."""
 
     key: str = ""
@@ -41,7 +53,7 @@ class FactBody(BaseModel):
     scope: ScopeName = "user"
 
 
-class StatementBody(BaseModel):
+class StatementBody(Body):
     """A statement in the user's own words."""
 
     text: str
@@ -60,7 +72,7 @@ class SearchBody(FilterBody):
     project: list[str] = Field(default_factory=list[str])
 
 
-@router.get("/api/memory/facts")
+@router.get("/api/memory/facts", responses=answers(list[MemoryAnswer]))
 async def facts(
     request: Request, filters: Narrowed, project: Names = None, history: bool = False
 ) -> list[dict[str, Any]]:
@@ -75,7 +87,7 @@ async def facts(
     )
 
 
-@router.post("/api/memory/facts")
+@router.post("/api/memory/facts", responses=answers(Success))
 async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
     """Set a core fact, or add several statements as they are."""
     parts = parts_of(request)
@@ -89,14 +101,14 @@ async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
     return {"success": True}
 
 
-@router.get("/api/memory/memories/{memory_id}")
+@router.get("/api/memory/memories/{memory_id}", responses=answers(MemoryWithHistory))
 async def one_memory(memory_id: str, request: Request) -> dict[str, Any]:
     """One memory with the words it rests on and every decision that touched it."""
     parts = parts_of(request)
     return await reading(request, lambda tx: memory_report.history(parts, tx, memory_id))
 
 
-@router.post("/api/memory/memories", status_code=201)
+@router.post("/api/memory/memories", status_code=201, responses=answers(ActionsAnswer, status=201))
 async def add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
     """Remember what the user says; answers what each statement came to."""
     parts = parts_of(request)
@@ -106,7 +118,7 @@ async def add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
     return {"actions": [action_json(action) for action in actions]}
 
 
-@router.get("/api/memory/search")
+@router.get("/api/memory/search", responses=answers(list[HitAnswer | ThreadHitAnswer]))
 async def search(
     request: Request,
     q: str,
@@ -134,7 +146,8 @@ async def search(
     return await reading(request, find)
 
 
-@router.post("/search")
+@router.post("/search", responses=answers(SearchAnswer))
+@needs("read")
 async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
     """Recall memories for a question, best first; `threshold` cuts relevance."""
     parts, filters = parts_of(request), body.filters()
@@ -163,21 +176,22 @@ async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
     return await reading(request, find)
 
 
-@router.get("/api/memory/settings")
+@router.get("/api/memory/settings", responses=answers(SettingsAnswer))
 async def settings(request: Request) -> dict[str, Any]:
     """Every setting with the value that holds."""
     parts = parts_of(request)
     return await reading(request, lambda tx: parts.effective(tx).to_json())
 
 
-@router.get("/api/memory/settings/origins")
+@router.get("/api/memory/settings/origins", responses=answers(OriginsAnswer))
 async def origins(request: Request) -> dict[str, str]:
     """Where each setting's value comes from."""
     parts = parts_of(request)
     return await reading(request, lambda tx: dict(parts.effective(tx).origins))
 
 
-@router.patch("/api/memory/settings")
+@router.patch("/api/memory/settings", responses=answers(SettingsAnswer))
+@needs("admin")
 async def change_settings(changes: dict[str, Any], request: Request) -> dict[str, Any]:
     """Change some settings; the others stay. What a file or the environment fixes cannot be changed here."""
     parts = parts_of(request)
@@ -192,13 +206,13 @@ async def change_settings(changes: dict[str, Any], request: Request) -> dict[str
     return await settings(request)
 
 
-@router.get("/api/memory/stats")
+@router.get("/api/memory/stats", responses=answers(StatsAnswer))
 async def stats(request: Request) -> dict[str, Any]:
     """Counts of facts, messages and vectors."""
     return await reading(request, report.stats)
 
 
-@router.get("/api/memory/retrievals")
+@router.get("/api/memory/retrievals", responses=answers(list[RetrievalAnswer]))
 async def retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
     """The newest recalls with what was injected for them."""
     return await reading(request, lambda tx: Recalls(tx).last(limit))

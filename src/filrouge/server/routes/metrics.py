@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 
 from filrouge.app import report
 from filrouge.app.meters import CONTENT_TYPE
@@ -11,7 +12,11 @@ from filrouge.server.access import parts_of, reading
 router = APIRouter(tags=["daemon"])
 
 
-@router.get("/metrics")
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 async def metrics(request: Request) -> Response:
     """Every metric in Prometheus' text format 0.0.4."""
     parts = parts_of(request)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app import rules
 from filrouge.errors import BadInput
 from filrouge.model.scope import ScopeName
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
 from filrouge.server.routes.memory import Names, Narrowed, action_json
+from filrouge.server.routes.memory_answers import ActionAnswer, RuleAnswer
 
 router = APIRouter(tags=["rules"])
 
 
-class RuleBody(BaseModel):
+class RuleBody(Body):
     """A rule in the user's own words."""
 
     text: str
@@ -24,14 +26,14 @@ class RuleBody(BaseModel):
     scope: ScopeName = "project"
 
 
-class ChangeBody(BaseModel):
+class ChangeBody(Body):
     """What becomes of a rule: other words, or off and on."""
 
     text: str | None = None
     enabled: bool | None = None
 
 
-@router.get("/api/memory/rules")
+@router.get("/api/memory/rules", responses=answers(list[RuleAnswer]))
 async def all_rules(
     request: Request, filters: Narrowed, project: Names = None, history: bool = False
 ) -> list[dict[str, Any]]:
@@ -43,7 +45,7 @@ async def all_rules(
     return await reading(request, lambda tx: rules.listed(parts, tx, project or [], history=history, filters=filters))
 
 
-@router.post("/api/memory/rules", status_code=201)
+@router.post("/api/memory/rules", status_code=201, responses=answers(RuleAnswer, status=201))
 async def add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
     """Add a rule; answers it as it is listed, with what waits because of it."""
     parts = parts_of(request)
@@ -51,7 +53,7 @@ async def add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
     return await _as_listed(request, action.memory_id)
 
 
-@router.patch("/api/memory/rules/{rule_id}")
+@router.patch("/api/memory/rules/{rule_id}", responses=answers(RuleAnswer))
 async def change_rule(rule_id: str, body: ChangeBody, request: Request) -> dict[str, Any]:
     """Edit a rule, or switch it off or on; answers it as it is listed then. Edited it has another id."""
     if body.text is None and body.enabled is None:
@@ -67,7 +69,7 @@ async def change_rule(rule_id: str, body: ChangeBody, request: Request) -> dict[
     return await _as_listed(request, await elsewhere(change))
 
 
-@router.delete("/api/memory/rules/{rule_id}")
+@router.delete("/api/memory/rules/{rule_id}", responses=answers(ActionAnswer))
 async def remove_rule(rule_id: str, request: Request) -> dict[str, Any]:
     """Put a rule into the bin."""
     parts = parts_of(request)

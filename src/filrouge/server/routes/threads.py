@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from filrouge.app import thread_report, threads
 from filrouge.app.thread_report import Status
 from filrouge.errors import BadInput
 from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Body, answers
 from filrouge.server.routes.filtering import moment_of
+from filrouge.server.routes.threads_answers import ThreadAnswer, ThreadDetail, WhyThreadAnswer
 
 router = APIRouter(tags=["threads"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
@@ -19,33 +21,33 @@ Agent = Annotated[str | None, Query(description="Only those that this agent open
 Turns = Annotated[list[str], Field(min_length=1, max_length=1000)]
 
 
-class ThreadBody(BaseModel):
+class ThreadBody(Body):
     """What to change of a thread: its title, or whether it is put away."""
 
     title: str | None = None
     status: Literal["active", "archived"] | None = None
 
 
-class MergeBody(BaseModel):
+class MergeBody(Body):
     """The thread that takes another in."""
 
     into: str
 
 
-class SplitBody(BaseModel):
+class SplitBody(Body):
     """Turns that become a thread of their own; what followed them goes along."""
 
     turns: Turns
     title: str = ""
 
 
-class MoveBody(BaseModel):
+class MoveBody(Body):
     """Turns that belong into a thread; what followed them goes along."""
 
     turns: Turns
 
 
-@router.get("/api/memory/threads")
+@router.get("/api/memory/threads", responses=answers(list[ThreadAnswer]))
 async def list_threads(
     request: Request,
     status: Status = "all",
@@ -60,14 +62,14 @@ async def list_threads(
     return await reading(request, lambda tx: thread_report.listing(parts, tx, project or [], **narrowed))
 
 
-@router.get("/api/memory/threads/{thread_id}")
+@router.get("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
 async def one_thread(thread_id: str, request: Request) -> dict[str, Any]:
     """One thread with where its work stood, its ties, newest turns and drifts; the beginning of an id is enough."""
     parts = parts_of(request)
     return await reading(request, lambda tx: thread_report.detail(parts, tx, thread_id))
 
 
-@router.patch("/api/memory/threads/{thread_id}")
+@router.patch("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
 async def change_thread(thread_id: str, body: ThreadBody, request: Request) -> dict[str, Any]:
     """Rename a thread, or archive or reopen it."""
     parts = parts_of(request)
@@ -80,28 +82,28 @@ async def change_thread(thread_id: str, body: ThreadBody, request: Request) -> d
     return await elsewhere(lambda: act(parts, thread_id))
 
 
-@router.post("/api/memory/threads/{thread_id}/merge")
+@router.post("/api/memory/threads/{thread_id}/merge", responses=answers(ThreadDetail))
 async def merge_thread(thread_id: str, body: MergeBody, request: Request) -> dict[str, Any]:
     """Put all turns of a thread into another; answers the other."""
     parts = parts_of(request)
     return await elsewhere(lambda: threads.merge(parts, thread_id, body.into))
 
 
-@router.post("/api/memory/threads/{thread_id}/split")
+@router.post("/api/memory/threads/{thread_id}/split", responses=answers(ThreadDetail))
 async def split_thread(thread_id: str, body: SplitBody, request: Request) -> dict[str, Any]:
     """Put turns of a thread into a new one; answers the new one."""
     parts = parts_of(request)
     return await elsewhere(lambda: threads.split(parts, thread_id, body.turns, body.title))
 
 
-@router.post("/api/memory/threads/{thread_id}/move")
+@router.post("/api/memory/threads/{thread_id}/move", responses=answers(ThreadDetail))
 async def move_turns(thread_id: str, body: MoveBody, request: Request) -> dict[str, Any]:
     """Put turns of other threads into this one; answers it."""
     parts = parts_of(request)
     return await elsewhere(lambda: threads.move(parts, body.turns, thread_id))
 
 
-@router.get("/api/memory/turns/{turn_id}/thread")
+@router.get("/api/memory/turns/{turn_id}/thread", responses=answers(WhyThreadAnswer))
 async def why_thread(turn_id: str, request: Request) -> dict[str, Any]:
     """The thread that a turn is in, and every decision about it with what was weighed."""
     parts = parts_of(request)

@@ -18,13 +18,15 @@ from filrouge.model.topic import Timeframe
 from filrouge.model.when import Language
 from filrouge.ports import Tx
 from filrouge.server.access import parts_of, reading
+from filrouge.server.answers import answers
+from filrouge.server.routes.threads_answers import TimelineAnswer, TopicsAnswer
 
 router = APIRouter(tags=["topics"])
 Agent = Annotated[str | None, Query(description="Only what was said to this agent: its id, or its channel.")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.get("/api/memory/topics")
+@router.get("/api/memory/topics", responses=answers(TopicsAnswer))
 async def topics(
     request: Request,
     timeframe: Timeframe = "week",
@@ -43,7 +45,7 @@ async def topics(
     return await reading(request, find)
 
 
-@router.get("/api/memory/timeline")
+@router.get("/api/memory/timeline", responses=answers(TimelineAnswer))
 async def timeline(
     request: Request,
     limit: Limit = 120,

@@ -1,0 +1,121 @@
+"""The OpenAPI 3.1 document: what FastAPI derives from the routes, made to say what is true.
+
+FastAPI documents refusals that never happen (422) and none that do, knows nothing of scopes, and leaves siblings
+beside a `$ref`. Here every operation gets the problem document, what its callers must be allowed, and a name that
+does not change with its path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, cast
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from filrouge.server.answers import Problem
+from filrouge.server.scopes import needed
+
+PROBLEM: Final = "application/problem+json"
+#: The one route that anybody may ask.
+OPEN: Final = frozenset({"/health"})
+_DESCRIPTION: Final = (
+    "A persistent, local-first memory layer for agents. On the unix socket of its home the daemon serves this user "
+    "without a key; over TCP every route but `GET /health` needs one, as `Authorization: Bearer KEY` or as "
+    "`X-API-Key: KEY`. Every refusal is a problem document (RFC 9457) that says what to do next."
+)
+_TAGS: Final = {
+    "hooks": "Events of agents, and what belongs in front of their prompts.",
+    "memory": "What is remembered: told, listed, searched, brought in front of a prompt; settings.",
+    "rules": "The standing instructions of the user.",
+    "changing": "Changing one's mind: pin, bin, restore, supersede, review, undo.",
+    "forgetting": "Forgetting for good, by preview and token, with a signed receipt.",
+    "topics": "What was talked about, and when.",
+    "concepts": "What sessions were about.",
+    "threads": "Lines of work over sessions.",
+    "bridges": "What ties threads together.",
+    "garden": "Consolidation: planned, begun, watched.",
+    "embedding": "The space in which meaning is compared.",
+    "models": "The language models that understand.",
+    "backups": "Copies of the memory, verified.",
+    "daemon": "The daemon about itself.",
+}
+
+
+def described(app: FastAPI) -> dict[str, Any]:
+    """The document of an application."""
+    raw = get_openapi(
+        title="Filrouge",
+        version=app.version,
+        summary="The memory of your agents.",
+        description=_DESCRIPTION,
+        routes=app.routes,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/"}],
+    )
+    document = cast("dict[str, Any]", _without_siblings(raw))
+    schemas = document["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Problem"] = Problem.model_json_schema()
+    document["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "A key of `filrouge token create`."},
+        "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+    }
+    for route, method, operation in _operations(app, document):
+        _complete(route, method, operation)
+    used = {tag for _, _, operation in _operations(app, document) for tag in operation.get("tags", ())}
+    document["tags"] = [{"name": name, "description": _TAGS.get(name, "")} for name in sorted(used)]
+    return document
+
+
+def _operations(app: FastAPI, document: dict[str, Any]) -> Iterator[tuple[APIRoute, str, dict[str, Any]]]:
+    for route in routes_of(app.routes):
+        if route.include_in_schema:
+            for method in sorted(route.methods or ()):
+                yield route, method, document["paths"][route.path_format][method.lower()]
+
+
+def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
+    """The routes of an application; newer FastAPIs keep an included router whole."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            yield route
+        else:
+            included: Any = getattr(route, "original_router", None)
+            yield from routes_of(included.routes if included is not None else ())
+
+
+def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
+    """What is the same for every operation: its name, who may ask, and how it refuses."""
+    about = (route.endpoint.__doc__ or route.name).strip()
+    operation["summary"] = re.split(r"[:;.]", " ".join(about.split()), maxsplit=1)[0]
+    operation["operationId"] = f"{route.endpoint.__module__.rsplit('.', 1)[-1]}_{route.name}"
+    responses = operation["responses"]
+    responses.pop("422", None)
+    refusal = {"$ref": "#/components/schemas/Problem"}
+    problem: dict[str, Any] = {"content": {PROBLEM: {"schema": refusal}}}
+    for status, what in (("4XX", "It was refused; `detail` says why."), ("5XX", "It could not be done now.")):
+        responses[status] = {"description": what, **problem}
+    if route.path in OPEN:
+        operation["security"] = []
+        return
+    scope = needed(route.endpoint, method)
+    operation["security"] = [{"bearer": [scope]}, {"key": [scope]}]
+    operation["x-filrouge-scope"] = scope
+
+
+def _without_siblings(value: Any) -> Any:
+    """The same with every `$ref` alone, but for its description."""
+    if isinstance(value, list):
+        return [_without_siblings(one) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    mapping = cast("dict[str, Any]", value)
+    if "$ref" in mapping and isinstance(mapping["$ref"], str):
+        return {key: mapping[key] for key in ("$ref", "description", "default") if key in mapping}
+    if "anyOf" in mapping and mapping.get("additionalProperties") is True:  # said of any object before the model was
+        mapping = {key: one for key, one in mapping.items() if key not in ("additionalProperties", "type")}
+    return {key: _without_siblings(one) for key, one in mapping.items()}

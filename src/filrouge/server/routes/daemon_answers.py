@@ -1,0 +1,358 @@
+"""What the routes about the daemon itself answer: its standing, its models, its spaces, its backups, its settings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, RootModel
+
+from filrouge.config import Origin, Settings
+from filrouge.model.asking import Operation
+from filrouge.server.answers import Answer
+from filrouge.transfer.backup import Kind
+
+
+class HealthAnswer(Answer):
+    """Alive, and which version."""
+
+    status: Literal["healthy"]
+    version: str
+
+
+class LeavingAnswer(Answer):
+    """It will end."""
+
+    status: Literal["stopping"]
+    version: str
+
+
+class LedgerAnswer(Answer):
+    """What became of every event that was received."""
+
+    queued: int
+    done: int
+    skipped: int
+    dead: int
+    forgotten: int
+
+
+class QueueAnswer(Answer):
+    """The jobs of the outbox."""
+
+    waiting: int
+    running: int
+    dead: int
+
+
+class ProjectAnswer(Answer):
+    """A project that is known."""
+
+    id: str
+    name: str
+    created_at: str
+
+
+class FailureAnswer(Answer):
+    """How the last backup failed."""
+
+    at: str
+    error: str
+
+
+class BackupsInBrief(Answer):
+    """How many backups there are."""
+
+    backups: int
+    newest: str | None
+    failed: FailureAnswer | None
+
+
+class ThreadCounts(Answer):
+    """Threads by state."""
+
+    active: int
+    suspended: int
+    archived: int
+
+
+class CurrentThread(Answer):
+    """The thread that was spoken in last."""
+
+    id: str
+    title: str
+    last_active: str
+    project_name: str | None
+
+
+class StatusAnswer(Answer):
+    """Where the daemon listens, and the state of the whole in counts."""
+
+    running: Literal[True]
+    url: str | None
+    socket: str
+    version: str
+    pid: int
+    events: int
+    ledger: LedgerAnswer
+    turns: int
+    memories: int
+    rules: int
+    superseded: int
+    to_review: int
+    vectors: int
+    queue: QueueAnswer
+    spooled: int
+    projects: list[ProjectAnswer]
+    last_activity: str | None
+    backups: BackupsInBrief
+    database_bytes: int
+    embedding_notice: str
+    threads: ThreadCounts
+    bridges: int
+    current_thread: CurrentThread | None
+    home: str
+    embedding_space: str
+    vectors_in_memory: int
+    index_ready: bool
+    word_indexes: dict[str, int] = Field(description="Up to which row each large table has a word index of its own.")
+    resumed: bool
+
+
+class StoredBridges(Answer):
+    """Bridges, and those of little confidence."""
+
+    stored: int
+    unsure: int
+
+
+class ContinuedAnswer(Answer):
+    """Threads that went on, of those that could."""
+
+    continued: int
+    could: int
+    rate: float | None
+
+
+class WokenAnswer(Answer):
+    """Threads that were taken up again, of those that were put down."""
+
+    woken: int
+    put_down: int
+    rate: float | None
+
+
+class CoverageAnswer(Answer):
+    """Texts that have vectors."""
+
+    done: int
+    total: int
+    rate: float | None
+
+
+class TodayAnswer(Answer):
+    """What models cost today."""
+
+    calls: int
+    dollars: float
+    unpriced_entries: int
+
+
+class SpentAnswer(Answer):
+    """What models cost today and of late."""
+
+    today: TodayAnswer
+    days: int
+    calls: int
+    dollars: float
+
+
+class RetainedAnswer(Answer):
+    """What retention took out last, in counts."""
+
+    at: str
+    taken: dict[str, object]
+
+
+class StorageAnswer(Answer):
+    """What the home takes on the disk, in bytes."""
+
+    bytes: int
+    parts: dict[str, int]
+    cap: int | None
+    retention: RetainedAnswer | None
+
+
+class WarningAnswer(Answer):
+    """What is wrong, and the next command."""
+
+    what: str
+    cause: str
+    next: str
+
+
+class StandingAnswer(Answer):
+    """The health of the whole."""
+
+    status: Literal["ok", "warn"]
+    daemon: Literal["Running"]
+    version: str
+    threads: ThreadCounts
+    bridges: StoredBridges
+    continuation: ContinuedAnswer
+    reactivation: WokenAnswer
+    embedding_coverage: CoverageAnswer
+    llm: SpentAnswer
+    queue: QueueAnswer
+    ledger: LedgerAnswer
+    storage: StorageAnswer
+    backups: BackupsInBrief
+    warnings: list[WarningAnswer]
+
+
+class CalibrationAnswer(Answer):
+    """How the cosines of a space are read: anchors of cosine and similarity."""
+
+    origin: Literal["shipped", "sample", "turns"]
+    pairs: int
+    texts: list[list[float]]
+    questions: list[list[float]]
+
+
+class SpaceCoverage(Answer):
+    """How much of the memory is in a space."""
+
+    done: int
+    total: int
+    share: float
+
+
+class WantedAnswer(Answer):
+    """What the settings ask for; without a space it cannot be had."""
+
+    embedder: str
+    space: str | None
+
+
+class BuildingAnswer(Answer):
+    """A space in building."""
+
+    space: str
+    model: str
+    embedder: str
+    done: int
+    total: int
+    state: Literal["running", "waiting", "failed"]
+    attempts: int
+    error: str | None
+
+
+class EmbeddingAnswer(Answer):
+    """The current space, the one in building, and what is wanted."""
+
+    space: str
+    model: str
+    embedder: str
+    available: bool
+    calibration: CalibrationAnswer | None
+    coverage: SpaceCoverage
+    wanted: WantedAnswer
+    building: BuildingAnswer | None
+    notice: str
+
+
+class NotEnabled(Answer):
+    """Nothing is understood."""
+
+    enabled: Literal[False]
+
+
+class BudgetAnswer(Answer):
+    """Today's cost, and what it may be."""
+
+    calls: int
+    tokens: int
+    most_tokens: int
+    dollars: float
+    most_dollars: float | None
+    unpriced_entries: int
+
+
+class UsageAnswer(Answer):
+    """What a model cost on a day, by what it was asked for."""
+
+    day: str
+    operation: Operation
+    provider: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    estimated: int = Field(description="1 where the provider did not count, and the tokens are estimated.")
+    dollars: float | None
+
+
+class ExtractStatusAnswer(Answer):
+    """Who understands, whether it answers, and what it cost."""
+
+    enabled: Literal[True]
+    provider: str
+    model: str
+    mode: Literal["light", "normal", "heavy"]
+    status: str = Field(description="`healthy`, `unhealthy: why`, or `error: what is wrong with the settings`.")
+    today: BudgetAnswer
+    usage: list[UsageAnswer]
+    behind: int
+    waiting: int
+    unreadable_answers: int
+
+
+class LetterAnswer(Answer):
+    """An answer of a model that nobody could read."""
+
+    id: str
+    tenant: str
+    at: str
+    host: str
+    session_id: str
+    operation: str
+    prompt_version: str
+    reason: str
+    turns: str
+    answer: str
+
+
+class BackupAnswer(Answer):
+    """A backup: what it holds, and what was verified of it."""
+
+    name: str
+    kind: Kind
+    version: str
+    schema_: int = Field(alias="schema")
+    at: str
+    bytes: int
+    rows: dict[str, int]
+    hash: str
+    mark: str
+    verified: list[str]
+
+
+class ListedBackup(BackupAnswer):
+    """A backup, and where it is."""
+
+    path: str
+
+
+class BackupsAnswer(Answer):
+    """Every backup, the newest first."""
+
+    backups: list[ListedBackup]
+    newest: str | None
+    failed: FailureAnswer | None
+
+
+class SettingsAnswer(Settings):
+    """Every setting with the value that holds."""
+
+
+class OriginsAnswer(RootModel[dict[str, Origin]]):
+    """Where the value of each setting comes from."""
