@@ -236,7 +236,7 @@ def neighbours(
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
         for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
-        if memory.state == "live" and memory.scope_name == statement.scope
+        if memory.state == "live" and memory.scope_name == statement.scope and memory.scope.user == turn.scope.user
     ]
 
 
