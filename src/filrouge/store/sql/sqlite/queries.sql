@@ -506,6 +506,10 @@ SELECT id AS seq, sz FROM memories_fts_docsize WHERE id IN (SELECT value FROM js
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
   AND key = :key
+-- name: memories.with_key
+-- The facts that have this key, whosever they are.
+SELECT * FROM memories INDEXED BY memories_one_core_fact
+WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND key = :key AND kind <> 'rule' ORDER BY seq
 -- name: memories.live
 -- What decisions change of a memory; what it replaced is quoted with it.
 UPDATE memories SET state = :state, valid_from = :valid_from, valid_to = :valid_to, supersedes = :supersedes,
