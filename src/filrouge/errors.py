@@ -14,6 +14,7 @@
     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
     ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
     │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
+    ├── ExtractionOff         nothing is to be understood here         exit 1   HTTP 501
     ├── NotInstalled          an extra is missing                      exit 1   HTTP 501
     ├── Unreadable            what a model answered is no answer       exit 1   HTTP 502
     ├── Unauthorized          no valid token came with it              exit 4   HTTP 401
@@ -43,6 +44,7 @@ __all__ = [
     "Corrupt",
     "DaemonUnavailable",
     "EmbedderUnavailable",
+    "ExtractionOff",
     "FilrougeError",
     "Forbidden",
     "Misdirected",
@@ -185,6 +187,13 @@ class NotInstalled(FilrougeError):
 
     http_status = 501
     default_remedy = "See docs/reference/library.md for the extras."
+
+
+class ExtractionOff(FilrougeError):
+    """Nothing is understood here: extraction is switched off."""
+
+    http_status = 501
+    default_remedy = "Switch it on: `filrouge settings extract_provider heuristic`, or name a provider."
 
 
 class Unreadable(FilrougeError):

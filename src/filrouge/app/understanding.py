@@ -239,7 +239,9 @@ def neighbours(
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
         for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
-        if memory.state == "live" and memory.scope_name == statement.scope and memory.kind != "note"
+        if memory.state == "live"
+        and memory.kind != "note"
+        and (memory.scope_name, memory.scope.user) == (statement.scope, turn.scope.user)
     ]
 
 

@@ -35,10 +35,13 @@ from filrouge.server.routes import (
     concepts,
     daemon,
     embedding,
+    extracting,
+    facts,
     forgetting,
     gardens,
     hooks,
     injecting,
+    jobs,
     live,
     memory,
     memory_tool,
@@ -49,6 +52,7 @@ from filrouge.server.routes import (
     threads,
     tokens,
     topics,
+    turns,
     usage,
 )
 
@@ -85,6 +89,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
         metrics, forgetting, gardens, backups, tokens, mount, memory_tool, live, static, usage,
+        turns, extracting, facts, jobs,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.add_exception_handler(FilrougeError, _problem)

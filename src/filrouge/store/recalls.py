@@ -51,3 +51,8 @@ class Recalls:
         """How many different memories went in front of an agent and are still believed, by project."""
         rows = self._tx.all("recalls.useful", {"since": to_text(since)[:10]})
         return {row["project"]: int(row["memories"]) for row in rows}
+
+    def get(self, recall_id: str) -> dict[str, Any] | None:
+        """One recall, with where it was made."""
+        row = self._tx.one("recalls.get", {"id": recall_id})
+        return row and row | {"items": json.loads(row["items"]), "notices": json.loads(row["notices"])}

@@ -71,7 +71,7 @@ SELECT id FROM turns WHERE tenant = 'local' AND host = :host AND transcript_key 
 -- The same words in the same project through another host within a few seconds.
 SELECT id FROM turns
 WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash AND role = 'user'
-  AND at BETWEEN :since AND :until AND host <> :host
+  AND at BETWEEN :since AND :until AND host <> :host AND user_id = :user_id
 -- name: turns.get
 SELECT turns.* FROM json_each(:ids) CROSS JOIN turns ON turns.id = value ORDER BY json_each.key
 -- name: turns.skip
@@ -125,8 +125,9 @@ ORDER BY turns.at DESC, seq DESC LIMIT :limit
 -- name: turns.newest_prompts
 SELECT text FROM turns WHERE tenant = 'local' AND role = 'user' ORDER BY seq DESC LIMIT :limit
 -- name: turns.recent
-SELECT id, channel, session_id, role, text, at FROM turns
+SELECT id, channel, session_id, user_id, role, text, at FROM turns
 WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR session_id = :session_id)
+  AND (:user_id IS NULL OR user_id = :user_id)
 ORDER BY seq DESC LIMIT :limit
 -- name: turns.best
 -- Who has the most of the words, and how much; the rows themselves come later, for those that matter.
@@ -150,7 +151,8 @@ FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
 -- Of these turns what people and agents said in earnest: in a session since a moment, which is before its agent, or
 -- what was not.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
-  AND skipped IN ('', 'too short') AND (host = :host AND session_id = :session_id AND at >= :since) = :here
+  AND skipped IN ('', 'too short') AND user_id = :user_id
+  AND (host = :host AND session_id = :session_id AND at >= :since) = :here
 -- name: turns.told
 -- What turns are ranked and filtered by, in the order asked for.
 SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
@@ -350,7 +352,7 @@ ORDER BY seq DESC
 SELECT text, valid_to FROM memories
 WHERE tenant = 'local' AND state IN ('superseded', 'binned') AND kind NOT IN ('concept', 'episode')
   AND valid_to > valid_from
-  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY valid_to DESC LIMIT :limit
 -- name: memories.rules
 -- The standing rules of a place, so many of each scope: the pinned first, then the newest.
@@ -359,7 +361,7 @@ SELECT * FROM memories WHERE seq IN (
     SELECT seq, row_number() OVER (PARTITION BY scope ORDER BY pinned DESC, seq DESC) AS place FROM memories
     WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
       AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-      AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+      AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
   ) WHERE place <= :limit
 )
 ORDER BY pinned DESC, seq DESC
@@ -376,7 +378,7 @@ SELECT * FROM memories INDEXED BY memories_one_core_fact
 WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= :least
   AND kind NOT IN ('rule', 'episode', 'concept')
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY scope = 'project', seq DESC LIMIT :limit
 -- name: memories.worth_knowing
 -- What a session wants to know first. The inner query sorts numbers only; whole rows are read for the few that win.
@@ -385,7 +387,7 @@ SELECT * FROM memories WHERE seq IN (
   WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
     AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
     AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-    AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+    AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
   ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
   LIMIT :limit
 )
@@ -395,7 +397,7 @@ ORDER BY instr('preference constraint decision fact intent', kind), scope = 'pro
 SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'intent' AND confidence >= :least AND timeframe <> ''
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-  AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+  AND ((+scope = 'project' AND +project_id IS :project_id AND +user_id = :user_id) OR (+scope = 'user' AND user_id = :user_id))
 ORDER BY seq DESC LIMIT :limit
 -- name: memories.bounding
 -- Decisions of a thread that are in force, and constraints of it and of the project, the thread's own first.
@@ -411,7 +413,7 @@ SELECT memories.* FROM (
   ) CROSS JOIN memories USING (seq, kind)
   WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
     AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-    AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+    AND ((+scope = 'project' AND +project_id IS :project_id AND +user_id = :user_id) OR (+scope = 'user' AND user_id = :user_id))
   GROUP BY seq
 ) AS chosen JOIN memories USING (seq)
 WHERE place <= :limit ORDER BY kind, place
@@ -510,6 +512,10 @@ SELECT id AS seq, sz FROM memories_fts_docsize WHERE id IN (SELECT value FROM js
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
   AND key = :key
+-- name: memories.with_key
+-- The facts that have this key, whosever they are.
+SELECT * FROM memories INDEXED BY memories_one_core_fact
+WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND key = :key AND kind <> 'rule' ORDER BY seq
 -- name: memories.live
 -- What decisions change of a memory; what it replaced is quoted with it.
 UPDATE memories SET state = :state, valid_from = :valid_from, valid_to = :valid_to, supersedes = :supersedes,
@@ -844,6 +850,17 @@ SELECT min(run_at) AS run_at FROM jobs
 WHERE state = 'queued' AND place IN (SELECT value FROM json_each(:places)) HAVING min(run_at) IS NOT NULL
 -- name: jobs.dead
 SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
+-- name: jobs.listed
+-- Behind one, in the order in which they were queued.
+SELECT seq, id, kind, state, payload, attempts, deaths, error, created_at, run_at FROM jobs
+WHERE seq > :behind AND (:state IS NULL OR state = :state) AND (:kind IS NULL OR kind = :kind) ORDER BY seq LIMIT :limit
+-- name: jobs.kinds
+SELECT kind, state, count(*) AS n FROM jobs GROUP BY kind, state ORDER BY kind, state
+-- name: jobs.dead_letter
+SELECT payload FROM jobs WHERE id = :id AND state = 'dead'
+-- name: jobs.retry
+UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, deaths = 0, error = ''
+WHERE id = :id AND state = 'dead'
 -- name: jobs.erase
 DELETE FROM jobs WHERE dedupe_key IN (SELECT value FROM json_each(:dedupe_keys))
 -- name: jobs.about
@@ -888,6 +905,10 @@ SELECT recalls.project_id AS project, count(DISTINCT memories.id) AS memories
 FROM memory_retrievals AS recalls JOIN json_each(recalls.items) AS item
 JOIN memories ON memories.id = item.value ->> 'id' AND memories.state = 'live'
 WHERE recalls.created_at >= :since AND item.value ->> 'injected' GROUP BY 1
+-- name: recalls.get
+SELECT id, channel, session_id, project_id, user_message_preview, memories_injected, obsidian_notes_injected,
+       total_tokens_added, items, notices, latency_ms, created_at
+FROM memory_retrievals WHERE id = :id
 -- name: recalls.quoting
 -- The log repeats the beginning of a prompt.
 SELECT id FROM memory_retrievals
