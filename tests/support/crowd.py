@@ -70,12 +70,13 @@ class Crowd:
     def asked(
         self, door: str, method: str, path: str, body: dict[str, Any] | None = None, *, wrote: bool
     ) -> tuple[Any, bool]:
-        """One request over the socket: the value of the answer, and whether there was one that is no error."""
+        """One request over the socket: its answer, None for what is not there, and whether all went well."""
         began = time.monotonic()
         try:
             reply = client.request(self.home, method, path, body, _ANSWER_SECONDS)
-            trouble = "" if reply.status < 400 else f"{reply.status}: {json.dumps(reply.value)}"
-            value = reply.value
+            missing = reply.status == 404 and method == "GET"
+            trouble = "" if reply.status < 400 or missing else f"{reply.status}: {json.dumps(reply.value)}"
+            value = None if missing else reply.value
         except DaemonUnavailable as error:
             trouble, value = f"no answer: {error.__cause__!r}", None
         self.deeds.append(Deed(door=door, wrote=wrote, seconds=time.monotonic() - began, trouble=trouble))
@@ -108,9 +109,8 @@ def _sets_a_fact(crowd: Crowd, chance: random.Random, number: int, turn: int) ->
 
 def _reads_a_fact(crowd: Crowd, chance: random.Random, number: int, turn: int) -> None:
     key, began = chance.choice(KEYS), time.monotonic()
-    value, well = crowd.asked("REST", "GET", "/api/memory/facts", wrote=False)
-    found: list[Mapping[str, Any]] = value if well else []
-    now = next((str(fact["value"]) for fact in found if fact["key"] == key), None)
+    found, well = crowd.asked("REST", "GET", f"/api/memory/facts/{key}", wrote=False)
+    now = str(found["value"]) if found else None
     crowd.registers[key].append(Seen(value=now, began=began, ended=time.monotonic(), wrote=False, answered=well))
 
 

@@ -61,6 +61,11 @@ def memory_json(memory: Memory, names: Mapping[str, str], now: datetime) -> dict
     }
 
 
+def one_json(parts: Parts, tx: Tx, memory: Memory) -> dict[str, Any]:
+    """One memory as `facts` lists it, now."""
+    return memory_json(memory, names_of(tx), parts.clock.now())
+
+
 def listing(
     parts: Parts, tx: Tx, names: Sequence[str], *, rules: bool, history: bool, filters: Filters | None = None
 ) -> list[dict[str, Any]]:

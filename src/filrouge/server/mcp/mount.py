@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final, cast
 
 from fastapi import APIRouter, Request, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.errors import NotInstalled
 from filrouge.server.access import parts_of
@@ -28,20 +28,24 @@ ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*")
 
 
 class _Handed(Response):
-    """The answer of another application."""
+    """The answer of another application, which gets the body that was read already."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, body: bytes) -> None:
         super().__init__()
         self._app = app
+        self._unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+        async def again() -> Message:
+            return self._unread.pop() if self._unread else await receive()
+
+        await self._app(scope, again, send)
 
 
 @router.post(PATH, include_in_schema=False)
 async def mcp(request: Request) -> Response:
     """One message of MCP, and its answer."""
-    return _Handed(await _endpoint(request))
+    return _Handed(await _endpoint(request), await request.body())
 
 
 @router.api_route(PATH, methods=["GET", "DELETE"], include_in_schema=False)

@@ -1,4 +1,4 @@
-"""One fact over HTTP, by its key (API-1): another value, or into the bin."""
+"""One fact over HTTP, by its key (API-1): what it says, another value, or into the bin."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app.facts_by_key import bin_fact, change_fact
-from filrouge.server.access import elsewhere, parts_of
+from filrouge.app.facts_by_key import bin_fact, change_fact, fact_of
+from filrouge.app.memory_report import one_json
+from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Answer, answers
 from filrouge.server.routes.memory import Names
+from filrouge.server.routes.memory_answers import MemoryAnswer
 
 router = APIRouter(tags=["memory"])
 
@@ -25,6 +27,13 @@ class DoneAnswer(Answer):
     """It is done."""
 
     success: bool
+
+
+@router.get("/api/memory/facts/{key:path}", responses=answers(MemoryAnswer))
+async def one(key: str, request: Request, project: Names = None) -> dict[str, Any]:
+    """The fact that has a key; a memory without one is known by its id."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: one_json(parts, tx, fact_of(parts, tx, key, project or [])))
 
 
 @router.patch("/api/memory/facts/{key:path}", responses=answers(DoneAnswer, example={"success": True}))
