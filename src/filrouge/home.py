@@ -20,6 +20,8 @@ RUNTIME = "daemon.json"
 FAILURE = "daemon.error"
 SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
+#: There while a daemon elsewhere does not take this machine's key, and its user knows.
+REFUSED = "refused"
 BRIEFS = "briefs"
 WORDS = "words"
 BACKUPS = "backups"

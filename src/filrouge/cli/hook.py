@@ -42,6 +42,10 @@ NOT_THE_FILES_FAULT: Final = (401, 403, 408, 429)
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
+class _Refused(DaemonUnavailable):
+    """A daemon elsewhere does not take this key."""
+
+
 def main(argv: Sequence[str]) -> None:
     """Serve one event as a process of its own; does not return."""
     signal.signal(signal.SIGALRM, _leave)
@@ -78,6 +82,7 @@ def run(
         if line:
             write(line)
         if told and client.is_elsewhere(environ):
+            hook_output.let_in(home.home(environ))
             _send_spooled(home.home(environ), environ, began + HARD_STOP - RESERVE)
     except Exception:  # noqa: S110 (a hook that fails must not be heard: the agent would stop)
         pass
@@ -102,24 +107,36 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str]) -> tuple
     if clean is None:
         return b"", False
     wanted = settings.auto_retrieve and clean.kind in hook_output.CONTEXT_EVENTS
-    context, told = _deliver(directory, environ, clean, wanted, settings.deadline)
+    try:
+        context, told = _deliver(directory, environ, clean, wanted, settings.deadline)
+    except _Refused:
+        return hook_output.refused_line(directory, clean.kind), False
     return hook_output.line(clean.kind, context), told
 
 
 def _deliver(
     directory: str, environ: Mapping[str, str], event: Event, wanted: bool, seconds: float
 ) -> tuple[str, bool]:
-    """Hand the event over, or leave it in the spool; the context that came back, and whether it was taken."""
+    """Hand the event over, or leave it in the spool; the context that came back, and whether it was taken.
+
+    Raises:
+        _Refused: a daemon elsewhere does not take this key; the event is in the spool.
+    """
     began = time.monotonic()
     lost = event.kind == "session_start" and event.data.get("source") == "compact"
     patience = min(LONGEST_WAIT if lost else seconds, LONGEST_WAIT) if wanted else CAPTURE_SECONDS
     body = {"events": [event.to_json()], "context": wanted}
+    refused: _Refused | None = None
     try:
         return _told(directory, environ, body, patience), True
+    except _Refused as error:
+        refused = error
     except DaemonUnavailable:
         pass
     spool = home.inside(directory, home.SPOOL)
     spooled = inbox.append(spool, event.to_json())
+    if refused is not None:
+        raise refused
     if client.is_elsewhere(environ):
         return "", False
     started = client.is_absent(directory)
@@ -143,8 +160,11 @@ def _told(directory: str, environ: Mapping[str, str], body: dict[str, Any], seco
 
     Raises:
         DaemonUnavailable: it did not take the event.
+        _Refused: it does not take the key either.
     """
     reply = client.send(directory, environ, "POST", "/hooks/events", body, seconds)
+    if reply.status in (401, 403) and client.is_elsewhere(environ):
+        raise _Refused
     if reply.status != 200 or not isinstance(reply.body.get("accepted"), int):
         raise DaemonUnavailable
     if not client.is_elsewhere(environ):

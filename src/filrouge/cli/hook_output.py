@@ -78,6 +78,29 @@ def line(kind: str, context: str) -> bytes:
     return json.dumps(output, separators=(",", ":")).encode("ascii") + b"\n"
 
 
+def refused_line(directory: str, kind: str) -> bytes:
+    """The line that tells the user, once, that a daemon elsewhere does not take the key; then nothing to print."""
+    if kind not in CONTEXT_EVENTS:
+        return b""
+    try:
+        os.close(os.open(home.inside(directory, home.REFUSED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:  # it was said before
+        return b""
+    said = (
+        "Filrouge: the daemon at FILROUGE_URL does not take the key in FILROUGE_API_KEY. What is said is kept on this"
+        " machine and sent once it does; `filrouge status` shows the reason."
+    )
+    return json.dumps({"systemMessage": said, "suppressOutput": True}, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def let_in(directory: str) -> None:
+    """The key was taken: the next refusal is told again."""
+    try:
+        os.unlink(home.inside(directory, home.REFUSED))
+    except OSError:
+        return
+
+
 def _content(path: str) -> str:
     try:
         with open(path, "rb") as file:

@@ -23,7 +23,7 @@ from filrouge.app.parts import Parts
 from filrouge.config import Settings
 from filrouge.errors import BadConfig, FilrougeError, Forbidden, TooLarge, Unauthorized
 from filrouge.server import scopes
-from filrouge.server.keys import Keys, Rates
+from filrouge.server.keys import Keys, Pace, Rates
 from filrouge.server.origin import LOOPBACK, check_cookie, check_origin, checked_host, header
 from filrouge.server.problems import refuse
 
@@ -79,6 +79,7 @@ class Door:
         self._rates = Rates(settings.limit_requests)
         own = set[str]() if settings.host in (*LOOPBACK, "::1") else {settings.host}
         self._named = frozenset(own | set(settings.allowed_hosts))
+        self._pace = Pace()
         self._largest = int(settings.limit_body_mb * 1_000_000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,7 +101,7 @@ class Door:
             await refuse(scope, receive, answer, error)
             return
         if scope["type"] == "http":
-            await _Weighed(self._app, self._largest, scope, receive, answer).run()
+            await _Weighed(self._app, self._largest, self._pace, scope, receive, answer).run()
         else:
             await self._app(scope, receive, answer)
 
@@ -148,10 +149,11 @@ class Door:
 class _Weighed:
     """One request whose body is weighed as it comes; one that grows too large is answered and read no further."""
 
-    def __init__(self, app: ASGIApp, largest: int, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, app: ASGIApp, largest: int, pace: Pace, scope: Scope, receive: Receive, send: Send) -> None:
         self._app = app
         self._scope, self._receive, self._send = scope, receive, send
         self._largest = largest
+        self._pace = pace
         self._weight = 0
         self._answered: Literal["no", "by the route", "by us"] = "no"
 
@@ -161,8 +163,10 @@ class _Weighed:
 
     async def _take(self) -> Message:
         message = await self._receive()
-        self._weight += len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        self._weight += size
         if self._weight <= self._largest:
+            await self._pace.take(size)
             return message
         if self._answered == "no":
             self._answered = "by us"

@@ -5,6 +5,7 @@ Revoking forgets them at once. When a token was used last is noted once a minute
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -68,6 +69,28 @@ class Keys:
         self._noted[token.id] = now
         with suppress(Busy):  # it is stopping
             self._parts.writer.submit(lambda tx: Tokens(tx).touch(token.id, now))
+
+
+class Pace:
+    """How fast large bodies are read, those of all requests together: what is busy with one must answer others, too.
+
+    The first megabyte comes at once.
+    """
+
+    _BYTES_A_SECOND = 2_500_000.0
+    _AT_ONCE = 1_000_000.0
+
+    def __init__(self) -> None:
+        self._left = self._AT_ONCE
+        self._at = time.monotonic()
+
+    async def take(self, size: int) -> None:
+        """Wait until so many bytes may be read."""
+        now = time.monotonic()
+        self._left = min(self._AT_ONCE, self._left + (now - self._at) * self._BYTES_A_SECOND) - size
+        self._at = now
+        if self._left < 0:
+            await asyncio.sleep(-self._left / self._BYTES_A_SECOND)
 
 
 class Rates:

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 #: A body that goes on must bring so much in every span of patience.
 _STEP_BYTES: Final = 65_536
+_REST_BYTES_A_SECOND: Final = 5_000_000
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 
@@ -65,6 +66,10 @@ class Outside(H11Protocol):
         if self._came >= _STEP_BYTES and not self._is_answered():
             self._came, self._since = 0, time.monotonic()
         super().data_received(data)
+        if self._is_answered() and self.cycle.more_body and not self.transport.is_closing():
+            # The rest of a body that was refused: its sender is to read the answer, and nobody is to wait for it.
+            self.transport.pause_reading()
+            self.loop.call_later(len(data) / _REST_BYTES_A_SECOND, self.transport.resume_reading)
 
     def on_response_complete(self) -> None:
         """The next request may take as long again."""
