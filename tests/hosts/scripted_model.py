@@ -40,7 +40,7 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A step in which the model calls any tool; of the Messages API alone."""
+    """A step in which the model calls any tool by the name that the agent gives it."""
 
     tool: str
     arguments: Json
@@ -237,8 +237,7 @@ def _responses_answer(
     model: ScriptedModel, body: Json, request: Request, step: str | Shell | Call
 ) -> tuple[Json, Frames]:
     """The Responses API: the whole response, and the same response as stream events."""
-    assert not isinstance(step, Call), "Codex is told to run commands alone"
-    item = _codex_tool(model, request, step) if isinstance(step, Shell) else _codex_text(model, step)
+    item = _codex_text(model, step) if isinstance(step, str) else _codex_tool(model, request, step)
     read = _tokens(request.text)
     usage: Json = {"input_tokens": read, "output_tokens": 12, "total_tokens": read + 12}
     usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
@@ -264,9 +263,12 @@ def _codex_text(model: ScriptedModel, text: str) -> Json:
     return {**message, "status": "completed", "content": content}
 
 
-def _codex_tool(model: ScriptedModel, request: Request, step: Shell) -> Json:
-    """Codex runs shell commands through a function, or, for some models, through a little JavaScript."""
+def _codex_tool(model: ScriptedModel, request: Request, step: Shell | Call) -> Json:
+    """Codex runs tools through functions, or, for some models, through a little JavaScript."""
     call: Json = {"id": model.next_id("item"), "call_id": model.next_id("call"), "status": "completed"}
+    if isinstance(step, Call):
+        script = f"const done = await tools.{step.tool}({json.dumps(step.arguments)});\ntext(JSON.stringify(done));\n"
+        return {"type": "custom_tool_call", "name": "exec", "input": script, **call}
     if request.tools.get("exec") == "custom":
         command = json.dumps(step.command)
         script = f"const done = await tools.exec_command({{cmd: {command}}});\ntext(done.output);\n"

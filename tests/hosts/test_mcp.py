@@ -62,3 +62,21 @@ def test_what_the_tools_answered_is_not_heard_from_claude_code_again(desk: Desk,
     desk.product.understood()
     hits = json.loads(desk.product.run("search", "crane berth 4711", "--json"))
     assert [hit["role"] for hit in hits if "4711" in hit["content"] and hit["type"] == "turn"] == ["assistant"]
+
+
+def test_codex_adds_and_searches(desk: Desk) -> None:
+    project = desk.project("quay")
+    words = ["mcp", "add", "filrouge", "--env", f"FILROUGE_HOME={desk.product.home}", "--", EXECUTABLE, "mcp"]
+    subprocess.run([desk.programs["codex"], *words], cwd=project, env=desk.env, check=True, timeout=60)
+    desk.product.status()  # the daemon is there: Codex waits for no tool that is still starting
+    add = Call("mcp__filrouge__memory_add", {"text": "The quay's crane lifts 4711 kilos."})
+    search = Call("mcp__filrouge__memory_search", {"query": "crane", "limit": 3})
+    desk.model.teach(on("Keep the crane in mind", add, "Done."), on("Look up the load", search, "Done."))
+    [answer] = desk.ask("codex", project, "Keep the crane in mind.")
+    [fact] = [row for row in desk.product.facts() if "4711 kilos" in row["text"]]
+    assert (fact["id"] in answer.requests[-1].text, fact["trust"], fact["project_name"]) == (True, 1, "quay")
+    [answer] = desk.ask("codex", project, "Look up the load.")
+    assert fact["id"] in answer.requests[-1].text
+    desk.product.understood()
+    hits = json.loads(desk.product.run("search", "4711 kilos", "--json"))
+    assert {hit["role"] for hit in hits if "4711" in hit["content"] and hit["type"] == "turn"} <= {"assistant"}
