@@ -122,6 +122,8 @@ class Settings(BaseModel):
         default=-1, ge=-1, le=23, description="Hour of the day at which the garden is tended; -1 = at none."
     )
 
+    log_format: Literal["text", "json"] = Field(default="text", description="Lines of the log, from the next start on.")
+
     @field_validator("extract_provider", mode="before")
     @classmethod
     def _plain(cls, value: Any) -> Any:

@@ -24,6 +24,7 @@ from filrouge.cli.commands import (
     garden,
     health,
     injecting,
+    logs,
     model,
     models,
     reindex,
@@ -46,7 +47,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting, garden, backups, repair, stats,
+    forgetting, garden, backups, repair, stats, logs,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
