@@ -123,6 +123,8 @@ class Settings(BaseModel):
         default=-1, ge=-1, le=23, description="Hour of the day at which the garden is tended; -1 = at none."
     )
 
+    log_format: Literal["text", "json"] = Field(default="text", description="Lines of the log, from the next start on.")
+
     host: str = Field(
         default="127.0.0.1", description="Address to listen on; one that others reach needs a token and TLS."
     )

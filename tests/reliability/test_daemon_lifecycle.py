@@ -29,7 +29,8 @@ from websockets.sync.client import unix_connect
 
 from filrouge import home as places
 from filrouge._version import __version__
-from filrouge.daemon import client, process
+from filrouge.daemon import client
+from filrouge.daemon.logs import log_to_file
 
 from .processes import (
     PATIENCE,
@@ -160,7 +161,7 @@ def test_the_log_keeps_three_old_files_of_two_megabytes(home: str) -> None:
     places.make_private(home)
     kept = logging.root.handlers[:], logging.root.level
     try:
-        process.log_to_file(home)
+        log_to_file(home)
         (handler,) = logging.root.handlers
         assert isinstance(handler, RotatingFileHandler)
         assert (handler.maxBytes, handler.backupCount) == (2_000_000, 3)

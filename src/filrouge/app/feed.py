@@ -15,6 +15,7 @@ from threading import Lock, Thread
 from typing import Any, Final
 
 from filrouge.app.bus import Bus
+from filrouge.app.decision_log import record
 from filrouge.ports import Tx
 from filrouge.store.feed import FeedRows, UpTo
 
@@ -81,6 +82,7 @@ class Feed:
             told, has_more = FeedRows(tx).behind(self._marks)
         for one in told:
             self._bus.publish(one)
+            record(one)
         return has_more
 
     def _work(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.app.backlog import take_in_few
+from filrouge.app.decision_log import record
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
@@ -75,7 +76,7 @@ def inject(parts: Parts, event: Event, project: str) -> Given:
     if given.moment.occasion == "prompt" or given.block.text:
         row = _row(given, given.moment, new_id(parts.clock.now()))
         logged = parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
-        logged.add_done_callback(lambda future: None if future.exception() else parts.bus.publish(_told(row)))
+        logged.add_done_callback(lambda future: None if future.exception() else _tell(parts, row))
     return given
 
 
@@ -203,8 +204,8 @@ def _row(given: Given, moment: Moment, id_: str) -> Recall:
     )
 
 
-def _told(row: Recall) -> RecallInjected:
-    return RecallInjected(
+def _tell(parts: Parts, row: Recall) -> None:
+    told = RecallInjected(
         id=row.id,
         channel=row.channel,
         session_id=row.session,
@@ -215,6 +216,8 @@ def _told(row: Recall) -> RecallInjected:
         latency_ms=row.latency_ms,
         at=to_text(row.at),
     )
+    parts.bus.publish(told)
+    record(told)
 
 
 def _shown(verdict: Verdict, moment: Moment | None) -> dict[str, Any]:

@@ -7,12 +7,14 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
+from typing import Any
 
 from filrouge.app import ballast
 from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.backups import backup_watch
 from filrouge.app.bus import Bus
 from filrouge.app.calibrating import queue_calibration
+from filrouge.app.decision_log import log_decisions
 from filrouge.app.digests import idle_watch
 from filrouge.app.every import Every
 from filrouge.app.feed import Feed
@@ -122,6 +124,8 @@ def start(
     )
     words = WordFeed(parts.words, parts.readers.here)
     parts.feed.start()
+    if log_decisions():
+        parts.readers.here(parts.feed.join)
     warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
     warming.start()
     return Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
@@ -225,13 +229,22 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], 
         watch.start()
 
 
+def stored_settings(path: str) -> dict[str, Any]:
+    """The settings that a database holds, read on a connection of its own.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    reader = Database(path, readonly=True)
+    try:
+        return dict(StoredSettings(reader.tx).all())
+    finally:
+        reader.close()
+
+
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:
     def make(name: str) -> Embedder:
-        reader = Database(inside(home, DATABASE), readonly=True)
-        try:
-            settings = resolve(StoredSettings(reader.tx).all(), home=home, environ=environ).settings
-        finally:
-            reader.close()
+        settings = resolve(stored_settings(inside(home, DATABASE)), home=home, environ=environ).settings
         options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
         return Remembering(embedder(name, options))
 

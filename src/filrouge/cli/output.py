@@ -40,6 +40,11 @@ def write(text: str) -> None:
     sys.stdout.write(text)
 
 
+def flush() -> None:
+    """Let whoever reads along see what was printed so far."""
+    sys.stdout.flush()
+
+
 def say(line: str) -> None:
     """Print one line of plain text, exactly as it is."""
     console().print(Text(line))

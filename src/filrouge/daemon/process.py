@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
 import os
 import socket
 import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from logging.handlers import RotatingFileHandler
 
 from filrouge._version import __version__
 from filrouge.daemon.client import STARTING
 from filrouge.errors import Busy, CannotWrite, FilrougeError
-from filrouge.home import FAILURE, LOCK, LOG, RUNTIME, inside, make_private, socket_path
+from filrouge.home import FAILURE, LOCK, RUNTIME, inside, make_private, socket_path
 
-_LOG_BYTES, _LOG_FILES = 2_000_000, 3
 _BACKLOG = 128
 _LOOK_SECONDS = 0.05
 
@@ -105,15 +102,6 @@ def leave_word(home: str, error: FilrougeError) -> None:
     }
     with suppress(OSError):  # a home that cannot be written says so by itself
         write_whole(inside(home, FAILURE), json.dumps(about))
-
-
-def log_to_file(home: str) -> None:
-    """Write the log to the home, rotated, with the modes of the process's umask. At info level it never holds what
-    anybody said.
-    """
-    handler = RotatingFileHandler(inside(home, LOG), maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 
 def _lock(handle: int, home: str, deadline: float) -> None:

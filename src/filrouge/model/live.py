@@ -62,6 +62,7 @@ class MemoryDecided(_Told):
     Attributes:
         entry: its number, which `undo` takes.
         touches: other memories that it changed or rests on.
+        made_by, prompt_version: who read the memory, and with which prompt; empty where it is gone.
     """
 
     type = "ws:memory_decided"
@@ -72,6 +73,8 @@ class MemoryDecided(_Told):
     memory_id: str
     touches: tuple[str, ...]
     actor: str
+    made_by: str
+    prompt_version: str
     at: str
 
 

@@ -22,10 +22,13 @@ import uvicorn
 
 from filrouge._version import __version__
 from filrouge.app import wiring
+from filrouge.app.wiring import stored_settings
+from filrouge.config import resolve
 from filrouge.daemon.client import SENT_FOR, STARTING, SUCCESSOR
-from filrouge.daemon.process import announced, bound_socket, leave_word, log_to_file, only_one
+from filrouge.daemon.logs import Form, log_to_file
+from filrouge.daemon.process import announced, bound_socket, leave_word, only_one
 from filrouge.errors import Busy, CannotWrite, FilrougeError
-from filrouge.home import LOG, RUNTIME, inside
+from filrouge.home import DATABASE, LOG, RUNTIME, inside
 from filrouge.home import home as home_directory
 from filrouge.server.api import create_app
 from filrouge.server.door import settings_of
@@ -50,12 +53,22 @@ def main() -> int:
         with only_one(home, patience=_TAKE_OVER_SECONDS if SUCCESSOR in sys.argv else 0.0):
             if SENT_FOR in sys.argv and not os.path.exists(inside(home, STARTING)):
                 return 0  # another came meanwhile and took the sign away; it may have left again since
-            log_to_file(home)
+            log_to_file(home, _log_format(home))
             return _serve(home)
     except FilrougeError as error:
         return _refused(home, error)
     except OSError as error:
         return _refused(home, CannotWrite(f"The home {home} cannot be used: {error.strerror}."))
+
+
+def _log_format(home: str) -> Form:
+    """What the settings say; whatever is wrong with them, or with the database, is logged as plain lines."""
+    path = inside(home, DATABASE)
+    try:
+        stored = stored_settings(path) if os.path.exists(path) else {}
+        return resolve(stored, home=home, environ=os.environ).settings.log_format
+    except FilrougeError:
+        return "text"
 
 
 def _refused(home: str, error: FilrougeError) -> int:

@@ -136,5 +136,12 @@ def _entry(row: dict[str, Any], others: tuple[str, ...]) -> Told:
         name = action.removeprefix(_OF_THREADS)
         return ThreadChanged(thread_id=subject, action=name, others=others, actor=row["actor"], at=row["at"])
     return MemoryDecided(
-        entry=row["seq"], action=action, memory_id=subject, touches=others, actor=row["actor"], at=row["at"]
+        entry=row["seq"],
+        action=action,
+        memory_id=subject,
+        touches=others,
+        actor=row["actor"],
+        made_by=row["made_by"],
+        prompt_version=row["prompt_version"],
+        at=row["at"],
     )

@@ -43,6 +43,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "repair": ("repair",),
     "mcp": ("mcp",),
     "stats": ("stats",),
+    "logs": ("logs",),
 }
 #: Modules whose commands have a word in front, which is their name.
 GROUPS: Final = ("daemon", "model", "audit", "rules", "token")

@@ -1748,9 +1748,11 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'queued' ORDER BY s
 SELECT seq, turn_id, thread_id, action, parent_id, actor, at FROM thread_decisions
 WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: feed.entries
-SELECT seq, at, actor, action, subject_id,
+SELECT journal.seq, journal.at, actor, action, subject_id, ifnull(made_by, '') AS made_by,
+       ifnull(prompt_version, '') AS prompt_version,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
-FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
+FROM journal LEFT JOIN memories ON memories.id = subject_id
+WHERE journal.seq > :after ORDER BY journal.seq LIMIT :limit
 -- name: feed.dead
 SELECT id, kind, attempts FROM jobs WHERE state = 'dead' ORDER BY run_at DESC LIMIT 1000
 -- name: feed.settings

@@ -1,0 +1,166 @@
+"""The log: one line for each record, rotated, and never a word of what anybody said.
+
+A log is read by others than the memory is: it is pasted into reports. So what is logged are ids, counts and Filrouge's
+own sentences, and an exception is told by its kind and its places in the code: its message may quote what it choked on.
+Only Filrouge's own errors, whose messages are written for people, are told with them.
+
+Two forms: plain lines, or JSON lines where the setting `log_format` says so (docs/reference/logs.md).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Generator, Iterable
+from logging.handlers import RotatingFileHandler
+from typing import Any, Final, Literal
+
+from filrouge.errors import FilrougeError, NotFound, StoreError
+from filrouge.home import LOG, inside
+
+Form = Literal["text", "json"]
+LOG_BYTES: Final = 2_000_000
+LOG_FILES: Final = 3
+#: The attribute of a record that tells what was decided.
+DECISION: Final = "decision"
+_LOOK_SECONDS: Final = 0.2
+_MOST_CAUSES: Final = 5
+
+
+class PlainLines(logging.Formatter):
+    """`2026-05-02T10:00:00.123Z INFO filrouge.daemon: filrouge 1.0 starting, pid 4711`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        return f"{_time(record)} {record.levelname} {record.name}: {_one_line(' | '.join(_said(record)))}"
+
+
+class JsonLines(logging.Formatter):
+    """The same as an object, with `decision` and `error` of their own where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        message, *error = _said(record)
+        line: dict[str, Any] = {
+            "time": _time(record), "level": record.levelname, "logger": record.name, "message": message,
+        }  # fmt: skip
+        decision = getattr(record, DECISION, None)
+        line |= {DECISION: decision} if decision else {}
+        return json.dumps(line | ({"error": error[0]} if error else {}), ensure_ascii=False)
+
+
+def log_to_file(home: str, form: Form = "text") -> None:
+    """Write the log to the home, rotated, with the modes of the process's umask."""
+    handler = RotatingFileHandler(inside(home, LOG), maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+    handler.setFormatter(JsonLines() if form == "json" else PlainLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # below, it names the queries of what is asked
+
+
+def told(error: BaseException) -> str:
+    """An exception in one line: its kind, where it came from, and what caused it; no message but Filrouge's own."""
+    links, one = list[str](), error
+    while len(links) < _MOST_CAUSES:
+        links.append(f"{_kind(one)} at {_places(one)}")
+        cause = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        if cause is None:
+            break
+        one = cause
+    return " <- ".join(links)
+
+
+def last_lines(home: str, number: int) -> list[str]:
+    """The newest lines, oldest first, from the files before this one too.
+
+    Raises:
+        NotFound: there is no log yet.
+    """
+    path = inside(home, LOG)
+    files = [path, *(f"{path}.{n}" for n in range(1, LOG_FILES + 1))]
+    if not os.path.exists(path):
+        raise NotFound(f"There is no log in {home} yet.", remedy="The daemon writes it: `filrouge daemon start`.")
+    found = deque[str]()
+    for name in files:
+        if len(found) >= number or not os.path.exists(name):
+            break
+        with open(name, encoding="utf-8", errors="replace") as file:
+            newest = deque((line.rstrip("\n") for line in file), maxlen=number - len(found))
+        found.extendleft(reversed(newest))
+    return list(found)
+
+
+def new_lines(home: str) -> Generator[str | None]:
+    """Every line that is written from now on, None for each look at which there was none; goes along with rotation."""
+    path, pending = inside(home, LOG), ""
+    file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 (it is exchanged on the way)
+    file.seek(0, os.SEEK_END)
+    try:
+        while True:
+            pending += file.read()
+            *whole, pending = pending.split("\n")
+            yield from whole or [None]
+            if whole:
+                continue
+            if os.path.exists(path) and os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
+                file.close()
+                file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115
+                continue
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        file.close()
+
+
+def parsed(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Records of lines of either form; a line of neither is a message alone."""
+    return [_parsed(line) for line in lines]
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    if line.startswith("{"):
+        try:
+            return dict(json.loads(line))
+        except ValueError:
+            pass
+    head, colon, message = line.partition(": ")
+    words = head.split(" ")
+    if not colon or len(words) != 3:
+        return {"time": None, "level": None, "logger": None, "message": line}
+    return {"time": words[0], "level": words[1], "logger": words[2], "message": message}
+
+
+def _said(record: logging.LogRecord) -> list[str]:
+    """The message, and the exception where there is one."""
+    error = record.exc_info[1] if record.exc_info else None
+    return [record.getMessage(), *([told(error)] if error else [])]
+
+
+def _time(record: logging.LogRecord) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{whole}.{int(record.msecs):03}Z"
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _kind(error: BaseException) -> str:
+    name = type(error).__name__
+    if isinstance(error, FilrougeError) and type(error) is not StoreError:  # which repeats what the engine says
+        return f"{name} ({error.message})"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{name} ({os.strerror(error.errno)})"
+    return name
+
+
+def _places(error: BaseException) -> str:
+    """Where it went through, the innermost first."""
+    places, step = list[str](), error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        folder, name = os.path.split(code.co_filename)
+        places.append(f"{os.path.basename(folder)}/{name}:{step.tb_lineno} {code.co_name}")
+        step = step.tb_next
+    return ", ".join(reversed(places)) or "an unknown place"
