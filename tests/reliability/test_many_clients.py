@@ -68,7 +68,7 @@ def test_what_a_crowd_did_to_a_fact_happened_one_after_the_other(crowd: Crowd) -
 def test_every_word_of_a_crowd_that_was_acknowledged_is_there_once(crowd: Crowd) -> None:
     turns = [row["text"] for row in processes.left(crowd.home).turns]
     assert sorted(text for text in turns if text in set(crowd.said)) == sorted(crowd.said)
-    assert asked(crowd.home, "GET", "/api/audit/verify")["ok"] is True
+    assert asked(crowd.home, "GET", "/api/audit/verify")["sound"] is True
 
 
 def order_of(home: str, key: str) -> list[str]:
