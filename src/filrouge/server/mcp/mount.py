@@ -2,7 +2,7 @@
 
 The SDK is an extra. Without it every request is answered with what to install. The way in is the one of every route:
 what stands before the routes (keys, hosts, limits) has spoken already, and the SDK's own check of `Host` and `Origin`
-is switched on all the same, with the names of this machine.
+is switched on all the same, with the names of this machine and those that the settings add.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.errors import NotInstalled
-from filrouge.server.access import parts_of
+from filrouge.server.access import parts_of, reading
 
 router = APIRouter(tags=["mcp"])
 
@@ -70,7 +70,9 @@ async def _endpoint(request: Request) -> ASGIApp:
             raise NotInstalled(
                 "MCP is an extra that is not installed.", remedy="Run `pip install 'filrouge[mcp]'`."
             ) from error
+        named = await reading(request, lambda tx: parts_of(request).effective(tx).to_json().get("allowed_hosts") or ())
         if getattr(state, "mcp", None) is None:
-            hosts = (*HOSTS, *getattr(state, "mcp_hosts", ()))
-            state.mcp = loaded.Endpoint(parts_of(request), hosts, (*ORIGINS, *getattr(state, "mcp_origins", ())))
+            hosts = [*HOSTS, *named, *(f"{name}:*" for name in named)]
+            origins = [*ORIGINS, *(f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts)]
+            state.mcp = loaded.Endpoint(parts_of(request), hosts, origins)
     return cast("ASGIApp", state.mcp)
