@@ -23,7 +23,6 @@ from filrouge.model.live import TOPICS, JobDead, Told
 from filrouge.ports import Tx
 from filrouge.server.live import LONGEST_WORD, MOST_SOCKETS
 from filrouge.store.jobs import Jobs
-from filrouge.testing import idle
 
 from ..app.given import event
 from .conftest import Api
@@ -192,11 +191,8 @@ def test_no_more_sockets_are_admitted_than_are_bounded_and_one_that_left_makes_r
 
 
 def test_nothing_is_read_for_the_feed_while_nobody_listens(api: Api) -> None:
-    with listening(api):
-        pass
     with api.parts.bus.subscribed() as nobody:
         api.remember(PORT, SHOP)
-        idle(api.parts)
         api.parts.feed.look()
         assert nobody.get(0) is None
 
