@@ -20,7 +20,9 @@ from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.legible import legible
-from filrouge.server.openapi import PROBLEM, described
+from filrouge.server.once import Once
+from filrouge.server.openapi import described, routes_of
+from filrouge.server.problems import PROBLEM, refused, told
 from filrouge.server.routes import (
     backups,
     bridges,
@@ -55,6 +57,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     ):  # fmt: skip
         app.include_router(routes.router)
     app.openapi = lambda: app.openapi_schema or _kept(app)
+    app.add_middleware(Once)  # first, so inside of whatever refuses a caller
     app.middleware("http")(_sign)
     app.add_exception_handler(FilrougeError, _problem)
     app.add_exception_handler(RequestValidationError, _unreadable)
@@ -77,7 +80,7 @@ async def _sign(request: Request, go_on: Callable[[Request], Awaitable[Response]
 async def _problem(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, FilrougeError):
         raise error
-    return _document(error, error.http_status)
+    return refused(error)
 
 
 async def _unreadable(_: Request, error: Exception) -> JSONResponse:
@@ -85,7 +88,7 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return _document(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY), BadInput.http_status)
+    return refused(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
 
 
 async def _no_route(request: Request, error: Exception) -> JSONResponse:
@@ -95,29 +98,23 @@ async def _no_route(request: Request, error: Exception) -> JSONResponse:
     status = HTTPStatus(error.status_code)
     kind = NotFound if status == HTTPStatus.NOT_FOUND else BadInput
     document = {
-        **_told(kind(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REMEDY), status),
+        **told(kind(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REMEDY), status),
         "type": f"urn:filrouge:error:{status.phrase.title().replace(' ', '')}",
         "title": f"{status.phrase}.",
     }
-    return JSONResponse(document, status_code=status, media_type=PROBLEM, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
+    return JSONResponse(document, status_code=status, media_type=PROBLEM, headers=headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be done at a path, over all its routes; the framework names those of the first alone."""
+    path, routes = request.url.path, routes_of(request.app.routes)
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
 async def _stumbled(request: Request, _: Exception) -> JSONResponse:
     """Whatever nobody foresaw is in the log; the client still reads a document and knows who answered."""
     what = f"The daemon stumbled over {request.method} {request.url.path}; its log says how."
-    return _document(FilrougeError(what), FilrougeError.http_status)
-
-
-def _document(error: FilrougeError, status: int) -> JSONResponse:
-    return JSONResponse(_told(error, status), status_code=status, media_type=PROBLEM)
-
-
-def _told(error: FilrougeError, status: int) -> dict[str, Any]:
-    return {
-        "type": f"urn:filrouge:error:{type(error).__name__}",
-        "title": (type(error).__doc__ or "").strip().splitlines()[0],
-        "status": status,
-        "detail": error.message,
-        "remedy": error.remedy,
-        "exit_code": error.exit_code,
-    }
+    return refused(FilrougeError(what))

@@ -16,9 +16,10 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from filrouge.server.answers import Problem
+from filrouge.server.once import HEADER, LONGEST
+from filrouge.server.problems import PROBLEM
 from filrouge.server.scopes import needed
 
-PROBLEM: Final = "application/problem+json"
 #: The one route that anybody may ask.
 OPEN: Final = frozenset({"/health"})
 _DESCRIPTION: Final = (
@@ -99,6 +100,15 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     problem: dict[str, Any] = {"content": {PROBLEM: {"schema": refusal}}}
     for status, what in (("4XX", "It was refused; `detail` says why."), ("5XX", "It could not be done now.")):
         responses[status] = {"description": what, **problem}
+    if method != "GET":
+        operation.setdefault("parameters", []).append(
+            {
+                "name": HEADER,
+                "in": "header",
+                "description": "A key under which this may be sent again within a day and is carried out once.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[\\x20-\\x7e]+$"},
+            }
+        )
     if route.path in OPEN:
         operation["security"] = []
         return
