@@ -19,9 +19,10 @@ from starlette.exceptions import HTTPException
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
+from filrouge.server.access import methods_at
 from filrouge.server.legible import legible
 from filrouge.server.once import Once
-from filrouge.server.openapi import described, routes_of
+from filrouge.server.openapi import described
 from filrouge.server.problems import PROBLEM, refused, told
 from filrouge.server.routes import (
     backups,
@@ -104,14 +105,8 @@ async def _no_route(request: Request, error: Exception) -> JSONResponse:
     }
     headers = dict(error.headers or {})
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(_methods(request))
+        headers["Allow"] = ", ".join(sorted(methods_at(request.app, request.url.path)))
     return JSONResponse(document, status_code=status, media_type=PROBLEM, headers=headers)
-
-
-def _methods(request: Request) -> list[str]:
-    """What may be done at a path, over all its routes; the framework names those of the first alone."""
-    path, routes = request.url.path, routes_of(request.app.routes)
-    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
 async def _stumbled(request: Request, _: Exception) -> JSONResponse:

@@ -17,14 +17,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from filrouge.app.parts import Parts
 from filrouge.errors import BadInput, Busy, FilrougeError, Stale
 from filrouge.ports import Tx
-from filrouge.server.access import settled
+from filrouge.server.access import methods_at, settled
 from filrouge.server.problems import refused
 from filrouge.store.answered import Answered, AnsweredRequests
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"
 LONGEST: Final = 255
-_METHODS: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
+_METHODS: Final = frozenset({"POST", "PATCH", "DELETE"})
 _NOT_KEPT: Final = frozenset({401, 403, 404, 409, 429})
 #: Bytes of an answer that are kept; a repetition of a longer one learns only that it was done.
 _MOST_KEPT: Final = 1 << 20
@@ -40,7 +40,7 @@ class Once:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Carry a request out, or answer as before."""
         key = Headers(scope=scope).get(HEADER) if scope["type"] == "http" and scope["method"] in _METHODS else None
-        if key is None:
+        if key is None or scope["method"] not in methods_at(scope["app"], scope["path"]):
             await self._app(scope, receive, send)
             return
         try:

@@ -45,6 +45,15 @@ def post(home: str, path: str, body: Any, key: str) -> Answer:
     return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, json.loads(raw))
 
 
+def get(home: str, path: str) -> Answer:
+    wire = _Wire(home)
+    wire.request("GET", path)
+    reply = wire.getresponse()
+    raw = reply.read()
+    wire.close()
+    return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, json.loads(raw))
+
+
 def memories(api: Api) -> int:
     return len(api.get("/api/memory/facts"))
 
