@@ -19,16 +19,10 @@ Row = dict[str, Any]
 
 
 def page(rows: list[Row], limit: int | None, cursor: str | None) -> tuple[list[Row], str | None]:
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": "/rows",
-        "query_string": b"a=1",
-        "headers": [],
-        "server": ("x", 1),
-    }
+    scope: Row = dict.fromkeys(("type", "method"), "http")
+    scope |= {"path": "/rows", "query_string": b"a=1", "headers": list[Any](), "server": ("x", 1)}
     response = Response()
-    found = paged(Request(scope | {"server": ("x", 1)}), response, rows, limit=limit, cursor=cursor, by="at")
+    found = paged(Request(scope), response, rows, limit=limit, cursor=cursor, by="at")
     link = re.fullmatch(r'</rows\?a=1&cursor=([\w-]+)>; rel="next"', response.headers.get("Link", ""))
     return found, link[1] if link else None
 
