@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench clean
+.PHONY: demo test proof check bench clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/filrouge demo
 
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest
+
+# The laws that `make test` samples, with many more examples.
+proof: $(VENV)/.test
+	@FILROUGE_EXAMPLES=2000 $(BIN)/python -m pytest -m proof
 
 check: $(VENV)/.lint
 	@$(BIN)/ruff check .

@@ -125,7 +125,7 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
         if Forgetting(tx, parts.analyser).newest() != seen.newest and _has_more(parts, tx, seen):
             raise Stale("More of it came while it was looked for.")
         reach, rows = _rows(parts, tx, seen)
-        if not hmac.compare_digest(_token(parts, asked, rows), token):
+        if not hmac.compare_digest(_token(parts, asked, rows).encode(), token.encode()):
             raise Stale("What is to be forgotten has changed since it was shown.")
         if Forgetting(tx, parts.analyser).is_read(reach.worked):
             raise _read_meanwhile()

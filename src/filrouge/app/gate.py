@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from threading import Lock
 from typing import Any, cast
 
 from filrouge.capture.intake import turns_of
@@ -24,6 +25,7 @@ class Gate:
 
     def __init__(self, home: str) -> None:
         self._key = HomeKey(home)
+        self._making = Lock()
         key = self._key.read()
         self._stones = Stones(key) if key else None
 
@@ -39,7 +41,8 @@ class Gate:
 
     def made(self) -> tuple[bytes, Stones]:
         """The key of the home, made if need be, and what makes tombstones with it."""
-        key = self._key.made()
+        with self._making:  # two that make it at once would make two
+            key = self._key.made()
         self._stones = Stones(key)
         return key, self._stones
 

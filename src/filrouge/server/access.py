@@ -1,13 +1,14 @@
-"""How a route reaches the parts, and waits for a lane without blocking the event loop."""
+"""How a route reaches the parts, and waits for a lane without blocking the event loop; and which routes there are."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from fastapi import Request
+from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
 
 from filrouge.app.parts import Parts
 from filrouge.app.wiring import Running
@@ -34,3 +35,18 @@ async def reading(request: Request, read: Callable[[Tx], T]) -> T:
 async def elsewhere(work: Callable[[], T]) -> T:
     """Do something that blocks on a thread of its own."""
     return await asyncio.to_thread(work)
+
+
+def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
+    """The routes of an application; newer FastAPIs keep an included router whole."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            yield route
+        else:
+            included: Any = getattr(route, "original_router", None)
+            yield from routes_of(included.routes if included is not None else ())
+
+
+def methods_at(app: FastAPI, path: str) -> set[str]:
+    """What may be done at a path, over all its routes."""
+    return {method for route in routes_of(app.routes) if route.path_regex.match(path) for method in route.methods or ()}

@@ -18,9 +18,9 @@ class Answer(BaseModel):
 
 
 class Body(BaseModel):
-    """The base of every body of a request: a field that nobody knows is refused by its name."""
+    """The base of every body of a request: what nobody knows is refused by its name, and 0 is no `false`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Problem(Answer):

@@ -20,14 +20,16 @@ from starlette.types import ASGIApp
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.errors import BadInput, FilrougeError, NotFound
+from filrouge.server.access import methods_at
 from filrouge.server.door import Door, guard, permitted
 from filrouge.server.keys import Keys
 from filrouge.server.legible import legible
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
 from filrouge.server.mcp import mount
+from filrouge.server.once import Once
 from filrouge.server.openapi import described
-from filrouge.server.problems import MEDIA_TYPE, headers_of, problem
+from filrouge.server.problems import PROBLEM, problem, refused
 from filrouge.server.routes import (
     backups,
     bridges,
@@ -92,6 +94,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
         turns, extracting, facts, jobs,
     ):  # fmt: skip
         app.include_router(routes.router)
+    app.add_middleware(Once)
     app.add_exception_handler(FilrougeError, _problem)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _no_route)
@@ -102,7 +105,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
 async def _problem(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, FilrougeError):
         raise error
-    return _document(error, error.http_status)
+    return refused(error)
 
 
 async def _unreadable(_: Request, error: Exception) -> JSONResponse:
@@ -110,7 +113,7 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return _document(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY), BadInput.http_status)
+    return refused(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
 
 
 async def _no_route(request: Request, error: Exception) -> JSONResponse:
@@ -124,14 +127,13 @@ async def _no_route(request: Request, error: Exception) -> JSONResponse:
         "type": f"urn:filrouge:error:{status.phrase.title().replace(' ', '')}",
         "title": f"{status.phrase}.",
     }
-    return JSONResponse(document, status_code=status, media_type=MEDIA_TYPE, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(methods_at(request.app, request.url.path)))
+    return JSONResponse(document, status_code=status, media_type=PROBLEM, headers=headers)
 
 
 async def _stumbled(request: Request, _: Exception) -> JSONResponse:
     """Whatever nobody foresaw is in the log; the client still reads a document and knows who answered."""
     what = f"The daemon stumbled over {request.method} {request.url.path}; its log says how."
-    return _document(FilrougeError(what), FilrougeError.http_status)
-
-
-def _document(error: FilrougeError, status: int) -> JSONResponse:
-    return JSONResponse(problem(error, status), status_code=status, media_type=MEDIA_TYPE, headers=headers_of(error))
+    return refused(FilrougeError(what))

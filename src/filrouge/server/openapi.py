@@ -8,17 +8,19 @@ does not change with its path.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
+from filrouge.server.access import routes_of
 from filrouge.server.answers import Problem
+from filrouge.server.once import HEADER, LONGEST
+from filrouge.server.problems import PROBLEM
 from filrouge.server.scopes import needed
 
-PROBLEM: Final = "application/problem+json"
 #: The one route that anybody may ask.
 OPEN: Final = frozenset({"/health"})
 _DESCRIPTION: Final = (
@@ -78,16 +80,6 @@ def _operations(app: FastAPI, document: dict[str, Any]) -> Iterator[tuple[APIRou
                 yield route, method, document["paths"][route.path_format][method.lower()]
 
 
-def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
-    """The routes of an application; newer FastAPIs keep an included router whole."""
-    for route in routes:
-        if isinstance(route, APIRoute):
-            yield route
-        else:
-            included: Any = getattr(route, "original_router", None)
-            yield from routes_of(included.routes if included is not None else ())
-
-
 def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     """What is the same for every operation: its name, who may ask, and how it refuses."""
     about = (route.endpoint.__doc__ or route.name).strip()
@@ -99,6 +91,18 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     problem: dict[str, Any] = {"content": {PROBLEM: {"schema": refusal}}}
     for status, what in (("4XX", "It was refused; `detail` says why."), ("5XX", "It could not be done now.")):
         responses[status] = {"description": what, **problem}
+    if any(one["name"] == "cursor" for one in operation.get("parameters", ())):
+        link = {"description": "The next page, `rel=next`; none behind the last.", "schema": {"type": "string"}}
+        responses["200"]["headers"] = {"Link": link}
+    if method != "GET":
+        operation.setdefault("parameters", []).append(
+            {
+                "name": HEADER,
+                "in": "header",
+                "description": "A key under which this may be sent again within a day and is carried out once.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[\\x20-\\x7e]+$"},
+            }
+        )
     if route.path in OPEN:
         operation["security"] = []
         return

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
+from fastapi.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from filrouge.errors import FilrougeError, TooMany, Unauthorized
 
-MEDIA_TYPE = "application/problem+json"
-Headers = Sequence[tuple[bytes, bytes]]
+PROBLEM: Final = "application/problem+json"
 
 
 def problem(error: FilrougeError, status: int) -> dict[str, Any]:
@@ -26,7 +26,15 @@ def problem(error: FilrougeError, status: int) -> dict[str, Any]:
     }
 
 
-def headers_of(error: FilrougeError) -> dict[str, str]:
+def refused(error: FilrougeError, *, status: int = 0, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """The answer that refuses; with the status of the error, unless another says it better."""
+    code = status or error.http_status
+    return JSONResponse(
+        problem(error, code), status_code=code, media_type=PROBLEM, headers={**_headers_of(error), **(headers or {})}
+    )
+
+
+def _headers_of(error: FilrougeError) -> dict[str, str]:
     """What HTTP wants beside the document."""
     if isinstance(error, Unauthorized):
         return {"WWW-Authenticate": 'Bearer realm="filrouge"'}
@@ -36,7 +44,7 @@ def headers_of(error: FilrougeError) -> dict[str, str]:
 async def refuse(scope: Scope, receive: Receive, send: Send, error: FilrougeError) -> None:
     """Answer a request, or the opening of a WebSocket, with an error, and read nothing of it."""
     body = json.dumps(problem(error, error.http_status)).encode()
-    head = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), **headers_of(error)}
+    head = {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **_headers_of(error)}
     headers = [(name.lower().encode(), value.encode()) for name, value in head.items()]
     kind = "http.response"
     if scope["type"] == "websocket":

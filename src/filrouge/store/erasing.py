@@ -79,6 +79,7 @@ class Erasing:
     def carry_out(self, doomed: Doomed, *, at: datetime, actor: str) -> int:
         """Take them out; how many entries of the journal lost their payload. Each id leaves a record without words."""
         memories, turns, events = (json.dumps(ids) for ids in (doomed.memories, doomed.turns, doomed.events))
+        self._tx.run("answered.empty")
         going = self._turns.get(doomed.turns)
         found = [*self._memories.some(doomed.memories).values(), *going]
         sessions = self._analyses.about(doomed.memories, doomed.turns)

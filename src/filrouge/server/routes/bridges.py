@@ -14,6 +14,7 @@ from filrouge.app.report import project_id
 from filrouge.ports import Tx
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
+from filrouge.server.paging import Cursor, PageLimit, paged
 from filrouge.server.routes.threads_answers import BridgeAnswer, GraphAnswer
 from filrouge.threads.drawing import to_svg
 from filrouge.threads.graph import graph_of, to_dot
@@ -37,9 +38,12 @@ class BridgeBody(Body):
 @router.get("/api/memory/bridges", responses=answers(list[BridgeAnswer]))
 async def bridges(
     request: Request,
+    response: Response,
     thread: Annotated[str | None, Query(description="Only those of this thread: its id.")] = None,
     kind: Annotated[str | None, Query(alias="type", description="Only this: extends, depends_on, ...")] = None,
     project: Names = None,
+    limit: PageLimit = None,
+    cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
     """The live bridges, the strongest first."""
     parts = parts_of(request)
@@ -48,7 +52,7 @@ async def bridges(
         place = project_id(tx, project or [])
         return bridge_verbs.bridges(parts, tx, project=place, everywhere=not project, thread_id=thread, kind=kind)
 
-    return await reading(request, find)
+    return paged(request, response, await reading(request, find), limit=limit, cursor=cursor, by="strength")
 
 
 @router.post("/api/memory/bridges", status_code=201, responses=answers(BridgeAnswer, status=201))

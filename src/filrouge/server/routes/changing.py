@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from filrouge.app import memory_report, report, review
@@ -12,6 +12,7 @@ from filrouge.app.by_hand import bin_memory, pin, restore, supersede
 from filrouge.app.undo import plan, undo
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
+from filrouge.server.paging import Cursor, paged
 from filrouge.server.routes.memory import action_json
 from filrouge.server.routes.memory_answers import (
     ActionAnswer,
@@ -91,11 +92,17 @@ async def supersede_one(body: SupersedeBody, request: Request) -> dict[str, Any]
 
 @router.get("/api/memory/review", responses=answers(list[ReviewAnswer]))
 async def reviews(
-    request: Request, settled: bool = False, limit: int = Query(200, ge=1, le=1000)
+    request: Request,
+    response: Response,
+    settled: bool = False,
+    limit: int = Query(200, ge=1, le=1000),
+    cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
     """What waits for a person, newest first; with `settled` also what no longer does."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: review.waiting(parts, tx, settled=settled, limit=limit))
+    most = -1 if cursor else limit + 1
+    found = await reading(request, lambda tx: review.waiting(parts, tx, settled=settled, limit=most))
+    return paged(request, response, found, limit=limit, cursor=cursor, by="at")
 
 
 @router.get("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))

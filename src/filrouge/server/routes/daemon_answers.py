@@ -1,4 +1,4 @@
-"""What the routes about the daemon itself answer: its standing, its models, its spaces, its backups, its settings."""
+"""What the routes about the daemon itself answer: its standing, its backups, its settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field, RootModel
 
 from filrouge.config import Origin, Settings
-from filrouge.model.asking import Operation
 from filrouge.server.answers import Answer
 from filrouge.transfer.backup import Kind
 
@@ -207,118 +206,6 @@ class StandingAnswer(Answer):
     storage: StorageAnswer
     backups: BackupsInBrief
     warnings: list[WarningAnswer]
-
-
-class CalibrationAnswer(Answer):
-    """How the cosines of a space are read: anchors of cosine and similarity."""
-
-    origin: Literal["shipped", "sample", "turns"]
-    pairs: int
-    texts: list[list[float]]
-    questions: list[list[float]]
-
-
-class SpaceCoverage(Answer):
-    """How much of the memory is in a space."""
-
-    done: int
-    total: int
-    share: float
-
-
-class WantedAnswer(Answer):
-    """What the settings ask for; without a space it cannot be had."""
-
-    embedder: str
-    space: str | None
-
-
-class BuildingAnswer(Answer):
-    """A space in building."""
-
-    space: str
-    model: str
-    embedder: str
-    done: int
-    total: int
-    state: Literal["running", "waiting", "failed"]
-    attempts: int
-    error: str | None
-
-
-class EmbeddingAnswer(Answer):
-    """The current space, the one in building, and what is wanted."""
-
-    space: str
-    model: str
-    embedder: str
-    available: bool
-    calibration: CalibrationAnswer | None
-    coverage: SpaceCoverage
-    wanted: WantedAnswer
-    building: BuildingAnswer | None
-    notice: str
-
-
-class NotEnabled(Answer):
-    """Nothing is understood."""
-
-    enabled: Literal[False]
-
-
-class BudgetAnswer(Answer):
-    """Today's cost, and what it may be."""
-
-    calls: int
-    tokens: int
-    most_tokens: int
-    dollars: float
-    most_dollars: float | None
-    unpriced_entries: int
-
-
-class UsageAnswer(Answer):
-    """What a model cost on a day, by what it was asked for."""
-
-    day: str
-    operation: Operation
-    provider: str
-    model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    estimated: int = Field(description="1 where the provider did not count, and the tokens are estimated.")
-    dollars: float | None
-
-
-class ExtractStatusAnswer(Answer):
-    """Who understands, whether it answers, and what it cost."""
-
-    enabled: Literal[True]
-    provider: str
-    model: str
-    mode: Literal["light", "normal", "heavy"]
-    status: str = Field(description="`healthy`, `unhealthy: why`, or `error: what is wrong with the settings`.")
-    today: BudgetAnswer
-    usage: list[UsageAnswer]
-    behind: int
-    waiting: int
-    unreadable_answers: int
-
-
-class LetterAnswer(Answer):
-    """An answer of a model that nobody could read."""
-
-    id: str
-    tenant: str
-    at: str
-    host: str
-    session_id: str
-    operation: str
-    prompt_version: str
-    reason: str
-    turns: str
-    answer: str
 
 
 class BackupAnswer(Answer):

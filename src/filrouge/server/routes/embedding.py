@@ -10,7 +10,7 @@ from filrouge.app.reindex import reindex
 from filrouge.app.spaces import describe
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
-from filrouge.server.routes.daemon_answers import EmbeddingAnswer
+from filrouge.server.routes.models_answers import EmbeddingAnswer
 from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["embedding"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from filrouge.app import forgetting
@@ -12,6 +12,7 @@ from filrouge.app.forgetting import LONGEST, Asked
 from filrouge.errors import BadInput
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
+from filrouge.server.paging import Cursor, paged
 from filrouge.server.routes.garden_answers import ForgetPreview, KeptReceipt, ReceiptAnswer
 from filrouge.server.scopes import needs
 
@@ -46,10 +47,14 @@ async def forget(body: ForgetBody, request: Request) -> dict[str, Any]:
 
 
 @router.get("/api/memory/receipts", responses=answers(list[KeptReceipt]))
-async def receipts(request: Request, limit: int = Query(100, ge=1, le=1000)) -> list[dict[str, Any]]:
+async def receipts(
+    request: Request, response: Response, limit: int = Query(100, ge=1, le=1000), cursor: Cursor = None
+) -> list[dict[str, Any]]:
     """The receipts of what was forgotten, newest first, each with whether its signature holds."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: forgetting.receipts(parts, tx, limit=limit))
+    most = -1 if cursor else limit + 1
+    found = await reading(request, lambda tx: forgetting.receipts(parts, tx, limit=most))
+    return paged(request, response, found, limit=limit, cursor=cursor, by="at", name="receipt")
 
 
 @router.get("/api/memory/receipts/{receipt_id}", responses=answers(KeptReceipt))

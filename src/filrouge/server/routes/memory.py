@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from filrouge.app import memory_report, report
@@ -21,6 +21,7 @@ from filrouge.model.scope import ScopeName
 from filrouge.ports import Tx
 from filrouge.server.access import elsewhere, parts_of, reading, settled
 from filrouge.server.answers import Body, answers
+from filrouge.server.paging import Cursor, PageLimit, paged
 from filrouge.server.routes.daemon_answers import OriginsAnswer, SettingsAnswer
 from filrouge.server.routes.filtering import FilterBody, filters_of
 from filrouge.server.routes.memory_answers import ActionsAnswer, MemoryAnswer, MemoryWithHistory
@@ -74,17 +75,24 @@ class SearchBody(FilterBody):
 
 @router.get("/api/memory/facts", responses=answers(list[MemoryAnswer]))
 async def facts(
-    request: Request, filters: Narrowed, project: Names = None, history: bool = False
+    request: Request,
+    response: Response,
+    filters: Narrowed,
+    project: Names = None,
+    history: bool = False,
+    limit: PageLimit = None,
+    cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
     """The current memories that are no rules, or those believed at `as_of`, newest first; all projects unless one is
     named."""
     if history and filters.narrow:
         raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
-    return await reading(
+    found = await reading(
         request,
         lambda tx: memory_report.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
     )
+    return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
 
 
 @router.post("/api/memory/facts", responses=answers(Success))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from filrouge.app.spending import dead_letters, extract_status
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import answers
-from filrouge.server.routes.daemon_answers import ExtractStatusAnswer, LetterAnswer, NotEnabled
+from filrouge.server.routes.models_answers import ExtractStatusAnswer, LetterAnswer, NotEnabled
 
 router = APIRouter(tags=["models"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from filrouge.app import rules
@@ -12,6 +12,7 @@ from filrouge.errors import BadInput
 from filrouge.model.scope import ScopeName
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
+from filrouge.server.paging import Cursor, PageLimit, paged
 from filrouge.server.routes.memory import Names, Narrowed, action_json
 from filrouge.server.routes.memory_answers import ActionAnswer, RuleAnswer
 
@@ -35,14 +36,21 @@ class ChangeBody(Body):
 
 @router.get("/api/memory/rules", responses=answers(list[RuleAnswer]))
 async def all_rules(
-    request: Request, filters: Narrowed, project: Names = None, history: bool = False
+    request: Request,
+    response: Response,
+    filters: Narrowed,
+    project: Names = None,
+    history: bool = False,
+    limit: PageLimit = None,
+    cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
     """The rules, or those that stood at `as_of`, newest first, each with its source and whether it stands, waits or is
     disabled; all projects unless one is named."""
     if history and filters.narrow:
         raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
-    return await reading(request, lambda tx: rules.listed(parts, tx, project or [], history=history, filters=filters))
+    found = await reading(request, lambda tx: rules.listed(parts, tx, project or [], history=history, filters=filters))
+    return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
 
 
 @router.post("/api/memory/rules", status_code=201, responses=answers(RuleAnswer, status=201))

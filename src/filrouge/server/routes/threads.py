@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from filrouge.app import thread_report, threads
@@ -12,9 +12,12 @@ from filrouge.app.thread_report import Status
 from filrouge.errors import BadInput
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
+from filrouge.server.paging import Cursor, paged
 from filrouge.server.routes.filtering import moment_of
 from filrouge.server.routes.threads_answers import ThreadAnswer, ThreadDetail, WhyThreadAnswer
 
+#: Threads of a place, behind a cursor.
+_ALL = 1_000_000
 router = APIRouter(tags=["threads"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
 Agent = Annotated[str | None, Query(description="Only those that this agent opened: its id, or its channel.")]
@@ -50,16 +53,19 @@ class MoveBody(Body):
 @router.get("/api/memory/threads", responses=answers(list[ThreadAnswer]))
 async def list_threads(
     request: Request,
+    response: Response,
     status: Status = "all",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     project: Names = None,
     agent: Agent = None,
     as_of: Annotated[str | None, Query(description="As they were then; a day counts whole.")] = None,
+    cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
     """The threads, the latest first; all projects unless one is named; with `as_of` as they were then."""
     parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
-    narrowed: dict[str, Any] = {"status": status, "limit": limit, "agent": agent, "as_of": then}
-    return await reading(request, lambda tx: thread_report.listing(parts, tx, project or [], **narrowed))
+    narrowed: dict[str, Any] = {"status": status, "limit": _ALL if cursor else limit + 1, "agent": agent, "as_of": then}
+    found = await reading(request, lambda tx: thread_report.listing(parts, tx, project or [], **narrowed))
+    return paged(request, response, found, limit=limit, cursor=cursor, by="last_active")
 
 
 @router.get("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))

@@ -1759,3 +1759,18 @@ SELECT id, kind, attempts FROM jobs WHERE state = 'dead' ORDER BY run_at DESC LI
 SELECT key, updated_at AS at FROM memory_settings WHERE updated_at > :after ORDER BY updated_at, key
 -- name: feed.receipts
 SELECT id AS receipt_id, at FROM receipts WHERE at > :after ORDER BY at
+-- name: answered.get
+SELECT request, status, type, body FROM answered WHERE key = :key AND at >= :since
+-- name: answered.begin
+INSERT INTO answered (key, at, request) VALUES (:key, :at, :request)
+ON CONFLICT (key) DO UPDATE SET at = excluded.at, request = excluded.request, status = 0, type = '', body = NULL
+-- name: answered.end
+-- Where something was forgotten meanwhile, only that it was done.
+UPDATE answered SET status = :status, type = :type, body = CASE WHEN request IS NULL THEN NULL ELSE :body END
+WHERE key = :key
+-- name: answered.drop
+DELETE FROM answered WHERE key = :key
+-- name: answered.empty
+UPDATE answered SET request = NULL, body = NULL WHERE request IS NOT NULL OR body IS NOT NULL
+-- name: answered.prune
+DELETE FROM answered WHERE at < :since OR key IN (SELECT key FROM answered ORDER BY at DESC LIMIT -1 OFFSET :most)

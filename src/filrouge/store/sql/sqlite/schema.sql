@@ -18,6 +18,15 @@ CREATE TABLE analysis_cache (
   created_at    TEXT NOT NULL
 ) STRICT;
 
+CREATE TABLE answered (
+  key      BLOB PRIMARY KEY,
+  at       TEXT NOT NULL,
+  request  BLOB,
+  status   INTEGER NOT NULL DEFAULT 0,
+  type     TEXT NOT NULL DEFAULT '',
+  body     BLOB
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE bridges (
   id             TEXT PRIMARY KEY,
   tenant         TEXT NOT NULL DEFAULT 'local',
@@ -436,6 +445,8 @@ CREATE VIRTUAL TABLE messages_fts USING fts5 (
 CREATE VIRTUAL TABLE messages_places USING fts5vocab ('messages_fts', 'instance');
 
 CREATE VIRTUAL TABLE messages_words USING fts5vocab ('messages_fts', 'row');
+
+CREATE INDEX answered_at ON answered (at);
 
 CREATE INDEX bridges_by_source ON bridges (source_id);
 
