@@ -24,6 +24,7 @@ from filrouge.server.routes import (
     concepts,
     daemon,
     embedding,
+    exporting,
     extracting,
     facts,
     forgetting,
@@ -51,6 +52,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
         metrics, forgetting, gardens, backups, turns, extracting, facts, jobs,
+        exporting,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

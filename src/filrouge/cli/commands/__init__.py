@@ -32,6 +32,7 @@ from filrouge.cli.commands import (
     telling,
     threads,
     topics,
+    transfer,
 )
 from filrouge.cli.output import show_error
 from filrouge.errors import FilrougeError
@@ -45,7 +46,7 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting, garden, backups, repair,
+    forgetting, garden, backups, repair, transfer,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
