@@ -35,6 +35,7 @@ from filrouge.server.routes import (
     memory,
     metrics,
     models,
+    novelty,
     rules,
     threads,
     topics,
@@ -52,7 +53,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
         metrics, forgetting, gardens, backups, turns, extracting, facts, jobs,
-        exporting,
+        exporting, novelty,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

@@ -111,7 +111,9 @@ def _pieces(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from ({**head, table: piece} for piece in pieces or [[]])
     if not small:
         memories: list[Any] = given.get("memories", [])
-        replaced = [row for row in memories if isinstance(row, dict) and "superseded_by" in row]
+        replaced: list[Any] = [
+            row for row in memories if isinstance(row, dict) and cast("dict[str, Any]", row).get("superseded_by")
+        ]
         yield from ({**head, "memories": piece} for piece in _cut(replaced))
 
 
