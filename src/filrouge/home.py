@@ -15,6 +15,7 @@ from collections.abc import Mapping
 DATABASE = "filrouge.db"
 SOCKET = "filrouge.sock"
 LOG = "filrouge.log"
+CONFIG = "config.toml"
 LOCK = "daemon.lock"
 RUNTIME = "daemon.json"
 FAILURE = "daemon.error"

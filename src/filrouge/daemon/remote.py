@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from filrouge._version import __version__
 from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
@@ -28,7 +28,7 @@ def request(
     path: str,
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
-    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Reply:
     """Ask the daemon at `url` and wait for its answer, `timeout` seconds at most in all.
 
@@ -37,19 +37,25 @@ def request(
     """
     deadline = time.monotonic() + timeout
     try:
-        place = urlsplit(url)
-        connection = _connection(place, timeout)
+        opened = connection(url, timeout)
         try:
             content = None if body is None else json.dumps(body)
-            connection.request(method, place.path.rstrip("/") + path, content, {**_headers(key), **(headers or {})})
-            return _reply(connection, deadline)
+            opened.request(method, base(url) + path, content, {**headers(key), **(more or {})})
+            return _reply(opened, deadline)
         finally:
-            connection.close()
+            opened.close()
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DaemonUnavailable(f"The Filrouge daemon at {_shown(url)} does not answer.") from error
 
 
-def _connection(place: SplitResult, timeout: float) -> http.client.HTTPConnection:
+def connection(url: str, timeout: float) -> http.client.HTTPConnection:
+    """A connection to the daemon at `url` that gives no key away.
+
+    Raises:
+        DaemonUnavailable: the address would.
+        ValueError: it is none.
+    """
+    place = urlsplit(url)
     host = place.hostname or ""
     if place.scheme == "https" and host:
         return http.client.HTTPSConnection(host, place.port, timeout=timeout)
@@ -70,9 +76,15 @@ def _is_near(host: str) -> bool:
     return address.is_private or address.is_loopback
 
 
-def _headers(key: str) -> dict[str, str]:
-    headers = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
-    return {**headers, "Authorization": f"Bearer {key}"} if key else headers
+def base(url: str) -> str:
+    """What every path at `url` begins with."""
+    return urlsplit(url).path.rstrip("/")
+
+
+def headers(key: str) -> dict[str, str]:
+    """What a request says of itself."""
+    said = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
+    return {**said, "Authorization": f"Bearer {key}"} if key else said
 
 
 def _reply(connection: http.client.HTTPConnection, deadline: float) -> Reply:

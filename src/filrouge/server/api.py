@@ -37,6 +37,7 @@ from filrouge.server.routes import (
     concepts,
     daemon,
     embedding,
+    exporting,
     extracting,
     facts,
     forgetting,
@@ -49,6 +50,7 @@ from filrouge.server.routes import (
     memory_tool,
     metrics,
     models,
+    novelty,
     rules,
     static,
     threads,
@@ -91,7 +93,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
         metrics, forgetting, gardens, backups, tokens, mount, memory_tool, live, static, usage,
-        turns, extracting, facts, jobs,
+        turns, extracting, facts, jobs, exporting, novelty,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.add_middleware(Once)

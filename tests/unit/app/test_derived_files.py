@@ -12,8 +12,7 @@ from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.capture import inbox
-from filrouge.config import USER_FILE
-from filrouge.home import BRIEFS, DATABASE, HOOK_SETTINGS, SPOOL, brief_path, inside
+from filrouge.home import BRIEFS, CONFIG, DATABASE, HOOK_SETTINGS, SPOOL, brief_path, inside
 from filrouge.model.filters import Filters
 from filrouge.ports import Tx
 from filrouge.testing import idle, running
@@ -21,7 +20,7 @@ from filrouge.testing import idle, running
 from .given import SHOP, event
 
 #: What a home truly is; all else is made of it.
-TRUTH = {DATABASE, USER_FILE, SPOOL}
+TRUTH = {DATABASE, CONFIG, SPOOL}
 
 SUBJECTS = ("billing", "ferry", "almanac", "kiosk", "harbour")
 QUESTIONS = [

@@ -44,9 +44,11 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "mcp": ("mcp",),
     "stats": ("stats",),
     "logs": ("logs",),
+    "transfer": ("export", "import"),
+    "places": ("paths",),
 }
 #: Modules whose commands have a word in front, which is their name.
-GROUPS: Final = ("daemon", "model", "audit", "rules", "token")
+GROUPS: Final = ("daemon", "model", "audit", "rules", "token", "config")
 
 
 def run() -> int:
