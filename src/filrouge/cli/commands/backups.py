@@ -11,10 +11,11 @@ import typer
 
 from filrouge.app.restoring import Restored, restore
 from filrouge.cli import output
-from filrouge.cli.talk import SHORT_SECONDS, ask, wake
+from filrouge.cli.talk import SHORT_SECONDS, ask
 from filrouge.clock import SystemClock, from_text
 from filrouge.daemon import client
 from filrouge.daemon.process import only_one
+from filrouge.daemon.waking import wake
 from filrouge.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.home import home
 from filrouge.transfer import backup as files
