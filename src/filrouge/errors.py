@@ -14,7 +14,8 @@
     ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
     ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
     │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
-    └── Unreadable            what a model answered is no answer       exit 1   HTTP 502
+    ├── Unreadable            what a model answered is no answer       exit 1   HTTP 502
+    └── ExtractionOff         nothing is to be understood here         exit 1   HTTP 501
 
 The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
 Foreign exceptions are translated once, where their library is imported, with the cause kept.
@@ -37,6 +38,7 @@ __all__ = [
     "Corrupt",
     "DaemonUnavailable",
     "EmbedderUnavailable",
+    "ExtractionOff",
     "FilrougeError",
     "ModelUnavailable",
     "NotFound",
@@ -166,6 +168,13 @@ class OverBudget(ModelUnavailable):
     """The day's budget for models is spent."""
 
     default_remedy = "It goes on tomorrow; or raise llm_daily_tokens or llm_daily_dollars with `filrouge settings`."
+
+
+class ExtractionOff(FilrougeError):
+    """Nothing is understood here: extraction is switched off."""
+
+    http_status = 501
+    default_remedy = "Switch it on: `filrouge settings extract_provider heuristic`, or name a provider."
 
 
 class Unreadable(FilrougeError):

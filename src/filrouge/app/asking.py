@@ -36,6 +36,8 @@ class Question:
     Attributes:
         project: the project to stay in; None with `everywhere` false means "outside every project".
         everywhere: look into all projects.
+        user: whose own memories belong to every project.
+        private: of memories, only this user's, in the project too.
         filters: what else must be true of what is found.
         recipe: how turns are ranked.
     """
@@ -43,6 +45,8 @@ class Question:
     text: str
     project: str | None = None
     everywhere: bool = False
+    user: str = LOCAL_USER
+    private: bool = False
     mode: Mode = "hybrid"
     limit: int = 10
     filters: Filters = EVERYTHING
@@ -66,7 +70,13 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
     cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
     found = store.some(list({**lexical, **cosines}))
     narrow = question.filters.narrow
-    items = {id_: one for id_, one in found.items() if not one.disabled and (narrow or one.state == "live")}
+    items = {
+        id_: one
+        for id_, one in found.items()
+        if not one.disabled
+        and (narrow or one.state == "live")
+        and (not question.private or one.scope.user == question.user)
+    }
     questioned = Questioned(words.meant, searched.frequencies, len(searched))
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
@@ -77,7 +87,7 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
 
 def arm_of(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms) -> Arm:
     """What finds the candidates for a question of these words."""
-    place = Place(project=question.project, user=LOCAL_USER, everywhere=question.everywhere)
+    place = Place(project=question.project, user=question.user, everywhere=question.everywhere)
     return arm(parts, tx, owner, place, question.filters, terms)
 
 

@@ -56,7 +56,7 @@ def for_the_work(parts: Parts, tx: Tx, moment: Moment) -> Mapping[str, tuple[Mem
 
 def _may_be_told(memory: Memory, moment: Moment) -> bool:
     scope = memory.scope
-    here = scope.user == moment.user if memory.scope_name == "user" else scope.project == moment.project
+    here = scope.user == moment.user and (memory.scope_name == "user" or scope.project == moment.project)
     allowed = moment.agent is None or (scope.agent or scope.channel) == moment.agent
     sure = memory.state == "live" and memory.confidence >= LEAST_TO_INJECT
     return here and allowed and sure and memory.kind != "rule" and memory.kind not in SUMS

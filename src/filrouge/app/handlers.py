@@ -93,7 +93,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
             # The transcript is read a moment later, and may hold the last words.
             delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
             queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
-            queue_regrouping(parts, tx, LOCAL_USER, project or None, delay=delay)
+            queue_regrouping(parts, tx, event.user or LOCAL_USER, project or None, delay=delay)
         if not turns:
             Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
         elif not added:

@@ -175,7 +175,7 @@ def last_words(parts: Parts, tx: Tx, moment: Moment, ids: Sequence[str]) -> list
 
 def _not_here(tx: Tx, moment: Moment, ids: Sequence[str], since: str, *, here: bool = False) -> set[str]:
     """Of these turns what was said in earnest, and not in the session since a moment; or just that."""
-    told = {"host": moment.host, "session_id": moment.session, "since": since, "here": here}
+    told = {"host": moment.host, "session_id": moment.session, "since": since, "here": here, "user_id": moment.user}
     return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **told})}
 
 

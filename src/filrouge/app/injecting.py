@@ -153,7 +153,7 @@ def _moment(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings
         host=event.host,
         session=event.session,
         project=project or None,
-        user=LOCAL_USER,
+        user=event.user or LOCAL_USER,
         agent=(event.agent or event.host) if settings.isolation else None,
         prompt=prompt,
         opening=str(event.data.get("source") or "startup") if starts else "",

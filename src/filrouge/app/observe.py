@@ -25,11 +25,13 @@ class Receipt:
 
     Attributes:
         projects: each event's project id, in their order; '' for no project, None where capture is off.
+        new: whether each event was stored now, in their order.
     """
 
     accepted: int
     duplicates: int
     projects: tuple[str | None, ...]
+    new: tuple[bool, ...]
 
 
 def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
@@ -51,17 +53,18 @@ def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
 
 
 def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> Receipt:
-    accepted, duplicates, projects = 0, 0, list[str | None]()
+    projects, new = list[str | None](), list[bool]()
     for delivery in deliveries:
         if delivery is None or _disabled(tx, *delivery):
             projects.append(None)
+            new.append(False)
             continue
         event = delivery[0]
         project = _store(parts, tx, event)
-        accepted += project is not None
-        duplicates += project is None
+        new.append(project is not None)
         projects.append(project if project is not None else Projects(tx).find(event.project) or "")
-    return Receipt(accepted=accepted, duplicates=duplicates, projects=tuple(projects))
+    known = len(projects) - projects.count(None)
+    return Receipt(accepted=sum(new), duplicates=known - sum(new), projects=tuple(projects), new=tuple(new))
 
 
 def _disabled(tx: Tx, event: Event, disabled: frozenset[str]) -> bool:

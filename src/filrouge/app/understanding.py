@@ -24,7 +24,7 @@ from filrouge.embed.windows import windows
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import LEAST_TO_KEEP, Memory, Statement
-from filrouge.model.turn import Turn
+from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.memories import Action, Origin
 from filrouge.store.shares import Place
@@ -164,7 +164,7 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
         return store.apply(one.decision, origin)
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = said_later(parts, tx, near, turn)
-    decision = _decision(one, near, frozenset(said.memory.id for said in later))
+    decision = _humble(_decision(one, near, frozenset(said.memory.id for said in later)), turn, near)
     late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
     if late is None:
         return store.apply(decision, origin)
@@ -184,6 +184,18 @@ def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str])
         again = decide(one.statement, near)
         found = again if isinstance(again, Noop) else found  # it says no more than what was said later
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
+
+
+def _humble(decision: Decision, turn: Turn, near: Sequence[Neighbour]) -> Decision:
+    """A program's word never ends what the user said: there a person decides."""
+    if turn.trust >= TRUST_PROMPT or not isinstance(decision, Update | Delete):
+        return decision
+    above = {one.memory.id for one in near if one.memory.trust > turn.trust}
+    found = next((id_ for id_ in decision.old_ids if id_ in above), None)
+    if found is None:
+        return decision
+    reason = f"{decision.reason}; the user's own word stands against it"
+    return Conflict(statement=decision.statement, existing_id=found, reason=reason)
 
 
 def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:
@@ -236,7 +248,7 @@ def neighbours(
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
         for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
-        if memory.state == "live" and memory.scope_name == statement.scope
+        if memory.state == "live" and memory.scope_name == statement.scope and memory.scope.user == turn.scope.user
     ]
 
 

@@ -56,7 +56,13 @@ def turns_of(event: Event, project: str) -> list[Turn]:
 
 def scope_of(event: Event, project: str) -> Scope:
     """Where the event happened."""
-    return Scope(user=LOCAL_USER, project=project or None, agent=event.agent, channel=event.host, session=event.session)
+    return Scope(
+        user=event.user or LOCAL_USER,
+        project=project or None,
+        agent=event.agent,
+        channel=event.host,
+        session=event.session,
+    )
 
 
 def _one(event: Event, project: str, *, role: Role, source: SourceType, trust: int) -> list[Turn]:

@@ -51,6 +51,8 @@ class Event(NamedTuple):
     agent: str
     """Empty for the main agent, else the helper agent's id."""
     data: dict[str, Any]
+    user: str = ""
+    """Whose it is, where a program says so; empty for the user whose daemon it is."""
 
     def to_json(self) -> dict[str, Any]:
         """The form that travels and is stored."""
@@ -65,7 +67,7 @@ def event_from_json(raw: dict[str, Any]) -> Event:
     """
     if raw.get("kind") not in EVENT_KINDS:
         raise ValueError(f"event kind {raw.get('kind')!r} is not one of {', '.join(EVENT_KINDS)}")
-    for name in ("id", "host", "session", "key", "cwd", "transcript", "agent"):
+    for name in ("id", "host", "session", "key", "cwd", "transcript", "agent", "user"):
         if not isinstance(raw.get(name, ""), str):
             raise ValueError(f"event field {name!r} must be text")
     at, data, project = raw.get("at"), raw.get("data", {}), raw.get("project", ())
@@ -89,4 +91,5 @@ def event_from_json(raw: dict[str, Any]) -> Event:
         transcript=raw.get("transcript", ""),
         agent=raw.get("agent", ""),
         data=cast("dict[str, Any]", data),
+        user=raw.get("user", ""),
     )

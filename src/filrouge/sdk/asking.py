@@ -72,6 +72,7 @@ class Asking(Door):
         *,
         channel: str = "sdk",
         session_id: str = "",
+        user_id: str | None = None,
         project: str | None = None,
         timeout: float | None = None,
     ) -> Context:
@@ -79,22 +80,35 @@ class Asking(Door):
 
         It sees the project and what is the user's, not other projects. What a session was given it is not given again.
 
-        Raises:
-            NotFound: there is no such project.
+        Args:
+            user_id: whose memory is asked; None = this memory's user.
         """
-        body = {"prompt": prompt, "channel": channel, "session_id": session_id, "project": named(project)}
+        body = {
+            "prompt": prompt,
+            "channel": channel,
+            "session_id": session_id,
+            "user_id": user_id,
+            "project": named(project),
+        }
         return read(Context, await self._ask("POST", "/memory/context", body, timeout=timeout))
 
     async def recent(
-        self, channel: str, limit: int = 20, *, session_id: str | None = None, timeout: float | None = None
+        self,
+        channel: str,
+        limit: int = 20,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        timeout: float | None = None,
     ) -> list[Message]:
         """The last messages of a channel and of no other, the newest last.
 
         Args:
             limit: at most so many.
             session_id: of this conversation alone.
+            user_id: of this user alone.
         """
-        asked = {"channel": channel, "session_id": session_id, "limit": limit}
+        asked = {"channel": channel, "session_id": session_id, "user_id": user_id, "limit": limit}
         return read_all(Message, await self._ask("GET", "/api/memory/messages", query=asked, timeout=timeout))
 
     async def is_novel(

@@ -83,6 +83,8 @@ class BlockingMemory:
     restore = _waited(Memory.restore)
     undo = _waited(Memory.undo)
     set_fact = _waited(Memory.set_fact)
+    change_fact = _waited(Memory.change_fact)
+    remove_fact = _waited(Memory.remove_fact)
     add_rule = _waited(Memory.add_rule)
     change_rule = _waited(Memory.change_rule)
     remove_rule = _waited(Memory.remove_rule)

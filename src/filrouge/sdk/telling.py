@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
+from filrouge.errors import BadInput
 from filrouge.model.scope import ScopeName
 from filrouge.sdk.door import Door, at, named, spelled
 from filrouge.sdk.reading import read, read_all
@@ -60,10 +62,13 @@ class Telling(Door):
         The same messages of a session may be handed over again: what is known is a duplicate.
 
         Args:
-            messages: each with `role` (user, assistant or tool) and `content`; also `tool_results`, `file_path`, and
-                `at`: when, as ISO 8601 or a `datetime` with its zone.
+            messages: oldest first, each with `role` (user, assistant or tool) and `content`; also `tool_results`,
+                `file_path`, an `id` of the program's own, and `at`: when, as ISO 8601 or a `datetime` with its zone.
             channel: where it is said; `recent` keeps channels apart, recall does not.
             session_id: the conversation.
+            user_id: whose it is; None = this memory's user.
+            agent_id: a helper agent of the program; None = its main one.
+            project: its name or id; one that is new is made.
 
         Raises:
             BadInput: a message cannot be read.
@@ -91,10 +96,11 @@ class Telling(Door):
 
         Args:
             source: `agent/project`: who says it, and about which project.
-            context: what went before, which is read and not learned.
+            context: on what occasion; it is noted, and nothing is learned of it.
 
         Raises:
-            FilrougeError: extraction is switched off.
+            ExtractionOff: nothing is to be understood here.
+            BadInput: there is nothing to understand, or too much of it.
         """
         said = messages if isinstance(messages, str) else [dict(one) for one in messages]
         body = {"messages": said, "source": source, "context": context}
@@ -200,6 +206,30 @@ class Telling(Door):
         body = {"key": key, "value": value, "project": named(project), "scope": scope}
         await self._ask("POST", "/api/memory/facts", body, timeout=timeout)
 
+    async def change_fact(
+        self, key: str, value: str, *, project: str | None = None, timeout: float | None = None
+    ) -> None:
+        """Give a fact another value; what it said stays in its history.
+
+        Args:
+            key: its key, or the id of a memory that has none.
+
+        Raises:
+            NotFound: there is no such fact.
+        """
+        await self._ask("PATCH", _fact(key), {"value": value}, query={"project": named(project)}, timeout=timeout)
+
+    async def remove_fact(self, key: str, *, project: str | None = None, timeout: float | None = None) -> None:
+        """Put a fact into the bin, which `undo` takes back.
+
+        Args:
+            key: its key, or the id of a memory that has none.
+
+        Raises:
+            NotFound: there is no such fact.
+        """
+        await self._ask("DELETE", _fact(key), query={"project": named(project)}, timeout=timeout)
+
     async def add_rule(
         self,
         text: str,
@@ -236,3 +266,10 @@ class Telling(Door):
             NotFound: there is no such rule.
         """
         return read(Action, await self._ask("DELETE", at("/api/memory/rules/{}", rule_id), timeout=timeout))
+
+
+def _fact(key: str) -> str:
+    """The path of a fact: a key may hold anything, slashes too."""
+    if not key.strip("./"):
+        raise BadInput(f"This is no key: {key!r}.", remedy="`facts` lists them.")
+    return f"/api/memory/facts/{quote(key, errors='replace')}"

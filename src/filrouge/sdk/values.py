@@ -58,13 +58,13 @@ class Observed(Answered):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extracted(Answered):
-    """What a text came to: see the counts; `actions` says it one by one."""
+    """What a text came to: how many statements were read, stored, replaced and withdrawn, and each decision."""
 
     extracted_count: int
     stored_count: int
     updated_count: int
     deleted_count: int
-    actions: tuple[Mapping[str, Any], ...] = ()
+    actions: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,6 +171,9 @@ class Message(Answered):
     role: str
     content: str
     at: datetime
+    channel: str = ""
+    session_id: str = ""
+    user_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,6 +24,8 @@ from filrouge.server.routes import (
     concepts,
     daemon,
     embedding,
+    extracting,
+    facts,
     forgetting,
     gardens,
     hooks,
@@ -34,6 +36,7 @@ from filrouge.server.routes import (
     rules,
     threads,
     topics,
+    turns,
 )
 
 VERSION_HEADER = "X-Filrouge-Version"
@@ -46,7 +49,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups,
+        metrics, forgetting, gardens, backups, turns, extracting, facts,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

@@ -79,9 +79,10 @@ class Turns:
         rows = self._tx.all("turns.last_user_texts_of_project", {"project_id": project, "limit": limit})
         return [row["text"] for row in rows]
 
-    def recent(self, channel: str, session: str | None, limit: int) -> list[dict[str, Any]]:
-        """The last messages of a channel, newest first."""
-        return self._tx.all("turns.recent", {"channel": channel, "session_id": session, "limit": limit})
+    def recent(self, channel: str, session: str | None, limit: int, *, user: str | None = None) -> list[dict[str, Any]]:
+        """The last messages of a channel, newest first; of all its sessions and users unless one is named."""
+        asked = {"channel": channel, "session_id": session, "user_id": user, "limit": limit}
+        return self._tx.all("turns.recent", asked)
 
     def _said_elsewhere(self, turn: Turn, digest: str) -> bool:
         return (
@@ -90,6 +91,7 @@ class Turns:
                 {
                     "project_id": turn.scope.project,
                     "host": turn.host,
+                    "user_id": turn.scope.user,
                     "text_hash": digest,
                     "since": to_text(after(turn.at, -SAME_PROMPT_SECONDS)),
                     "until": to_text(after(turn.at, SAME_PROMPT_SECONDS)),

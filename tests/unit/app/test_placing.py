@@ -370,7 +370,7 @@ _ALL_PROMPTS = {
     "user_id": "local", "agent": None, "project_id": None, "everywhere": True, "since": "", "until": "9999",
     "limit": 999,
 }  # fmt: skip
-_ALL_RECENT = {"channel": "claude-code", "session_id": None, "limit": 999}
+_ALL_RECENT = {"channel": "claude-code", "session_id": None, "user_id": None, "limit": 999}
 
 
 def wait_for(done: Callable[[], bool], seconds: float = 10.0) -> None:

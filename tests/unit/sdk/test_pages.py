@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import filrouge
+from filrouge.testing import understood
 
 from .test_twins import verbs
 
@@ -76,6 +77,7 @@ def test_the_examples_of_the_sdk_print_what_the_page_says(tmp_path: Path) -> Non
             for example in whole[first:]:
                 printed = await _ran(example.code, names)
                 assert example.printed in (None, printed), example.code
+                await understood(memory)
 
     asyncio.run(verb_by_verb())
 

@@ -22,6 +22,7 @@ from filrouge.model.filters import Filters
 from filrouge.model.memory import LEAST_TO_INJECT, Memory
 from filrouge.model.piece import Piece
 from filrouge.model.recall import Hit, Ranking
+from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
 from filrouge.recall.outdated import words_of
@@ -49,7 +50,7 @@ _AT_LEAST: Final = 0.4
 
 def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     """What is recalled for the prompt, the most valuable first, then what is not shown."""
-    question = Question(text=moment.prompt[:LONGEST_QUERY], project=moment.project, filters=Filters(agent=moment.agent))
+    question = _question(moment)
     threshold = moment.settings.auto_retrieve_min_score
     least = max(threshold, _LOWEST) * SHARE_OF_THRESHOLD
     ranking = recall(parts, tx, question)
@@ -77,6 +78,18 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     )
     shown = [offered.piece(passage) for passage in choice.passages]
     return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
+
+
+def _question(moment: Moment) -> Question:
+    """What a prompt asks; of another user than this daemon's own, within what is that user's alone."""
+    own = moment.user if moment.user != LOCAL_USER else None
+    return Question(
+        text=moment.prompt[:LONGEST_QUERY],
+        project=moment.project,
+        user=moment.user,
+        private=True,
+        filters=Filters(agent=moment.agent, user=own),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

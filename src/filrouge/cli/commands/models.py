@@ -1,13 +1,17 @@
-"""`filrouge extract`: who understands what was captured, whether it answers, and what it has cost."""
+"""`filrouge extract`: understand a text at once; or who understands what is captured, and what it has cost."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from filrouge.cli import output
 from filrouge.cli.talk import ask
+from filrouge.errors import BadInput
+
+_LONGEST_SECONDS = 120.0
 
 
 def register(app: typer.Typer) -> None:
@@ -16,10 +20,18 @@ def register(app: typer.Typer) -> None:
 
 
 def extract(
+    text: Annotated[str | None, typer.Argument(help="What to understand; `-`: standard input.")] = None,
+    source: Annotated[str | None, typer.Option(help="AGENT/PROJECT that it comes from; reads standard input.")] = None,
+    context: Annotated[str, typer.Option(help="On what occasion: stop, session_end, ...")] = "",
     dead: Annotated[bool, typer.Option("--dead", help="Show the answers of models that could not be read.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
-    """Show who understands what is captured, whether it answers now, what it cost, and what waits for it."""
+    """Understand a text now and say what was learned; without one: who understands, what it cost, and what waits."""
+    if text is not None or source is not None:
+        if dead:
+            raise BadInput("--dead shows what could not be read; it goes with no text.")
+        _understand(sys.stdin.read() if text in (None, "-") else text, source or "", context, json)
+        return
     found: Any = ask("GET", "/extract/dead-letters" if dead else "/extract/status")
     if json:
         output.show_json(found)
@@ -29,6 +41,19 @@ def extract(
         output.say("Nothing is understood: extract_provider is off. What is captured is kept word for word.")
     else:
         output.say("\n".join(_status(found)))
+
+
+def _understand(text: str, source: str, context: str, json: bool) -> None:
+    body = {"messages": text, "source": source, "context": context}
+    found: Any = ask("POST", "/memory/extract", body, timeout=_LONGEST_SECONDS)
+    if json:
+        output.show_json(found)
+        return
+    for action in found["actions"]:
+        output.say(f"{action['action']}: {action['review'] or action['id']}")
+    counts = ("stored", "updated", "deleted")
+    said = ", ".join(f"{found[f'{name}_count']} {name}" for name in counts)
+    output.say(f"{found['extracted_count']} statements read: {said}.")
 
 
 def _status(found: dict[str, Any]) -> list[str]:

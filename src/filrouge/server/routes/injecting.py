@@ -7,9 +7,9 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app import report
 from filrouge.app.injecting import given_json, inject, preview
 from filrouge.app.parts import Parts
+from filrouge.app.told import place_of
 from filrouge.clock import new_id
 from filrouge.model.event import Event
 from filrouge.server.access import elsewhere, parts_of, reading
@@ -23,7 +23,13 @@ class ContextBody(BaseModel):
     prompt: str
     channel: str = "api"
     session_id: str = ""
-    project: list[str] = Field(default_factory=list[str])
+    user_id: str | None = Field(None, max_length=200, description="Whose memory is asked; none: this daemon's user.")
+    project: str | list[str] = Field(default_factory=list[str], description="A project's name, id, or several aliases.")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the project."""
+        return [self.project] if isinstance(self.project, str) else self.project
 
 
 class PreviewBody(ContextBody):
@@ -39,7 +45,7 @@ class PreviewBody(ContextBody):
 async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
     """What is put in front of this prompt: the text, and the memories and notes in it."""
     parts = parts_of(request)
-    project = await reading(request, lambda tx: report.project_id(tx, body.project) or "")
+    project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
     event = _event(parts, body, "prompt", {"text": body.prompt})
     return given_json(await elsewhere(lambda: inject(parts, event, project)))
 
@@ -48,7 +54,7 @@ async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
 async def preview_of(body: PreviewBody, request: Request) -> dict[str, Any]:
     """What a hook would be given here, with every candidate and why it is in or out; it is not logged."""
     parts = parts_of(request)
-    project = await reading(request, lambda tx: report.project_id(tx, body.project) or "")
+    project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
     if body.occasion == "start":
         event = _event(parts, body, "session_start", {"source": body.opening}, body.cwd)
     else:
@@ -68,8 +74,9 @@ def _event(
         at=now.timestamp(),
         key="",
         cwd=cwd,
-        project=tuple(body.project),
+        project=tuple(body.names),
         transcript="",
         agent="",
         data=data,
+        user=body.user_id or "",
     )

@@ -65,7 +65,7 @@ SELECT id FROM turns WHERE tenant = 'local' AND host = :host AND transcript_key 
 -- The same words in the same project through another host within a few seconds.
 SELECT id FROM turns
 WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash AND role = 'user'
-  AND at BETWEEN :since AND :until AND host <> :host
+  AND at BETWEEN :since AND :until AND host <> :host AND user_id = :user_id
 -- name: turns.get
 SELECT turns.* FROM json_each(:ids) CROSS JOIN turns ON turns.id = value ORDER BY json_each.key
 -- name: turns.skip
@@ -119,8 +119,9 @@ ORDER BY turns.at DESC, seq DESC LIMIT :limit
 -- name: turns.newest_prompts
 SELECT text FROM turns WHERE tenant = 'local' AND role = 'user' ORDER BY seq DESC LIMIT :limit
 -- name: turns.recent
-SELECT id, channel, session_id, role, text, at FROM turns
+SELECT id, channel, session_id, user_id, role, text, at FROM turns
 WHERE tenant = 'local' AND channel = :channel AND (:session_id IS NULL OR session_id = :session_id)
+  AND (:user_id IS NULL OR user_id = :user_id)
 ORDER BY seq DESC LIMIT :limit
 -- name: turns.best
 -- Who has the most of the words, and how much; the rows themselves come later, for those that matter.
@@ -144,7 +145,8 @@ FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
 -- Of these turns what people and agents said in earnest: in a session since a moment, which is before its agent, or
 -- what was not.
 SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
-  AND skipped IN ('', 'too short') AND (host = :host AND session_id = :session_id AND at >= :since) = :here
+  AND skipped IN ('', 'too short') AND user_id = :user_id
+  AND (host = :host AND session_id = :session_id AND at >= :since) = :here
 -- name: turns.told
 -- What turns are ranked and filtered by, in the order asked for.
 SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
@@ -344,7 +346,7 @@ ORDER BY seq DESC
 SELECT text, valid_to FROM memories
 WHERE tenant = 'local' AND state IN ('superseded', 'binned') AND kind NOT IN ('concept', 'episode')
   AND valid_to > valid_from
-  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY valid_to DESC LIMIT :limit
 -- name: memories.rules
 -- The standing rules of a place, so many of each scope: the pinned first, then the newest.
@@ -353,7 +355,7 @@ SELECT * FROM memories WHERE seq IN (
     SELECT seq, row_number() OVER (PARTITION BY scope ORDER BY pinned DESC, seq DESC) AS place FROM memories
     WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
       AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-      AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+      AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
   ) WHERE place <= :limit
 )
 ORDER BY pinned DESC, seq DESC
@@ -370,7 +372,7 @@ SELECT * FROM memories INDEXED BY memories_one_core_fact
 WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= :least
   AND kind NOT IN ('rule', 'episode', 'concept')
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-  AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY scope = 'project', seq DESC LIMIT :limit
 -- name: memories.worth_knowing
 -- What a session wants to know first. The inner query sorts numbers only; whole rows are read for the few that win.
@@ -379,7 +381,7 @@ SELECT * FROM memories WHERE seq IN (
   WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
     AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
     AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-    AND ((scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+    AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
   ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
   LIMIT :limit
 )
@@ -389,7 +391,7 @@ ORDER BY instr('preference constraint decision fact intent', kind), scope = 'pro
 SELECT * FROM memories
 WHERE tenant = 'local' AND state = 'live' AND kind = 'intent' AND confidence >= :least AND timeframe <> ''
   AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-  AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+  AND ((+scope = 'project' AND +project_id IS :project_id AND +user_id = :user_id) OR (+scope = 'user' AND user_id = :user_id))
 ORDER BY seq DESC LIMIT :limit
 -- name: memories.bounding
 -- Decisions of a thread that are in force, and constraints of it and of the project, the thread's own first.
@@ -405,7 +407,7 @@ SELECT memories.* FROM (
   ) CROSS JOIN memories USING (seq, kind)
   WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
     AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
-    AND ((+scope = 'project' AND +project_id IS :project_id) OR (+scope = 'user' AND user_id = :user_id))
+    AND ((+scope = 'project' AND +project_id IS :project_id AND +user_id = :user_id) OR (+scope = 'user' AND user_id = :user_id))
   GROUP BY seq
 ) AS chosen JOIN memories USING (seq)
 WHERE place <= :limit ORDER BY kind, place
@@ -504,6 +506,10 @@ SELECT id AS seq, sz FROM memories_fts_docsize WHERE id IN (SELECT value FROM js
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
   AND key = :key
+-- name: memories.with_key
+-- The facts that have this key, whosever they are.
+SELECT * FROM memories INDEXED BY memories_one_core_fact
+WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND key = :key AND kind <> 'rule' ORDER BY seq
 -- name: memories.live
 -- What decisions change of a memory; what it replaced is quoted with it.
 UPDATE memories SET state = :state, valid_from = :valid_from, valid_to = :valid_to, supersedes = :supersedes,

@@ -1,0 +1,170 @@
+"""Told by a program: the messages of a conversation that a program with a loop of its own hands over (API-9).
+
+Each message becomes what a hook would have reported of it: a prompt, a reply, a call of a tool. From there on nothing
+tells it from what was captured: the same redaction, the same gate, the same switches, understood in the background.
+
+A message is recognised when it comes again: by the id that its program gave it, else by its words, its role and its
+time, and where it has no time, by how many equal ones stand before it among those that are handed over together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from filrouge.app.observe import Receipt, observe
+from filrouge.app.parts import Parts
+from filrouge.app.report import project_id
+from filrouge.clock import new_id
+from filrouge.errors import NotFound
+from filrouge.model.event import Event, EventKind
+from filrouge.model.scope import LOCAL_USER
+from filrouge.model.turn import Role
+from filrouge.ports import Tx
+
+_KINDS: Mapping[str, EventKind] = {"user": "prompt", "assistant": "reply"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message, as a program tells it.
+
+    Attributes:
+        tool_results: what tools gave back in it, each with `output` and perhaps `name`, `id`, `input`.
+        file_path: the file that it is about, or that a tool read.
+        at: when it was said; None = now.
+        id: the program's own, unique in its session; empty = none.
+    """
+
+    role: Role
+    content: str
+    tool_results: Sequence[Mapping[str, Any]] = ()
+    file_path: str = ""
+    at: datetime | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conversation:
+    """Where messages were said.
+
+    Attributes:
+        user: whose they are; empty = the user whose daemon this is.
+        agent: a helper agent of the program; empty for its main one.
+        project: the names of its project, strongest first; a single plain one is made a project if there is none.
+    """
+
+    channel: str
+    session: str
+    user: str = ""
+    agent: str = ""
+    project: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """What became of messages: those that are new, and those that were known."""
+
+    accepted: int
+    duplicates: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Telling:
+    """The events of messages, and of each event which message it is of."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    owners: list[int] = field(default_factory=list[int])
+
+    def outcome(self, receipt: Receipt) -> Told:
+        """What became of the messages whose events these are; what is not captured counts as neither."""
+        new = {owner for owner, is_new in zip(self.owners, receipt.new, strict=True) if is_new}
+        seen = {owner for owner, place in zip(self.owners, receipt.projects, strict=True) if place is not None}
+        return Told(accepted=len(new), duplicates=len(seen - new))
+
+
+def tell(parts: Parts, where: Conversation, messages: Sequence[Message]) -> tuple[Telling, Future[Receipt]]:
+    """Hand messages over, oldest first; the future ends when they are on disk, long before they are understood."""
+    telling = telling_of(parts, where, messages)
+    return telling, observe(parts, telling.events)
+
+
+def telling_of(parts: Parts, where: Conversation, messages: Sequence[Message]) -> Telling:
+    """The events that a hook would have reported of these messages."""
+    names = parts.readers.here(lambda tx: place_of(tx, where.project)[0])
+    telling, seen = Telling(), Counter[str]()
+    now = parts.clock.now() - timedelta(microseconds=len(messages))
+    for place, message in enumerate(messages):
+        at = min(message.at or now + timedelta(microseconds=place), parts.clock.now())
+        key = _key(message, seen)
+        for kind, data in _data(message):
+            telling.owners.append(place)
+            telling.events.append(
+                Event(
+                    id=new_id(at),
+                    host=where.channel,
+                    kind=kind,
+                    session=where.session,
+                    at=at.timestamp(),
+                    key=f"{key}:{kind}",
+                    cwd="",
+                    project=names,
+                    transcript="",
+                    agent=where.agent,
+                    data=data,
+                    user="" if where.user == LOCAL_USER else where.user,
+                )
+            )
+    return telling
+
+
+def place_of(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    """The names to store something of a program under, and the project's id; a plain name that is new names one."""
+    try:
+        known = project_id(tx, names)
+    except NotFound:
+        return (f"name:{names[0]}",), f"name:{names[0]}"
+    return ((known,) if known and len(names) == 1 else tuple(names)), known
+
+
+def _data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:
+    """What its events hold: tools had given their results before something was said of them."""
+    calls = [_call(result, message.file_path) for result in message.tool_results]
+    if message.role == "tool" and message.content.strip():
+        calls.append(_call({"output": message.content}, message.file_path))
+    found: list[tuple[EventKind, dict[str, Any]]] = [("tools", {"calls": calls})] if calls else []
+    if message.role != "tool" and message.content.strip():
+        about = {"file_path": message.file_path} if message.file_path else {}
+        found.append((_KINDS[message.role], {"text": message.content, **about}))
+    return found
+
+
+def _call(result: Mapping[str, Any], file_path: str) -> dict[str, Any]:
+    """A call of a tool; one without a name that is about a file has read it."""
+    given = result.get("input")
+    if given is None and file_path:
+        given = {"file_path": file_path}
+    return {
+        "name": str(result.get("name") or ("Read" if file_path else "tool")),
+        "id": str(result.get("id") or ""),
+        "input": given,
+        "output": result.get("output"),
+        "failed": bool(result.get("failed")),
+    }
+
+
+def _key(message: Message, seen: Counter[str]) -> str:
+    """What the message is recognised by within its session."""
+    if message.id:
+        return f"told:{message.id}"
+    said = [message.role, message.content, [dict(one) for one in message.tool_results], message.file_path]
+    body = json.dumps([*said, str(message.at or "")], sort_keys=True, ensure_ascii=True, default=str)
+    seen[body] += 1
+    digest = hashlib.sha256(f"{seen[body]}:{body}".encode()).hexdigest()
+    return f"told:{digest[:32]}"

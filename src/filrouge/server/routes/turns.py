@@ -1,0 +1,147 @@
+"""Turns over HTTP: what a program with a loop of its own hands over, and takes up again (API-9)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+
+from filrouge.app.told import Conversation, Message, tell
+from filrouge.errors import BadInput
+from filrouge.model.turn import Role
+from filrouge.ports import Tx
+from filrouge.server.access import elsewhere, parts_of, reading, settled
+from filrouge.server.answers import Answer, answers
+from filrouge.server.routes.filtering import moment_of
+
+router = APIRouter(tags=["turns"])
+_NAME = 200
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class MessageBody(BaseModel):
+    """One message of a conversation."""
+
+    role: Role
+    content: str = Field("", max_length=1_000_000)
+    tool_results: list[str | dict[str, Any]] = Field(
+        default_factory=list[str | dict[str, Any]],
+        max_length=200,
+        description="What tools gave back: a text, or an object with `output` and perhaps `name`, `id`, `input`.",
+    )
+    file_path: str | None = Field(None, max_length=4096, description="The file that it is about.")
+    at: str | None = Field(None, description="When it was said (ISO 8601); without it: now.")
+    id: str = Field("", max_length=_NAME, description="The program's own id, unique in its session.")
+
+    def message(self, place: int) -> Message:
+        """The message.
+
+        Raises:
+            BadInput: it says nothing, or its time is none.
+        """
+        results = [{"output": one} if isinstance(one, str) else one for one in self.tool_results]
+        if not self.content.strip() and not results:
+            raise BadInput(f"messages.{place} says nothing.", remedy="Give it a content, or tool_results.")
+        at = moment_of(f"messages.{place}.at", self.at)
+        if at is not None and at < _BEGINNING:
+            raise BadInput(f"messages.{place}.at lies before 1970.", remedy="Leave it out if it is not known.")
+        return Message(
+            role=self.role,
+            content=self.content,
+            tool_results=results,
+            file_path=self.file_path or "",
+            at=at,
+            id=self.id,
+        )
+
+
+class TurnsBody(BaseModel):
+    """Messages, oldest first, and where they were said."""
+
+    channel: str = Field(min_length=1, max_length=_NAME)
+    session_id: str = Field(min_length=1, max_length=_NAME)
+    user_id: str | None = Field(None, max_length=_NAME, description="Whose they are; without it, this daemon's user.")
+    agent_id: str | None = Field(None, max_length=_NAME, description="A helper agent; none for the main one.")
+    project: str | list[str] | None = Field(None, description="A project's name, id, or several aliases.")
+    messages: list[MessageBody] = Field(min_length=1, max_length=1000)
+
+
+class ToldAnswer(Answer):
+    """How many messages are new, and how many were known."""
+
+    accepted: int
+    duplicates: int
+
+
+class MessageAnswer(Answer):
+    """One message that is stored."""
+
+    id: str
+    channel: str
+    session_id: str
+    user_id: str
+    role: Role
+    content: str
+    at: str
+
+
+@router.post(
+    "/memory/turns",
+    status_code=202,
+    responses=answers(ToldAnswer, status=202, example={"accepted": 2, "duplicates": 0}),
+)
+async def add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
+    """Hand messages over. Answered once they are on disk; they are understood and indexed afterwards.
+
+    A message that comes again is a duplicate: one with the same `id`, or with the same role, words and time. Without a
+    time, equal messages of one request count as said several times, those of another request as the same.
+    """
+    parts = parts_of(request)
+    messages = [message.message(place) for place, message in enumerate(body.messages)]
+    names = [body.project] if isinstance(body.project, str) else body.project or []
+    where = Conversation(
+        channel=body.channel,
+        session=body.session_id,
+        user=body.user_id or "",
+        agent=body.agent_id or "",
+        project=tuple(name for name in names if name.strip()),
+    )
+    telling, future = await elsewhere(lambda: tell(parts, where, messages))
+    told = telling.outcome(await settled(future))
+    return {"accepted": told.accepted, "duplicates": told.duplicates}
+
+
+@router.get(
+    "/api/memory/messages",
+    responses=answers(
+        list[MessageAnswer],
+        example=[
+            {
+                "id": "01k0000000000000000000000a",
+                "channel": "telegram",
+                "session_id": "chat-7",
+                "user_id": "local",
+                "role": "user",
+                "content": "The staging port is 8443.",
+                "at": "2026-05-01T12:30:00.000000Z",
+            }
+        ],
+    ),
+)
+async def messages(
+    request: Request,
+    channel: Annotated[str, Query(min_length=1, max_length=_NAME)],
+    session_id: str | None = None,
+    user_id: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+) -> list[dict[str, Any]]:
+    """The last messages of that channel alone, newest last, as soon as they are read from what was handed over."""
+    parts = parts_of(request)
+
+    def find(tx: Tx) -> list[dict[str, Any]]:
+        rows = parts.turns(tx).recent(channel, session_id, limit, user=user_id)
+        return [{"content" if key == "text" else key: value for key, value in row.items()} for row in reversed(rows)]
+
+    return await reading(request, find)
