@@ -30,6 +30,7 @@ from filrouge.server.routes import (
     gardens,
     hooks,
     injecting,
+    jobs,
     memory,
     metrics,
     models,
@@ -49,7 +50,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, turns, extracting, facts,
+        metrics, forgetting, gardens, backups, turns, extracting, facts, jobs,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

@@ -218,6 +218,30 @@ class Jobs:
         row = self._tx.one("jobs.next_due", _within(lane))
         return row["run_at"] if row else None
 
+    def listed(
+        self, *, state: str | None = None, kind: str | None = None, behind: int = 0, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """Jobs behind the one with that number, in the order in which they were queued, with what they are about."""
+        asked = {"state": state, "kind": kind, "behind": behind, "limit": limit}
+        return [row | {"payload": json.loads(row["payload"])} for row in self._tx.all("jobs.listed", asked)]
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """How many jobs of each kind are in each state."""
+        return self._tx.all("jobs.kinds")
+
+    def retry(self, job_id: str, at: datetime) -> Mapping[str, Any] | None:
+        """Queue a dead letter as if it was never tried; what it is about, or None if there is none of this id."""
+        row = self._tx.one("jobs.dead_letter", {"id": job_id})
+        self._tx.run("jobs.retry", {"id": job_id, "run_at": to_text(at)})
+        return json.loads(row["payload"]) if row else None
+
+    def discard(self, job_id: str) -> bool:
+        """Drop a dead letter; False if there is none of this id."""
+        if self._tx.one("jobs.dead_letter", {"id": job_id}) is None:
+            return False
+        self._tx.run("jobs.drop", {"ids": json.dumps([job_id])})
+        return True
+
     def dead(self) -> list[dict[str, Any]]:
         """The dead letters, newest first."""
         return self._tx.all("jobs.dead")

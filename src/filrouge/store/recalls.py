@@ -41,3 +41,8 @@ class Recalls:
         """The newest recalls, with their items."""
         rows = self._tx.all("recalls.last", {"limit": limit})
         return [row | {"items": json.loads(row["items"]), "notices": json.loads(row["notices"])} for row in rows]
+
+    def get(self, recall_id: str) -> dict[str, Any] | None:
+        """One recall, with where it was made."""
+        row = self._tx.one("recalls.get", {"id": recall_id})
+        return row and row | {"items": json.loads(row["items"]), "notices": json.loads(row["notices"])}

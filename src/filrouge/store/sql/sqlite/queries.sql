@@ -842,6 +842,17 @@ SELECT min(run_at) AS run_at FROM jobs
 WHERE state = 'queued' AND place IN (SELECT value FROM json_each(:places)) HAVING min(run_at) IS NOT NULL
 -- name: jobs.dead
 SELECT id, kind, payload, attempts, error, run_at FROM jobs WHERE state = 'dead' ORDER BY run_at DESC
+-- name: jobs.listed
+-- Behind one, in the order in which they were queued.
+SELECT seq, id, kind, state, payload, attempts, deaths, error, created_at, run_at FROM jobs
+WHERE seq > :behind AND (:state IS NULL OR state = :state) AND (:kind IS NULL OR kind = :kind) ORDER BY seq LIMIT :limit
+-- name: jobs.kinds
+SELECT kind, state, count(*) AS n FROM jobs GROUP BY kind, state ORDER BY kind, state
+-- name: jobs.dead_letter
+SELECT payload FROM jobs WHERE id = :id AND state = 'dead'
+-- name: jobs.retry
+UPDATE jobs SET state = 'queued', run_at = :run_at, attempts = 0, deaths = 0, error = ''
+WHERE id = :id AND state = 'dead'
 -- name: jobs.erase
 DELETE FROM jobs WHERE dedupe_key IN (SELECT value FROM json_each(:dedupe_keys))
 -- name: jobs.about
@@ -876,6 +887,10 @@ VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
        notices, latency_ms, created_at
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
+-- name: recalls.get
+SELECT id, channel, session_id, project_id, user_message_preview, memories_injected, obsidian_notes_injected,
+       total_tokens_added, items, notices, latency_ms, created_at
+FROM memory_retrievals WHERE id = :id
 -- name: recalls.quoting
 -- The log repeats the beginning of a prompt.
 SELECT id FROM memory_retrievals
