@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 from urllib.parse import quote
 
-from filrouge.errors import BadInput
+from filrouge.errors import BadInput, DaemonUnavailable
 from filrouge.model.scope import ScopeName
 from filrouge.sdk.door import Door, at, named, spelled
 from filrouge.sdk.reading import read, read_all
 from filrouge.sdk.values import Action, Extracted, Forgotten, Observed, Rule, Superseded, Undone
 
-#: What a route reads at most of one call of `forget` that searches files and backups, too.
+#: Forgetting also writes files and backups again, and searches them.
 _FORGETTING_SECONDS = 300.0
 
 
@@ -59,7 +61,8 @@ class Telling(Door):
     ) -> Observed:
         """Hand over what was said; it returns once that is on disk, and understanding follows in the background.
 
-        The same messages of a session may be handed over again: what is known is a duplicate.
+        The same messages of a session may be handed over again: what is known is a duplicate. Where this home's
+        daemon does not answer, they wait on disk until one runs; a daemon elsewhere that does not answer is an error.
 
         Args:
             messages: oldest first, each with `role` (user, assistant or tool) and `content`; also `tool_results`,
@@ -72,6 +75,8 @@ class Telling(Door):
 
         Raises:
             BadInput: a message cannot be read.
+            DaemonUnavailable: a daemon elsewhere does not answer; or this home's, which alone knows which project a
+                short name means.
         """
         body = {
             "channel": channel,
@@ -82,7 +87,14 @@ class Telling(Door):
             "messages": [{name: spelled(name, value) for name, value in one.items()} for one in messages],
         }
         body = {name: value for name, value in body.items() if value is not None}
-        return read(Observed, await self._ask("POST", "/memory/turns", body, timeout=timeout))
+        try:
+            return read(Observed, await self._ask("POST", "/memory/turns", body, timeout=timeout))
+        except DaemonUnavailable:
+            if self._way is None or self._way.home is None:
+                raise
+            spooling = import_module("filrouge.sdk.spooling")
+            kept = await asyncio.to_thread(spooling.spool, self._way.home, body)
+            return Observed(accepted=kept, duplicates=0, spooled=True)
 
     async def extract(
         self,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from filrouge import FilrougeError, Memory
 from filrouge.errors import BadConfig, BadInput, NotFound, Stale
+from filrouge.testing import understood
 
 from .given import Asked
 
@@ -77,7 +78,7 @@ def test_recall_says_how_well_it_knows(everywhere: Asked) -> None:
         assert not found.nothing_known
         given = await memory.context("what are the invoice templates written in?", channel="desk", session_id="one")
         assert "Typst for the invoice templates" in given.context
-        assert [part["id"] for part in given.memories] == [done.id]
+        assert given.memories[0]["id"] == done.id
 
     everywhere.run(scenario)
 
@@ -149,6 +150,7 @@ def test_rules_are_added_changed_and_removed(everywhere: Asked) -> None:
 def test_what_is_forgotten_is_what_the_preview_listed(everywhere: Asked) -> None:
     async def scenario(memory: Memory) -> None:
         await memory.remember("The password hint is Orchidee.")
+        await understood(memory)
         shown = await memory.forget("Orchidee", dry_run=True)
         assert shown.counts["memories"] == {"erased": 1}
         assert {"memories", "turns"} <= {row["table"] for row in shown.rows}
@@ -159,7 +161,7 @@ def test_what_is_forgotten_is_what_the_preview_listed(everywhere: Asked) -> None
             await memory.forget("Orchidee")
         receipt = await memory.forget("Orchidee", token=shown.token)
         assert receipt.ok
-        assert (receipt.counts, bool(receipt.receipt), receipt.token) == (shown.counts, True, "")
+        assert (receipt.counts["memories"], bool(receipt.receipt), receipt.token) == ({"erased": 1}, True, "")
         assert await memory.search("Orchidee") == []
         assert (await memory.forget("Orchidee", at_once=True)).counts == {}
 
@@ -187,6 +189,64 @@ def test_settings_are_read_and_changed(everywhere: Asked) -> None:
         assert await memory.settings({"budget": before["budget"]}) == before
         assert (await memory.status())["running"] is True
         assert (await memory.health())["daemon"] == "Running"
+
+    everywhere.run(scenario)
+
+
+def test_what_is_observed_is_stored_once_and_understood_afterwards(everywhere: Asked) -> None:
+    async def scenario(memory: Memory) -> None:
+        said = [
+            {"role": "user", "content": "We decided to store the anchors in the boathouse."},
+            {"role": "assistant", "content": "I noted the boathouse.", "at": datetime(2026, 5, 1, 12, 30, tzinfo=UTC)},
+        ]
+        first = await memory.observe(said, channel="deck", session_id="one")
+        again = await memory.observe(said, channel="deck", session_id="one")
+        assert (first.accepted, first.duplicates, first.spooled) == (2, 0, False)
+        assert (again.accepted, again.duplicates) == (0, 2)
+        await understood(memory)
+        [fact] = await memory.facts(channel="deck")
+        assert (fact.kind, fact.trust) == ("decision", 2)
+        assert [one.content for one in await memory.recent("deck")] == [one["content"] for one in said]
+        assert await memory.recent("bridge") == []
+        [newest] = await memory.recent("deck", 1, session_id="one")
+        assert (newest.role, newest.channel, newest.session_id) == ("assistant", "deck", "one")
+        assert any("nchors" in thread.title for thread in await memory.threads(agent="deck"))
+
+    everywhere.run(scenario)
+
+
+@settings(max_examples=15, deadline=None)
+@given(text=PUNCTUATION.filter(str.strip))
+def test_any_text_may_be_observed_any_number_of_times(everywhere: Asked, text: str) -> None:
+    async def scenario(memory: Memory) -> None:
+        said = [{"role": "user", "content": text}] * 2
+        first = await memory.observe(said, channel="noise", session_id="one")
+        again = await memory.observe(said, channel="noise", session_id="one")
+        assert first.accepted + first.duplicates == 2
+        assert (again.accepted, again.duplicates) == (0, 2)
+
+    everywhere.run(scenario)
+
+
+def test_a_text_is_understood_at_once(everywhere: Asked) -> None:
+    async def scenario(memory: Memory) -> None:
+        found = await memory.extract("We decided to insure the schooner with Lloyds.", source="broker")
+        assert (found.extracted_count, found.stored_count, [one.action for one in found.actions]) == (1, 1, ["add"])
+        assert [one.id for one in await memory.facts(channel="broker")] == [found.actions[0].id]
+
+    everywhere.run(scenario)
+
+
+def test_a_fact_is_changed_and_removed_by_its_key(everywhere: Asked) -> None:
+    async def scenario(memory: Memory) -> None:
+        key = "crew/cook & baker?"
+        await memory.set_fact(key, "Ada")
+        await memory.change_fact(key, "Grace")
+        assert [one.value for one in await memory.facts() if one.key == key] == ["Grace"]
+        await memory.remove_fact(key)
+        assert [one.value for one in await memory.facts() if one.key == key] == []
+        with pytest.raises(NotFound):
+            await memory.change_fact(key, "Edith")
 
     everywhere.run(scenario)
 

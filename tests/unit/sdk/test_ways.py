@@ -56,6 +56,30 @@ def test_a_daemon_that_hangs_is_told_from_one_that_is_away(tmp_path: Path) -> No
             memory.search("anything", timeout=0.05)
 
 
+def test_what_is_observed_waits_in_the_home_where_nobody_answers_and_is_known_when_it_comes_again(
+    tmp_path: Path,
+) -> None:
+    said = [{"role": "user", "content": "The ferry leaves at nine; <private>the gate code is 4711</private>."}]
+    with filrouge.BlockingMemory(str(tmp_path), start=False) as memory:
+        waiting = memory.observe(said, channel="desk", session_id="one")
+        assert (waiting.accepted, waiting.duplicates, waiting.spooled) == (1, 0, True)
+        with pytest.raises(BadInput, match=r"body\.messages\.0\.role"):
+            memory.observe([{"role": "nobody", "content": "x"}], channel="desk", session_id="one")
+        with pytest.raises(DaemonUnavailable, match="alone knows which project"):
+            memory.observe(said, channel="desk", session_id="one", project="ferries")
+    assert b"4711" not in b"".join(path.read_bytes() for path in (tmp_path / "spool").iterdir())
+    with filrouge.BlockingMemory.embedded(str(tmp_path), environ=WORDS_ONLY) as memory:
+        again = memory.observe(said, channel="desk", session_id="one")
+        assert (again.accepted, again.duplicates, again.spooled) == (0, 1, False)
+
+
+def test_what_is_observed_elsewhere_is_not_kept_here(tmp_path: Path) -> None:
+    environ = {"FILROUGE_URL": "http://127.0.0.1:9", "FILROUGE_HOME": str(tmp_path)}
+    with filrouge.BlockingMemory(environ=environ) as memory, pytest.raises(DaemonUnavailable):
+        memory.observe([{"role": "user", "content": "The ferry leaves at nine."}], channel="desk", session_id="one")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_verb_that_is_cancelled_lets_go_of_its_connection(tmp_path: Path) -> None:
     async def scenario() -> None:
         with bound_socket(str(tmp_path)) as listener:
