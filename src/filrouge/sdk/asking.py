@@ -112,17 +112,24 @@ class Asking(Door):
         return read_all(Message, await self._ask("GET", "/api/memory/messages", query=asked, timeout=timeout))
 
     async def is_novel(
-        self, text: str, threshold: float = 0.88, *, project: str | None = None, timeout: float | None = None
+        self,
+        text: str,
+        threshold: float = 0.88,
+        *,
+        project: str | None = None,
+        user_id: str | None = None,
+        timeout: float | None = None,
     ) -> bool:
         """Whether nothing that is known means the same as this text.
 
         Args:
             threshold: the calibrated similarity, from 0 to 1, from which on two texts mean the same.
-            project: there and in what is the user's; None = everywhere.
+            project: compared is what is known there, and what is the user's; None = outside every project.
+            user_id: whose memory is asked; None = this memory's user.
 
         Raises:
-            EmbedderUnavailable: without a model nothing can be compared.
+            BadInput: there is no text, or too much of it.
         """
-        body = {"text": text, "threshold": threshold, "project": named(project)}
+        body = {"text": text, "threshold": threshold, "project": named(project), "user_id": user_id}
         answer = await self._ask("POST", "/memory/novel", body, timeout=timeout)
         return bool(answer["novel"])

@@ -34,6 +34,7 @@ from filrouge.server.routes import (
     memory,
     metrics,
     models,
+    novel,
     rules,
     threads,
     topics,
@@ -50,7 +51,7 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, turns, extracting, facts, jobs,
+        metrics, forgetting, gardens, backups, turns, extracting, facts, jobs, novel,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

@@ -237,6 +237,20 @@ def test_a_text_is_understood_at_once(everywhere: Asked) -> None:
     everywhere.run(scenario)
 
 
+def test_a_text_is_new_until_something_that_means_the_same_is_remembered(everywhere: Asked) -> None:
+    async def scenario(memory: Memory) -> None:
+        told = "The foghorn is tested every second Thursday."
+        assert await memory.is_novel(told)
+        [done] = await memory.remember(told)
+        assert not await memory.is_novel(told)
+        assert not await memory.is_novel("the foghorn is tested every second thursday", 0.5)
+        assert await memory.is_novel("Ana likes green tea.", 0.5)
+        await memory.bin(done.id)
+        assert await memory.is_novel(told)
+
+    everywhere.run(scenario)
+
+
 def test_a_fact_is_changed_and_removed_by_its_key(everywhere: Asked) -> None:
     async def scenario(memory: Memory) -> None:
         key = "crew/cook & baker?"
