@@ -32,7 +32,8 @@ WORDS_ONLY = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
 PAGE = """# What the SDK costs
 
 `python bench/sdk.py --memories {memories} --rounds {rounds}`: milliseconds of one verb at a time, median (95th
-percentile), the three ways taking turns on homes that were told the same; embedder without a model.
+percentile), the three ways taking turns on homes that were told the same; embedder without a model. {cores} cores; load
+average of the minute: {load:.1f}.
 
 | way | remember | search, text |
 |---|---|---|
@@ -90,7 +91,9 @@ def measured(memories: int, rounds: int) -> str:
                 searching[name].append(timed(search, f"{SUBJECTS[n % 8]} shelf {n % memories}"))
                 telling[name].append(timed(tell, statement(memories + n)))
     rows = [f"| {name} | {spread(telling[name])} | {spread(searching[name])} |" for name in ways]
-    return PAGE.format(memories=memories, rounds=rounds, rows="\n".join(rows))
+    return PAGE.format(
+        memories=memories, rounds=rounds, rows="\n".join(rows), cores=os.cpu_count(), load=os.getloadavg()[0]
+    )
 
 
 def statement(n: int) -> str:
