@@ -35,6 +35,11 @@ _PROJECT_MAY = frozenset(
 )
 #: Names that the environment has for settings beside `FILROUGE_<KEY>`.
 _ALSO_CALLED = {"EXTRACT_MODEL": "llm_model", "CASCADE": "llm_cascade", "MODEL_DECIDES": "llm_decides"}
+_CALLED_BEFORE = {
+    "obsidian_context_enabled": "notes_enabled",
+    "obsidian_context_notes": "notes_paths",
+    "obsidian_context_tag": "notes_tag",
+}
 
 Provider = Literal["", "anthropic", "openai", "ollama", "claude_cli", "codex_cli", "heuristic", "off"]
 
@@ -167,6 +172,11 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
 def _was_changed(key: str, value: Any) -> bool:
     """Defaults are seeded into the table, so only what differs from one was somebody's choice."""
     return key in _DEFAULTS and value != _DEFAULTS[key]
+
+
+def by_todays_names(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Some settings, with those of the notes that go by a name of before under today's."""
+    return {_CALLED_BEFORE.get(key, key): value for key, value in changes.items()}
 
 
 def check(changes: Mapping[str, Any], *, where: str) -> dict[str, Any]:

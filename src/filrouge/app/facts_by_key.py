@@ -14,6 +14,7 @@ from filrouge.app.report import project_id
 from filrouge.errors import BadInput, NotFound
 from filrouge.model.memory import Memory
 from filrouge.ports import Tx
+from filrouge.store.by_hand import ByHand
 from filrouge.store.memories import Action
 
 
@@ -28,7 +29,7 @@ def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
         BadInput: several have it; with their ids.
     """
     project = project_id(tx, names)
-    found = parts.memories(tx).with_key(key)
+    found = ByHand(tx, parts.analyser).with_key(key)
     if names:
         here = [one for one in found if one.scope_name == "project" and one.scope.project == project]
         found = here or [one for one in found if one.scope_name == "user"]

@@ -30,13 +30,13 @@ def request(
     """
     deadline = time.monotonic() + timeout
     try:
-        connection = _connection(safe(url), timeout)
+        opened = connection(url, timeout)
         try:
             content = None if body is None else json.dumps(body)
-            connection.request(method, urlsplit(url).path.rstrip("/") + path, content, _headers(key))
-            return _reply(connection, deadline)
+            opened.request(method, base(url) + path, content, headers(key))
+            return _reply(opened, deadline)
         finally:
-            connection.close()
+            opened.close()
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DaemonUnavailable(f"The Filrouge daemon at {shown(url)} does not answer.") from error
 
@@ -57,7 +57,13 @@ def safe(url: str) -> SplitResult:
     )
 
 
-def _connection(place: SplitResult, timeout: float) -> http.client.HTTPConnection:
+def connection(url: str, timeout: float) -> http.client.HTTPConnection:
+    """A connection to the daemon at `url` that gives no key away.
+
+    Raises:
+        DaemonUnavailable: the address would.
+    """
+    place = safe(url)
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     return kind(place.hostname or "", place.port, timeout=timeout)
 
@@ -71,9 +77,15 @@ def _is_near(host: str) -> bool:
     return address.is_private or address.is_loopback
 
 
-def _headers(key: str) -> dict[str, str]:
-    headers = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
-    return {**headers, "Authorization": f"Bearer {key}"} if key else headers
+def base(url: str) -> str:
+    """What every path at `url` begins with."""
+    return urlsplit(url).path.rstrip("/")
+
+
+def headers(key: str) -> dict[str, str]:
+    """What a request says of itself."""
+    said = {"X-Filrouge-Version": __version__, "Content-Type": "application/json", "Connection": "close"}
+    return {**said, "Authorization": f"Bearer {key}"} if key else said
 
 
 def _reply(connection: http.client.HTTPConnection, deadline: float) -> Reply:

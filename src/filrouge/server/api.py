@@ -24,6 +24,7 @@ from filrouge.server.routes import (
     concepts,
     daemon,
     embedding,
+    exporting,
     extracting,
     facts,
     forgetting,
@@ -34,7 +35,7 @@ from filrouge.server.routes import (
     memory,
     metrics,
     models,
-    novel,
+    novelty,
     rules,
     threads,
     topics,
@@ -51,7 +52,8 @@ def create_app(running: Running, leave: Callable[[], None]) -> FastAPI:
     app.state.leave = leave
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, turns, extracting, facts, jobs, novel,
+        metrics, forgetting, gardens, backups, turns, extracting, facts, jobs,
+        exporting, novelty,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.middleware("http")(_sign)

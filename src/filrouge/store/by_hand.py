@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from filrouge.errors import BadInput, NotFound
+from filrouge.model.memory import Memory
 from filrouge.ports import Analyser, Tx
 from filrouge.store.lives import Life, Lived
+from filrouge.store.memory_rows import memory_from_row
 from filrouge.store.memory_writing import Action, ActionName, MemoryWriter, Origin
 
 
@@ -18,7 +20,12 @@ class ByHand:
     """The user's hand on the memories of one database."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
         self._writer = MemoryWriter(tx, analyser)
+
+    def with_key(self, key: str) -> list[Memory]:
+        """The live facts with this key, of the user and of every project, without their evidence."""
+        return [memory_from_row(row) for row in self._tx.all("memories.with_key", {"key": key})]
 
     def pin(self, memory_id: str, origin: Origin) -> Action:
         """Keep a live memory from being changed by anybody but the user; one that is pinned stays so.

@@ -59,10 +59,6 @@ class Memories:
         )
         return self._cited(rows)
 
-    def with_key(self, key: str) -> list[Memory]:
-        """The live facts with this key, of the user and of every project, without their evidence."""
-        return [memory_from_row(row) for row in self._tx.all("memories.with_key", {"key": key})]
-
     def known(self, ids: Sequence[str]) -> list[Memory]:
         """These memories with their evidence, in the order given."""
         rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}

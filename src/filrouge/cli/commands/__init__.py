@@ -26,12 +26,14 @@ from filrouge.cli.commands import (
     injecting,
     model,
     models,
+    places,
     reindex,
     repair,
     rules,
     telling,
     threads,
     topics,
+    transfer,
 )
 from filrouge.cli.output import show_error
 from filrouge.errors import FilrougeError
@@ -45,13 +47,14 @@ app = typer.Typer(
 )
 for _commands in (
     asking, injecting, topics, threads, bridges, telling, models, reindex, doctor, health, demo, changing, concepts,
-    forgetting, garden, backups, repair,
+    forgetting, garden, backups, repair, transfer, places,
 ):  # fmt: skip
     _commands.register(app)
 app.add_typer(daemon.app, name="daemon")
 app.add_typer(model.app, name="model")
 app.add_typer(audit.app, name="audit")
 app.add_typer(rules.app, name="rules")
+app.add_typer(places.config, name="config")
 
 
 def run() -> int:

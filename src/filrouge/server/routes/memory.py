@@ -14,7 +14,7 @@ from filrouge.app.mirror import write_briefs, write_hook_settings
 from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.app.thread_report import Status
 from filrouge.app.thread_search import found_threads
-from filrouge.config import check
+from filrouge.config import by_todays_names, check
 from filrouge.errors import BadConfig, BadInput
 from filrouge.model.filters import Filters
 from filrouge.model.scope import ScopeName
@@ -181,7 +181,7 @@ async def origins(request: Request) -> dict[str, str]:
 async def change_settings(changes: dict[str, Any], request: Request) -> dict[str, Any]:
     """Change some settings; the others stay. What a file or the environment fixes cannot be changed here."""
     parts = parts_of(request)
-    valid = check(changes, where="request")
+    valid = check(by_todays_names(changes), where="request")
     fixed = await reading(request, lambda tx: parts.effective(tx).origins)
     for key in valid:
         if fixed[key] in ("user file", "environment"):

@@ -602,6 +602,17 @@ UPDATE memories SET
 WHERE id IN (SELECT value FROM json_each(:ids))
   AND EXISTS (SELECT 1 FROM concept_mentions WHERE memory_id = memories.id)
 
+-- name: carrying.turns
+SELECT * FROM turns WHERE tenant = 'local' AND seq > :behind ORDER BY seq LIMIT :limit
+-- name: carrying.memories
+SELECT seq, id FROM memories
+WHERE tenant = 'local' AND seq > :behind AND kind NOT IN ('concept', 'episode') AND state <> 'quarantined'
+ORDER BY seq LIMIT :limit
+-- name: carrying.threads
+SELECT seq, id, user_id, project_id, agent, channel, title, summary, topics, state, parent_id, weight, opened_at,
+       last_active
+FROM threads WHERE tenant = 'local' AND merged_into IS NULL AND seq > :behind ORDER BY seq LIMIT :limit
+
 -- name: analyses.of
 SELECT until_seq, analysis, episode_id, analysed_at FROM session_analyses
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id

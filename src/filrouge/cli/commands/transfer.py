@@ -1,0 +1,141 @@
+"""`filrouge export` and `filrouge import`: take what is known along, and bring it back."""
+
+from __future__ import annotations
+
+import json as json_
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Annotated, Any, cast
+from urllib.parse import urlencode
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.talk import ask
+from filrouge.daemon.streamed import streamed
+from filrouge.errors import BadInput, CannotWrite
+from filrouge.home import home
+
+#: Characters of rows that are handed over at once: an export of any size comes in.
+_PIECE = 4 * 1024 * 1024
+_LONGEST_SECONDS = 600.0
+_TABLES = ("messages", "memories")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(export)
+    app.command("import")(import_)
+
+
+def export(
+    form: Annotated[str, typer.Option("--format", help="json, which can be read in again, or csv.")] = "json",
+    what: Annotated[str | None, typer.Option(help="memories, messages, threads; default: all (csv: memories).")] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="A file; default: standard output.")] = None,
+) -> None:
+    """Write out what is known: messages, memories with their history, threads; no settings, no keys."""
+    if form not in ("json", "csv"):
+        raise BadInput(f"--format is json or csv, not {form!r}.")
+    if what not in (None, "all", "memories", "messages", "threads"):
+        raise BadInput(f"--what is memories, messages, threads or all, not {what!r}.")
+    if form == "csv" and what == "all":
+        raise BadInput("A CSV file is one table: name it with --what.")
+    ask("GET", "/health")
+    query = urlencode({"format": form, **({"what": what} if what else {})})
+    with ExitStack() as opened:
+        file = opened.enter_context(os.fdopen(_private(out), "wb")) if out else sys.stdout.buffer
+        for piece in streamed(home(), os.environ, f"/api/memory/export?{query}"):
+            file.write(piece)
+        file.flush()
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="An export in JSON; `-`: standard input.")],
+    mine: Annotated[
+        bool, typer.Option("--mine", help="It is your own: rules, preferences and core facts come back as such.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Read an export in. What is here already stays as it is; what was forgotten here does not come back."""
+    given = _document(file)
+    found: dict[str, Any] = {}
+    for piece in _pieces(given):
+        part = ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_LONGEST_SECONDS)
+        found = _together(found, part)
+    if json:
+        output.show_json(found)
+        return
+    for table in ("projects", "messages", "memories"):
+        output.say(f"{table}: " + ", ".join(f"{count} {outcome}" for outcome, count in found[table].items()))
+    for one in found["problems"]:
+        output.say(f"{one['table']} {one['place']}: {one['problem']}")
+
+
+def _private(path: str) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CannotWrite(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _document(file: str) -> Mapping[str, Any]:
+    try:
+        if file == "-":
+            given = json_.load(sys.stdin)
+        else:
+            with open(file, encoding="utf-8") as read:
+                given = json_.load(read)
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{file} is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
+    if not isinstance(given, dict):
+        raise BadInput(f"{file} is no export of Filrouge.", remedy="`filrouge export` writes one.")
+    return cast("Mapping[str, Any]", given)
+
+
+def _pieces(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The export in pieces that can be handed over one by one: messages before what cites them, then what was replaced
+    once more, by when its successors are there."""
+    head = {name: value for name, value in given.items() if name not in (*_TABLES, "threads")}
+    small = True
+    for table in _TABLES:
+        rows: list[Any] = given.get(table, [])
+        if not isinstance(cast("object", rows), list):
+            raise BadInput(f"{table} of this export is no list.")
+        pieces = list(_cut(rows))
+        small = small and len(pieces) <= 1
+        yield from ({**head, table: piece} for piece in pieces or [[]])
+    if not small:
+        memories: list[Any] = given.get("memories", [])
+        replaced: list[Any] = [
+            row for row in memories if isinstance(row, dict) and cast("dict[str, Any]", row).get("superseded_by")
+        ]
+        yield from ({**head, "memories": piece} for piece in _cut(replaced))
+
+
+def _cut(rows: list[Any]) -> Iterator[list[Any]]:
+    piece, size = list[Any](), 0
+    for row in rows:
+        piece.append(row)
+        size += len(json_.dumps(row))
+        if size > _PIECE:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """What became of several pieces."""
+    if not found:
+        return dict(part)
+    for table in ("messages", "memories"):
+        counted = Counter[str](found[table])
+        counted.update(part[table])
+        found[table] = dict(counted)
+    found["problems"] = [*found["problems"], *part["problems"]]
+    return found

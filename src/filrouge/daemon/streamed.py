@@ -1,0 +1,56 @@
+"""A long answer of the daemon, piece by piece as it comes, for a command that writes it to a file.
+
+Loaded by commands alone: `http.client` costs a hook more than it may take. The daemon must have been asked before, by
+`client`, which knows whose socket it is and starts one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+from collections.abc import Generator, Mapping
+
+from filrouge.daemon import client, remote
+from filrouge.errors import DaemonUnavailable
+from filrouge.home import socket_path
+
+_PIECE = 1 << 16
+
+
+def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: float = 60.0) -> Generator[bytes]:
+    """What a GET answers, in pieces; `timeout` is for each of them.
+
+    Raises:
+        DaemonUnavailable: it does not answer, breaks off, or refuses.
+    """
+    url = environ.get(client.URL, "").strip()
+    try:
+        connection = remote.connection(url, timeout) if url else _Local(directory, timeout)
+        headers = remote.headers(environ.get(client.API_KEY, "").strip()) if url else {}
+        try:
+            connection.request("GET", remote.base(url) + path, headers=headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise DaemonUnavailable(f"The daemon answered {answer.status} instead of {path.partition('?')[0]}.")
+            while piece := answer.read(_PIECE):
+                yield piece
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        raise DaemonUnavailable("The daemon broke off in the middle of its answer.") from error
+
+
+class _Local(http.client.HTTPConnection):
+    """HTTP over the socket of a home."""
+
+    def __init__(self, directory: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = os.fspath(socket_path(directory))
+        self._seconds = timeout
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self._seconds)
+        self.sock.connect(self._path)
