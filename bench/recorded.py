@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from filrouge.cli import hook, talk
+from filrouge.daemon import waking
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +50,7 @@ def replayed(recordings: Path) -> Replayed:
     os.environ["FILROUGE_HOME"] = home = os.path.join(base, "home")
     os.environ.pop("FILROUGE_DISABLED", None)
     try:
-        talk.wake(home)
+        waking.wake(home)
         return _compared(recordings)
     finally:
         subprocess.run([sys.executable, "-m", "filrouge.cli.main", "daemon", "stop"], check=False, timeout=60)

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from filrouge.config import Settings
     from filrouge.errors import FilrougeError
     from filrouge.model.event import Event
-    from filrouge.model.memory import Evidence, Memory, Span, Statement
+    from filrouge.model.memory import Evidence, Span, Statement
+    from filrouge.model.memory import Memory as MemoryItem
     from filrouge.model.recall import Hit, Ranking
     from filrouge.model.scope import Scope
     from filrouge.model.turn import Turn
     from filrouge.ports import Embedder, EmbeddingSpace
     from filrouge.recall.diversity import diverse
     from filrouge.recall.hybrid import Fused
+    from filrouge.sdk.blocking import BlockingMemory
+    from filrouge.sdk.memory import Memory
     from filrouge.server.anthropic_memory import AnthropicMemoryTool as AnthropicMemoryTool
 
 __all__ = [
+    "BlockingMemory",
     "Embedder",
     "EmbeddingSpace",
     "Event",
@@ -34,6 +38,7 @@ __all__ = [
     "Fused",
     "Hit",
     "Memory",
+    "MemoryItem",
     "Opened",
     "Ranking",
     "Scope",
@@ -50,6 +55,7 @@ __all__ = [
 _HOMES = {
     # Needs the extra `llm`, so no star import asks for it.
     "AnthropicMemoryTool": "filrouge.server.anthropic_memory",
+    "BlockingMemory": "filrouge.sdk.blocking",
     "Embedder": "filrouge.ports",
     "EmbeddingSpace": "filrouge.ports",
     "Event": "filrouge.model.event",
@@ -57,7 +63,8 @@ _HOMES = {
     "FilrougeError": "filrouge.errors",
     "Fused": "filrouge.recall.hybrid",
     "Hit": "filrouge.model.recall",
-    "Memory": "filrouge.model.memory",
+    "Memory": "filrouge.sdk.memory",
+    "MemoryItem": "filrouge.model.memory",
     "Opened": "filrouge.app.library",
     "Ranking": "filrouge.model.recall",
     "Scope": "filrouge.model.scope",
@@ -69,11 +76,13 @@ _HOMES = {
     "hybrid_fusion": "filrouge.app.library",
     "opened": "filrouge.app.library",
 }
+#: The SDK has the name that the value bears in its own module.
+_NAMED_ELSEWHERE = {"MemoryItem": "Memory"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_HOMES[name]), _NAMED_ELSEWHERE.get(name, name))
     raise AttributeError(f"module 'filrouge' has no attribute {name!r}")
 
 

@@ -2,16 +2,19 @@
 
 They are small and honest: the clock stands still until told, the database is the real SQLite in memory, the
 embedder is the real one that needs no model, the language model says what the test wrote. A whole Filrouge on a
-throw-away home is `running`.
+throw-away home is `running`; what a program sees of it is `memory` and, without an event loop, `blocking_memory`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +27,8 @@ from filrouge.errors import EmbedderUnavailable, ModelUnavailable
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.asking import Ask, Completion, Failure, Usage
 from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
+from filrouge.sdk.blocking import BlockingMemory
+from filrouge.sdk.memory import Memory
 from filrouge.store.sqlite import Database
 
 __all__ = [
@@ -32,12 +37,17 @@ __all__ = [
     "ScriptedModel",
     "StableHash",
     "TextAnalyser",
+    "blocking_memory",
     "idle",
+    "memory",
     "memory_database",
     "running",
+    "understood",
 ]
 
 _WAIT_SECONDS = 30.0
+#: Nothing of the tester's own environment: no model, no daemon elsewhere.
+_ALONE = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
 
 
 class ManualClock:
@@ -187,3 +197,40 @@ def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"still busy: {queue}")
         time.sleep(0.01)
+
+
+@asynccontextmanager
+async def memory(home: str | None = None) -> AsyncGenerator[Memory]:
+    """A real memory, embedded, with the embedder that needs no model, on a home that is thrown away.
+
+    Args:
+        home: keep it there instead.
+    """
+    with TemporaryDirectory(prefix="filrouge-") as thrown_away:
+        async with Memory.embedded(home or thrown_away, environ=_ALONE) as opened:
+            yield opened
+
+
+@contextmanager
+def blocking_memory(home: str | None = None) -> Generator[BlockingMemory]:
+    """What `memory` is, for a test without an event loop."""
+    with (
+        TemporaryDirectory(prefix="filrouge-") as thrown_away,
+        BlockingMemory.embedded(home or thrown_away, environ=_ALONE) as opened,
+    ):
+        yield opened
+
+
+async def understood(memory: Memory, seconds: float = _WAIT_SECONDS) -> None:
+    """Wait until everything that `memory` observed is understood.
+
+    Raises:
+        TimeoutError: it takes longer than `seconds`.
+    """
+    async with asyncio.timeout(seconds):
+        while not _rests(await memory.status()):
+            await asyncio.sleep(0.01)
+
+
+def _rests(status: Mapping[str, Any]) -> bool:
+    return not (status["queue"]["waiting"] + status["queue"]["running"] + status["spooled"])

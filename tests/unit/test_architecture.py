@@ -20,7 +20,9 @@ ADAPTERS = {
     "capture.inbox", "capture.transcripts", "capture.redact_complete",
 }  # fmt: skip
 THINKING = {"understand", "threads", "recall", "inject", "garden", "capture"}
-SURFACES = {"cli", "server", "web", "testing"}
+SURFACES = {"cli", "server", "web", "sdk", "testing"}
+#: The SDK, embedded, asks the routes in-process (ADR 0017); the fakes offer one that does.
+ON_TOP = {("sdk", "server"), ("testing", "sdk")}
 #: The complete redaction is the hook's one with a faster engine, so it builds on it.
 NAMED_EXCEPTIONS = {
     ("filrouge.capture.redact_complete", "filrouge.capture.assignments"),
@@ -126,12 +128,14 @@ def test_adapters_and_surfaces_never_import_each_other() -> None:
         if level(module) == level(used)
         and level(module) in ("adapters", "surfaces")
         and room(module) != room(used)
+        and (room(module), room(used)) not in ON_TOP
         and (module, used) not in NAMED_EXCEPTIONS
     ] == []
 
 
 def test_the_exceptions_are_needed() -> None:
     assert set(edges()) >= NAMED_EXCEPTIONS
+    assert {(room(module), room(used)) for module, used in edges()} >= ON_TOP
 
 
 def test_thinking_reaches_neither_a_file_nor_a_socket_nor_the_rest_of_the_foundation() -> None:

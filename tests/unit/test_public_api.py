@@ -18,9 +18,10 @@ def test_the_public_names_are_sorted_and_are_those_that_resolve() -> None:
 
 def test_a_public_name_is_the_thing_itself() -> None:
     from filrouge.config import Settings
-    from filrouge.model.memory import Memory
+    from filrouge.model.memory import Memory as MemoryItem
+    from filrouge.sdk.memory import Memory
 
-    assert (filrouge.Memory, filrouge.Settings) == (Memory, Settings)
+    assert (filrouge.Memory, filrouge.MemoryItem, filrouge.Settings) == (Memory, MemoryItem, Settings)
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
@@ -38,6 +39,15 @@ def test_importing_filrouge_loads_the_standard_library_alone() -> None:
     script = (
         "import sys; before = set(sys.modules); import filrouge; filrouge.__version__;"
         "print(*(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=20)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert loaded - sys.stdlib_module_names == {"filrouge"}
+
+
+def test_the_memory_of_a_daemon_costs_a_program_nothing_but_the_standard_library() -> None:
+    script = (
+        "import sys; before = set(sys.modules); import filrouge; filrouge.Memory; print(*(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=20)
     loaded = {name.split(".")[0] for name in done.stdout.split()}

@@ -17,6 +17,7 @@ from filrouge.app.history import History
 from filrouge.app.hybrid import HybridQuery, Rerank, hybrid_query, okapi_of
 from filrouge.app.parts import Parts
 from filrouge.app.remember import remember
+from filrouge.app.wiring import Running
 from filrouge.daemon.process import only_one
 from filrouge.errors import Busy, FilrougeError
 from filrouge.home import home as default_home
@@ -199,21 +200,35 @@ def opened(home: str | None = None, *, environ: Mapping[str, str] | None = None)
         Busy: a daemon or another program has it open.
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
-    place = home or default_home(environ)
-    with ExitStack() as owned:
+    with owned(home, environ=environ) as running:
+        memory = Opened(running.parts)
         try:
-            owned.enter_context(only_one(place))
+            yield memory
+        finally:
+            memory.close()
+
+
+@contextmanager
+def owned(home: str | None = None, *, environ: Mapping[str, str] | None = None) -> Generator[Running]:
+    """Hold a home, with all that works in it, for as long as the block runs; its indexes are loaded when it begins.
+
+    Raises:
+        Busy: a daemon or another program has it open.
+        StoreError: the database cannot be opened, is damaged, or is newer than this program.
+    """
+    place = home or default_home(environ)
+    with ExitStack() as held:
+        try:
+            held.enter_context(only_one(place))
         except Busy as error:
             raise Busy(
                 f"The home {place} has an owner already: a daemon, or another program.",
                 remedy="Stop the daemon with `filrouge daemon stop`, or ask it: `filrouge search`, or its HTTP routes.",
             ) from error
         running = wiring.start(place, environ=environ)
-        owned.callback(running.stop)
+        held.callback(running.stop)
         running.warming.join()
-        memory = Opened(running.parts)
-        owned.callback(memory.close)
-        yield memory
+        yield running
 
 
 def hybrid_fusion(

@@ -98,10 +98,15 @@ def tell(parts: Parts, where: Conversation, messages: Sequence[Message]) -> tupl
 def telling_of(parts: Parts, where: Conversation, messages: Sequence[Message]) -> Telling:
     """The events that a hook would have reported of these messages."""
     names = parts.readers.here(lambda tx: place_of(tx, where.project)[0])
+    return events_of(where, messages, names, parts.clock.now())
+
+
+def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str, ...], now: datetime) -> Telling:
+    """The events of messages that are told now, of the project of these names."""
     telling, seen = Telling(), Counter[str]()
-    now = parts.clock.now() - timedelta(microseconds=len(messages))
+    first = now - timedelta(microseconds=len(messages))
     for place, message in enumerate(messages):
-        at = min(message.at or now + timedelta(microseconds=place), parts.clock.now())
+        at = min(message.at or first + timedelta(microseconds=place), now)
         key = _key(message, seen)
         for kind, data in _data(message):
             telling.owners.append(place)

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from filrouge._version import __version__
-from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
+from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, reply_of
 from filrouge.errors import DaemonUnavailable
 from filrouge.home import make_private, socket_path
 
@@ -67,14 +67,15 @@ def request(
         DaemonUnavailable: nobody listens, the time is over, or what answers is not our daemon.
     """
     deadline = time.monotonic() + timeout
-    address = _own_socket(directory)
+    address = own_socket(directory)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
             _arm(wire, deadline)
             wire.connect(address)
             _arm(wire, deadline)
-            wire.sendall(_written(method, path, body, headers or {}))
-            return _parsed(_received(wire, deadline))
+            more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+            wire.sendall(written(method, path, body, headers=more))
+            return parsed(_received(wire, deadline))
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
 
@@ -152,12 +153,6 @@ def wait_ready(directory: str, deadline: float) -> bool:
     return False
 
 
-def is_newer(mine: str, theirs: str) -> bool:
-    """True where `mine` is a later version; one that cannot be read is neither older nor newer."""
-    own, other = _numbers(mine), _numbers(theirs)
-    return bool(own and other) and own > other
-
-
 def succeed(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
     """Where an older daemon answered, ask it to drain and leave, and start this version's; True if so.
 
@@ -171,19 +166,12 @@ def succeed(directory: str, reply: Reply, timeout: float = 0.1) -> bool:
     return True
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    numbers: list[int] = []
-    for part in version.strip().removeprefix("v").split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits[:9]))
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers) or ((0,) if version.strip()[:1] == "0" else ())
+def own_socket(directory: str) -> str:
+    """The path of that home's socket.
 
-
-def _own_socket(directory: str) -> str:
+    Raises:
+        DaemonUnavailable: there is none, or it is not this user's.
+    """
     path = socket_path(directory)
     try:
         facts = os.lstat(path)
@@ -201,15 +189,30 @@ def _arm(wire: socket.socket, deadline: float) -> None:
     wire.settimeout(left)
 
 
-def _written(method: str, path: str, body: dict[str, Any] | None, headers: Mapping[str, str]) -> bytes:
-    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+def written(
+    method: str, path: str, body: Mapping[str, Any] | None, *, host: str = "filrouge", headers: str = ""
+) -> bytes:
+    """A request as it goes over the wire; `headers` are further lines, each with its end."""
     content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode("ascii")
     head = (
-        f"{method} {path} HTTP/1.1\r\nHost: filrouge\r\nConnection: close\r\n"
-        f"X-Filrouge-Version: {__version__}\r\nAccept: application/json\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n{more}\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
+        f"X-Filrouge-Version: {__version__}\r\nAccept: application/json\r\n{headers}"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     )
     return head.encode("ascii") + content
+
+
+def whole_length(raw: bytes | bytearray) -> int:
+    """How many bytes the answer has that begins so, or -1 where that is not known, or not yet.
+
+    Raises:
+        ValueError: there are more than an answer of ours ever has.
+    """
+    if len(raw) > LARGEST_ANSWER:
+        raise ValueError("the answer has no end")
+    end = raw.find(b"\r\n\r\n")
+    length = _headers(bytes(raw[:end])).get("content-length") if end >= 0 else None
+    return end + 4 + int(length) if length is not None else -1
 
 
 def _received(wire: socket.socket, deadline: float) -> bytes:
@@ -222,11 +225,7 @@ def _received(wire: socket.socket, deadline: float) -> bytes:
         if not piece:
             break
         raw += piece
-        if len(raw) > LARGEST_ANSWER:
-            raise ValueError("the answer has no end")
-        if need < 0 and (end := raw.find(b"\r\n\r\n")) >= 0:
-            length = _headers(bytes(raw[:end])).get("content-length")
-            need = end + 4 + int(length) if length is not None else -1
+        need = whole_length(raw) if need < 0 or len(raw) > LARGEST_ANSWER else need
     if len(raw) < need:
         raise ValueError("the answer breaks off")
     return bytes(raw)
@@ -238,7 +237,13 @@ def _headers(head: bytes) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def _parsed(raw: bytes) -> Reply:
+def parsed(raw: bytes) -> Reply:
+    """The answer that these bytes are.
+
+    Raises:
+        ValueError: they are no HTTP answer, or not all of one.
+        DaemonUnavailable: it is not our daemon that answers.
+    """
     head, blank, content = raw.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split()
     if not blank or len(words) < 2 or not words[0].startswith(b"HTTP/1."):

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from filrouge._version import __version__
 from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
@@ -45,7 +45,23 @@ def request(
         finally:
             opened.close()
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise DaemonUnavailable(f"The Filrouge daemon at {_shown(url)} does not answer.") from error
+        raise DaemonUnavailable(f"The Filrouge daemon at {shown(url)} does not answer.") from error
+
+
+def safe(url: str) -> SplitResult:
+    """The parts of an address that a key may travel to.
+
+    Raises:
+        DaemonUnavailable: the address would give the key away.
+    """
+    place = urlsplit(url)
+    host = place.hostname or ""
+    if (place.scheme == "https" and host) or (place.scheme == "http" and _is_near(host)):
+        return place
+    raise DaemonUnavailable(
+        f"The address {shown(url)} is not safe for a key.",
+        remedy="Use https in FILROUGE_URL, or an address of this machine or a private network.",
+    )
 
 
 def connection(url: str, timeout: float) -> http.client.HTTPConnection:
@@ -53,18 +69,10 @@ def connection(url: str, timeout: float) -> http.client.HTTPConnection:
 
     Raises:
         DaemonUnavailable: the address would.
-        ValueError: it is none.
     """
-    place = urlsplit(url)
-    host = place.hostname or ""
-    if place.scheme == "https" and host:
-        return http.client.HTTPSConnection(host, place.port, timeout=timeout)
-    if place.scheme == "http" and _is_near(host):
-        return http.client.HTTPConnection(host, place.port, timeout=timeout)
-    raise DaemonUnavailable(
-        f"The address {_shown(place.geturl())} is not safe for a key.",
-        remedy="Use https in FILROUGE_URL, or an address of this machine or a private network.",
-    )
+    place = safe(url)
+    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    return kind(place.hostname or "", place.port, timeout=timeout)
 
 
 def _is_near(host: str) -> bool:
@@ -100,7 +108,7 @@ def _reply(connection: http.client.HTTPConnection, deadline: float) -> Reply:
     return reply_of(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw))
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """The address without a user or a key in it."""
     place = urlsplit(url)
     return f"{place.scheme}://{(place.netloc or '').rpartition('@')[2]}"

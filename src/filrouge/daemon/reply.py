@@ -1,4 +1,4 @@
-"""What the daemon answered, over whatever way it was reached."""
+"""What the daemon answered, over whatever way it was reached, and whose version is the later."""
 
 from __future__ import annotations
 
@@ -34,3 +34,21 @@ def reply_of(status: int, version: str, raw: bytes) -> Reply:
         raise DaemonUnavailable("What answers at the daemon's address is not Filrouge.") from error
     body = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return Reply(status, body, version, value)
+
+
+def is_newer(mine: str, theirs: str) -> bool:
+    """True where `mine` is a later version; one that cannot be read is neither older nor newer."""
+    own, other = _numbers(mine), _numbers(theirs)
+    return bool(own and other) and own > other
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for part in version.strip().removeprefix("v").split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits[:9]))
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers) or ((0,) if version.strip()[:1] == "0" else ())

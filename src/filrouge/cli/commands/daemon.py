@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import SHORT_SECONDS, ask, poll, wake
+from filrouge.cli.talk import SHORT_SECONDS, ask, poll
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
+from filrouge.daemon.waking import wake
 from filrouge.errors import Busy, DaemonUnavailable
 from filrouge.home import home
 

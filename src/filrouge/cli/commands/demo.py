@@ -21,8 +21,9 @@ import typer
 from rich.text import Text
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask, idle, poll, wake
+from filrouge.cli.talk import ask, idle, poll
 from filrouge.daemon.process import is_held
+from filrouge.daemon.waking import wake
 from filrouge.errors import BadInput, FilrougeError
 
 _UNDERSTAND_SECONDS = 60.0

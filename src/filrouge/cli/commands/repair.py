@@ -14,10 +14,11 @@ import typer
 from filrouge.app import repairing
 from filrouge.cli import output
 from filrouge.cli.commands.restoring import drained
-from filrouge.cli.talk import named_error, wake
 from filrouge.clock import SystemClock, to_text
 from filrouge.daemon import client
+from filrouge.daemon.problems import named_error
 from filrouge.daemon.process import only_one
+from filrouge.daemon.waking import wake
 from filrouge.errors import BadInput, Corrupt, FilrougeError
 from filrouge.home import home
 

@@ -17,10 +17,11 @@ from filrouge.app.restoring import restore as restored
 from filrouge.cli import output
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.changing import change
-from filrouge.cli.talk import SHORT_SECONDS, wake
+from filrouge.cli.talk import SHORT_SECONDS
 from filrouge.clock import SystemClock
 from filrouge.daemon import client
 from filrouge.daemon.process import only_one
+from filrouge.daemon.waking import wake
 from filrouge.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.home import home
 from filrouge.transfer import backup as files

@@ -67,6 +67,25 @@ class TurnsBody(BaseModel):
     project: str | list[str] | None = Field(None, description="A project's name, id, or several aliases.")
     messages: list[MessageBody] = Field(min_length=1, max_length=1000)
 
+    def conversation(self) -> Conversation:
+        """Where they were said."""
+        names = [self.project] if isinstance(self.project, str) else self.project or []
+        return Conversation(
+            channel=self.channel,
+            session=self.session_id,
+            user=self.user_id or "",
+            agent=self.agent_id or "",
+            project=tuple(name for name in names if name.strip()),
+        )
+
+    def said(self) -> list[Message]:
+        """The messages.
+
+        Raises:
+            BadInput: one says nothing, or its time is none.
+        """
+        return [message.message(place) for place, message in enumerate(self.messages)]
+
 
 class ToldAnswer(Answer):
     """How many messages are new, and how many were known."""
@@ -99,15 +118,7 @@ async def add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
     time, equal messages of one request count as said several times, those of another request as the same.
     """
     parts = parts_of(request)
-    messages = [message.message(place) for place, message in enumerate(body.messages)]
-    names = [body.project] if isinstance(body.project, str) else body.project or []
-    where = Conversation(
-        channel=body.channel,
-        session=body.session_id,
-        user=body.user_id or "",
-        agent=body.agent_id or "",
-        project=tuple(name for name in names if name.strip()),
-    )
+    where, messages = body.conversation(), body.said()
     telling, future = await elsewhere(lambda: tell(parts, where, messages))
     told = telling.outcome(await settled(future))
     return {"accepted": told.accepted, "duplicates": told.duplicates}

@@ -1,0 +1,154 @@
+"""`BlockingMemory`: the same verbs for a program without an event loop.
+
+There is no second code. Each verb is that of `Memory`, run on an event loop that a thread of this memory's own turns;
+its parameters, defaults and documentation are therefore those of `Memory`, for a reader, an editor and a type checker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
+from functools import wraps
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from filrouge.errors import BadInput
+from filrouge.sdk.memory import Memory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _waited(
+    verb: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[BlockingMemory, P], T]:
+    """The verb that waits for its own end."""
+
+    @wraps(verb)
+    def waited(self: BlockingMemory, *given: P.args, **named: P.kwargs) -> T:
+        return self._wait(verb(self._memory, *given, **named))  # pyright: ignore[reportPrivateUsage]
+
+    return waited
+
+
+class BlockingMemory:
+    """A memory, open inside its `with` block; safe for several threads.
+
+    What it may be told when it is made is what `Memory` may be told.
+    """
+
+    def __init__(
+        self,
+        home: str | None = None,
+        *,
+        url: str | None = None,
+        api_key: str | None = None,
+        embedded: bool = False,
+        start: bool = True,
+        timeout: float = 30.0,
+        connections: int = 8,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Say which memory, as `Memory` takes it; nothing is opened yet."""
+        self._memory = Memory(
+            home,
+            url=url,
+            api_key=api_key,
+            embedded=embedded,
+            start=start,
+            timeout=timeout,
+            connections=connections,
+            environ=environ,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._door = Lock()  # nothing comes onto a loop that is being stopped
+        self._held = ExitStack()
+
+    @classmethod
+    def embedded(
+        cls, home: str | None = None, *, timeout: float = 30.0, environ: Mapping[str, str] | None = None
+    ) -> Self:
+        """A memory whose home this process holds; no daemon can run for it meanwhile."""
+        return cls(home, embedded=True, timeout=timeout, environ=environ)
+
+    remember = _waited(Memory.remember)
+    observe = _waited(Memory.observe)
+    extract = _waited(Memory.extract)
+    supersede = _waited(Memory.supersede)
+    forget = _waited(Memory.forget)
+    pin = _waited(Memory.pin)
+    bin = _waited(Memory.bin)
+    restore = _waited(Memory.restore)
+    undo = _waited(Memory.undo)
+    set_fact = _waited(Memory.set_fact)
+    change_fact = _waited(Memory.change_fact)
+    remove_fact = _waited(Memory.remove_fact)
+    add_rule = _waited(Memory.add_rule)
+    change_rule = _waited(Memory.change_rule)
+    remove_rule = _waited(Memory.remove_rule)
+    search = _waited(Memory.search)
+    recall = _waited(Memory.recall)
+    context = _waited(Memory.context)
+    recent = _waited(Memory.recent)
+    is_novel = _waited(Memory.is_novel)
+    facts = _waited(Memory.facts)
+    rules = _waited(Memory.rules)
+    history = _waited(Memory.history)
+    threads = _waited(Memory.threads)
+    thread = _waited(Memory.thread)
+    topics = _waited(Memory.topics)
+    timeline = _waited(Memory.timeline)
+    settings = _waited(Memory.settings)
+    status = _waited(Memory.status)
+    health = _waited(Memory.health)
+
+    def __enter__(self) -> Self:
+        """Open it, as `Memory` does, and start its thread."""
+        if self._loop is not None:
+            raise BadInput("This memory is open already.", remedy="Make a `BlockingMemory` for each block.")
+        self._loop = asyncio.new_event_loop()
+        thread = Thread(target=_turned, args=(self._loop,), name="filrouge-memory", daemon=True)
+        thread.start()
+        self._held.callback(self._stopped, self._loop, thread)
+        try:
+            self._wait(self._memory.__aenter__())
+        except BaseException:
+            self._held.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it; verbs of other threads that still wait are cancelled."""
+        try:
+            self._wait(self._memory.__aexit__(kind, error, trace))
+        finally:
+            self._held.close()
+
+    def _wait(self, verb: Coroutine[Any, Any, T]) -> T:
+        """Run on the memory's loop; whoever is interrupted takes the verb back."""
+        with self._door:
+            if self._loop is None:
+                verb.close()
+                raise BadInput("This memory is not open.", remedy="Use it inside `with filrouge.BlockingMemory(…)`.")
+            running = asyncio.run_coroutine_threadsafe(verb, self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
+    def _stopped(self, loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
+        with self._door:
+            self._loop = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+def _turned(loop: asyncio.AbstractEventLoop) -> None:
+    """Turn a loop until it is stopped, then end what is left on it."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()
