@@ -21,7 +21,7 @@ from filrouge.store.feed import FeedRows, UpTo
 
 _LOG = logging.getLogger(__name__)
 #: Commits that come within so many seconds are read together.
-_TOGETHER_SECONDS: Final = 0.05
+_TOGETHER_SECONDS: Final = 0.2
 
 Read = Callable[[Callable[[Tx], Any]], Any]
 
