@@ -2,17 +2,18 @@
 
 SQLite has one writer, so there is one writing thread. It takes what is waiting, about 64 writes, and commits
 them together: one fsync serves them all, and nobody is told "done" before it returned. A write that fails
-rolls back alone. Reads run on a small pool, a connection for each thread.
+rolls back alone. What nobody waits for, the work of jobs, lets everybody else pass: it is committed as soon as
+somebody comes, and goes on behind them. Reads run on a small pool, a connection for each thread.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Lock, Thread, local
-from typing import Any, Literal, TypeVar, cast
+from threading import Condition, Thread, local
+from typing import Any, Final, TypeVar, cast
 
 from filrouge.errors import Busy, FilrougeError
 from filrouge.ports import Database, Tx
@@ -20,6 +21,8 @@ from filrouge.ports import Database, Tx
 _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
 READERS = 4
+#: After so many commits that passed by what is patient, some of that has its turn.
+_PASSED: Final = 8
 
 T = TypeVar("T")
 _Write = tuple[Callable[[Tx], Any], "Future[Any]"]
@@ -31,9 +34,13 @@ class WriterLane:
     def __init__(self, open_database: Callable[[], Database], committed: Callable[[], None] = lambda: None) -> None:
         self._open = open_database
         self._committed = committed
-        self._waiting: queue.SimpleQueue[Sequence[_Write] | Future[bool] | None] = queue.SimpleQueue()
+        self._waiting: deque[_Write] = deque()
+        #: What lets others pass; a mark alone is a checkpoint, which comes after everything before it.
+        self._patient: deque[_Write | Future[bool]] = deque()
+        self._passed = 0
+        self._is_patient = False
         self._closed = False
-        self._door = Lock()  # nothing may be put behind the mark that ends the lane
+        self._changed = Condition()
         self._thread = Thread(target=self._work, name="filrouge-writer", daemon=True)
         self._thread.start()
 
@@ -43,19 +50,18 @@ class WriterLane:
         Raises:
             Busy: the lane is closed.
         """
-        return self.submit_all([write])[0]
+        future = Future[T]()
+        self._put(self._waiting, [(write, future)])
+        return future
 
-    def submit_all(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
-        """The same for several, which come into one commit; one that fails fails alone.
+    def submit_patient(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
+        """The same for several in their order, which let others pass; one that fails fails alone.
 
         Raises:
             Busy: the lane is closed.
         """
         together = [(write, Future[T]()) for write in writes]
-        with self._door:
-            if self._closed:
-                raise Busy("Filrouge is stopping.")
-            self._waiting.put(together)
+        self._put(self._patient, together)
         return [future for _, future in together]
 
     def run(self, write: Callable[[Tx], T]) -> T:
@@ -69,35 +75,37 @@ class WriterLane:
             Busy: the lane is closed.
         """
         future: Future[bool] = Future()
-        with self._door:
-            if self._closed:
-                raise Busy("Filrouge is stopping.")
-            self._waiting.put(future)
+        self._put(self._patient, [future])
         return future.result()
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
-        with self._door:
+        with self._changed:
             self._closed = True
-            self._waiting.put(None)
+            self._changed.notify()
         self._thread.join()
+
+    def _put(self, line: deque[Any], items: Iterable[Any]) -> None:
+        with self._changed:
+            if self._closed:  # nothing may be put behind the end
+                raise Busy("Filrouge is stopping.")
+            line.extend(items)
+            self._changed.notify()
 
     def _work(self) -> None:
         database: Database | None = None
-        end: Future[bool] | Literal["more"] | None = "more"
-        while end is not None:
-            batch, end = self._next_batch()
-            # Whoever gave up waiting is not served; from here on nobody can give up any more.
-            batch = [one for one in batch if one[1].set_running_or_notify_cancel()]
+        while (mark := self._awaited()) != "end":
+            batch = list[_Write]() if isinstance(mark, Future) else self._taken()
             try:
                 database = database or self._open()
-                _commit(database, batch)
-                self._committed()
-                if isinstance(end, Future):
-                    end.set_result(database.checkpoint())
+                if isinstance(mark, Future):
+                    mark.set_result(database.checkpoint())
+                elif batch:
+                    _commit(database, batch, self._one_more)
+                    self._committed()
             except Exception as error:  # a full disk, a lost file: those who wait are told, and the lane goes on
                 _LOG.exception("nothing of %d writes was kept", len(batch))
-                for future in [*(future for _, future in batch), *([end] if isinstance(end, Future) else [])]:
+                for future in [*(future for _, future in batch), *([mark] if isinstance(mark, Future) else [])]:
                     if not future.done():
                         future.set_exception(error)
                 # After a failed commit the connection's state is not to be trusted: the next batch begins afresh.
@@ -105,27 +113,55 @@ class WriterLane:
                 database = None
         _close(database, tidy=True)
 
-    def _next_batch(self) -> tuple[list[_Write], Future[bool] | Literal["more"] | None]:
-        """Writes to commit together, and what comes after them: a checkpoint, the end (None), or more."""
-        batch: list[_Write] = []
+    def _awaited(self) -> Future[bool] | str:
+        """Wait for what is next: a checkpoint, the `end`, or `writes`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._patient or self._closed)
+            if self._waiting or (self._patient and isinstance(self._patient[0], tuple)):
+                return "writes"
+            return cast("Future[bool]", self._patient.popleft()) if self._patient else "end"
+
+    def _taken(self) -> list[_Write]:
+        """All that waits; or, where nothing does or it is its turn, one that is patient.
+
+        Whoever gave up waiting is not served; from here on nobody can give up any more.
+        """
+        with self._changed:
+            has_patient = bool(self._patient) and isinstance(self._patient[0], tuple)
+            self._is_patient = has_patient and (not self._waiting or self._passed >= _PASSED)
+            self._passed = self._passed + 1 if has_patient and not self._is_patient else 0
+            line: deque[Any] = self._patient if self._is_patient else self._waiting
+            number = 1 if self._is_patient else min(MOST_PER_COMMIT, len(line))
+            batch: list[_Write] = [line.popleft() for _ in range(number)]
+        return [one for one in batch if one[1].set_running_or_notify_cancel()]
+
+    def _one_more(self) -> _Write | None:
+        """The next that is patient, for the same commit; None once somebody waits."""
         while True:
-            item = self._waiting.get()
-            if item is None or isinstance(item, Future):
-                return batch, item
-            batch.extend(item)
-            if len(batch) >= MOST_PER_COMMIT or self._waiting.empty():
-                return batch, "more"
+            with self._changed:
+                if not self._is_patient or self._waiting or not self._patient:
+                    return None
+                one = self._patient[0]
+                if not isinstance(one, tuple):
+                    return None
+                self._patient.popleft()
+            if one[1].set_running_or_notify_cancel():
+                return one
 
 
-def _commit(database: Database, batch: list[_Write]) -> None:
-    """Commit a batch and tell everyone; if the commit itself fails nobody has been told anything."""
-    if not batch:
-        return
-    outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
+def _commit(database: Database, batch: list[_Write], one_more: Callable[[], _Write | None]) -> None:
+    """Commit a batch and tell everyone; if the commit itself fails nobody has been told anything.
+
+    Args:
+        batch: grows by what `one_more` gives.
+    """
+    outcomes: list[tuple[Any, BaseException | None]] = []
     with database.transaction():
-        for write, future in batch:
-            outcomes.append((future, *_attempt(database, write)))
-    for future, result, failure in outcomes:
+        outcomes += [_attempt(database, write) for write, _ in batch]
+        while len(batch) < MOST_PER_COMMIT and (one := one_more()) is not None:
+            batch.append(one)
+            outcomes.append(_attempt(database, one[0]))
+    for (_, future), (result, failure) in zip(batch, outcomes, strict=True):
         if failure is None:
             future.set_result(result)
         else:

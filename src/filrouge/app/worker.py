@@ -167,7 +167,7 @@ class Worker:
             self._end(jobs, outcomes)
 
     def _end(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
-        """Write what was prepared, all in one commit; what was not is given back."""
+        """Write what was prepared, letting whoever waits pass; what was not is given back."""
         now, left = self._parts.clock.now(), jobs[len(outcomes) :]
         writes: list[Callable[[Tx], object]] = [
             partial(_finish, job=job, outcome=one, now=now) for job, one in zip(jobs, outcomes, strict=False)
@@ -175,7 +175,7 @@ class Worker:
         if left:
             writes.append(lambda tx: Jobs(tx).release(self._name, left))
         trouble: CannotWrite | None = None
-        for end, job, outcome in zip(self._parts.writer.submit_all(writes), jobs, outcomes, strict=False):
+        for end, job, outcome in zip(self._parts.writer.submit_patient(writes), jobs, outcomes, strict=False):
             try:
                 end.result()
             except CannotWrite as error:

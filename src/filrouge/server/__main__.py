@@ -40,6 +40,8 @@ _LOG = logging.getLogger("filrouge.daemon")
 #: An older daemon finishes what it began, and then some.
 _TAKE_OVER_SECONDS = 15.0
 _LOOK_AT_HOME_SECONDS = 2.0
+#: A thread that computes lets others go on so often: an answer passes through several, and would wait 5 ms at each.
+_SWITCH_SECONDS = 0.0005
 #: Who was asked to leave and has not left by then is ended: what is acknowledged is on disk, and what was in hand is
 #: taken over by the next daemon. The log says where every thread stood.
 _LONGEST_FAREWELL_SECONDS = 25.0
@@ -47,6 +49,7 @@ _LONGEST_FAREWELL_SECONDS = 25.0
 
 def main() -> int:
     """Run until asked to leave; returns the exit code."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     os.umask(0o077)  # whoever started it: a log that is rotated in a month is for this user alone, too
     home = home_directory()
     try:

@@ -112,6 +112,39 @@ def test_a_write_that_nobody_waits_for_any_more_is_left_out_and_harms_nobody(pat
     lane.close()
 
 
+def test_what_is_patient_lets_pass_whoever_waits_and_keeps_its_order(path: str) -> None:
+    lane, held, go_on = WriterLane(lambda: Database(path)), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def hold(_: Tx) -> None:
+        held.set()
+        go_on.wait(5)
+
+    patient = lane.submit_patient([hold, lambda _: order.append("patient 1"), lambda _: order.append("patient 2")])
+    assert held.wait(5)
+    waiting = [lane.submit(lambda _, number=number: order.append(f"waiting {number}")) for number in (1, 2)]
+    go_on.set()
+    for future in [*waiting, *patient]:
+        future.result(5)
+    assert order == ["waiting 1", "waiting 2", "patient 1", "patient 2"]
+    lane.close()
+
+
+def test_what_is_patient_has_its_turn_while_somebody_always_waits(path: str) -> None:
+    lane, enough = WriterLane(lambda: Database(path)), threading.Event()
+
+    def again(_: Tx) -> None:
+        if not enough.is_set():
+            lane.submit(again)
+
+    lane.submit(again)
+    for future in lane.submit_patient([lambda tx: write("a", tx), lambda tx: write("b", tx)]):
+        future.result(10)
+    enough.set()
+    assert keys(path) == {"a", "b"}
+    lane.close()
+
+
 def test_a_closed_lane_finishes_what_it_took_and_refuses_the_rest(path: str) -> None:
     lane = WriterLane(lambda: Database(path))
     taken = [lane.submit(lambda tx, key=f"k{number}": write(key, tx)) for number in range(200)]
