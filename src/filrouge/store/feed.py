@@ -28,7 +28,7 @@ from filrouge.ports import Tx
 _AT_ONCE: Final = 500
 #: Events that are followed until they are settled; of more, the oldest are let go.
 _MOST_OPEN: Final = 2_000
-#: What the journal notes that is no memory's life: runs of retention, repairs, tokens, and what was forgotten, of which only
+#: What the journal notes that is no memory's life: retention, repairs, tokens, and what was forgotten, of which only
 #: the receipt is told.
 _NOT_TOLD: Final = frozenset({"erase", "retain", "repaired", "token_create", "token_revoke", "session_create"})
 _OF_THREADS: Final = "thread_"
