@@ -25,6 +25,7 @@ from filrouge.cli.mcp import Shim as Conversation
 from filrouge.cli.mcp_daemon import Daemon
 from filrouge.daemon import client
 from filrouge.model.offered import HANDSHAKE_EDITIONS, LARGEST_LINE, TOOLS
+from tests.reliability import processes
 from tests.support.mcp import Json, Shim, call, initialize, request, shim
 from tests.unit.server.conftest import serving
 
@@ -98,6 +99,14 @@ def echo(path: str, body: Json) -> bytes:
 
 def text_of(answer: Json) -> str:
     return answer["result"]["content"][0]["text"]
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path) -> Generator[None]:
+    """A shim that finds nobody any more sends for a daemon: none is left behind."""
+    yield
+    for pid in processes.servers(str(tmp_path)):
+        processes.kill(pid)
 
 
 @pytest.fixture
