@@ -25,7 +25,7 @@ from filrouge.server.api import create_app
 from filrouge.server.live import SOCKETS, Sockets
 from filrouge.server.routes import static
 
-from ..support.chromium import chromium
+from ..support.browser import chromium
 
 PATIENCE = 30
 TABS = 12

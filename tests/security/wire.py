@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 
 from filrouge.daemon import client
 from filrouge.server import routes, scopes
+from filrouge.server.mcp import mount
 from tests.reliability.processes import Done, daemon, run, status, throw_away_home
 
 READ_SECONDS = 20.0
@@ -135,18 +136,27 @@ class Operation:
     method: str
     path: str
     scope: scopes.Scope
+    documented: bool
 
 
 def operations() -> list[Operation]:
     """Every operation of every router, with something in the place of its parameters."""
     found: list[Operation] = []
-    for module in pkgutil.iter_modules(routes.__path__):
-        router = getattr(import_module(f"filrouge.server.routes.{module.name}"), "router", None)
+    modules = [
+        import_module(f"filrouge.server.routes.{module.name}") for module in pkgutil.iter_modules(routes.__path__)
+    ]
+    for module in (*modules, mount):
+        router = getattr(module, "router", None)
         for route in router.routes if router is not None else ():
             if isinstance(route, APIRoute):
                 path = filled(route.path)
                 found += [
-                    Operation(method=method, path=path, scope=scopes.needed(route.endpoint, method))
+                    Operation(
+                        method=method,
+                        path=path,
+                        scope=scopes.needed(route.endpoint, method),
+                        documented=route.include_in_schema,
+                    )
                     for method in sorted(route.methods or ())
                 ]
     return found

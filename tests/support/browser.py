@@ -1,4 +1,4 @@
-"""A real Chromium for the tests that want one: the machine's own, driven by Playwright.
+"""A real Chromium for the tests that want one: the machine's own, without a window, driven by Playwright.
 
 Where there is none a test is skipped with the reason, unless `FILROUGE_BROWSER_TESTS=1` says that there must be one.
 """
@@ -29,7 +29,7 @@ def chromium_path() -> str:
 
 @contextmanager
 def chromium() -> Generator[Browser]:
-    """A Chromium without a window, and without the sandbox where root runs it."""
+    """A browser, without the sandbox where root runs it."""
     path = chromium_path()
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:

@@ -62,6 +62,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("notion", "ntn_", r"\bntn_[A-Za-z0-9]{40,}"),
     Rule("docker", "dckr_", r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
     Rule("vault", "hvs.|hvb.|hvr.", r"\bhv[bsr]\.[A-Za-z0-9_-]{20,}"),
+    Rule("filrouge", "frg_", r"\bfrg_[A-Za-z0-9_-]{40,}"),
     Rule("age", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[0-9A-Z]{50,}"),
     Rule("telegram", ":AA", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}"),
     Rule("grafana", "glsa_|glc_", r"\bgl(?:sa|c)_[A-Za-z0-9+/=_]{32,}"),

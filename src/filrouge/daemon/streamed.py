@@ -7,22 +7,27 @@ Loaded by commands alone: `http.client` costs a hook more than it may take. The 
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import socket
 from collections.abc import Generator, Mapping
+from typing import Any
 
 from filrouge.daemon import client, remote
+from filrouge.daemon.problems import error_of
 from filrouge.errors import DaemonUnavailable
 from filrouge.home import socket_path
 
 _PIECE = 1 << 16
+_MOST_REFUSED = 1 << 16
 
 
 def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: float = 60.0) -> Generator[bytes]:
     """What a GET answers, in pieces; `timeout` is for each of them.
 
     Raises:
-        DaemonUnavailable: it does not answer, breaks off, or refuses.
+        DaemonUnavailable: it does not answer, or breaks off.
+        FilrougeError: it refuses, and says why.
     """
     url = environ.get(client.URL, "").strip()
     try:
@@ -32,13 +37,21 @@ def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: 
             connection.request("GET", remote.base(url) + path, headers=headers)
             answer = connection.getresponse()
             if answer.status != 200:
-                raise DaemonUnavailable(f"The daemon answered {answer.status} instead of {path.partition('?')[0]}.")
+                raise error_of(_problem(answer.read(_MOST_REFUSED)))
             while piece := answer.read(_PIECE):
                 yield piece
         finally:
             connection.close()
     except (OSError, http.client.HTTPException) as error:
         raise DaemonUnavailable("The daemon broke off in the middle of its answer.") from error
+
+
+def _problem(raw: bytes) -> Any:
+    """What a refusal says; nothing where it is no document."""
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return {}
 
 
 class _Local(http.client.HTTPConnection):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from filrouge.app.parts import Parts
-from filrouge.errors import Busy, TooMany, Unauthorized
+from filrouge.errors import Busy, NotFound, TooMany, Unauthorized
 from filrouge.model.token import Kind, Token
 from filrouge.server.access import settled
 from filrouge.store.tokens import Tokens, hashed
@@ -42,6 +42,14 @@ class Keys:
             raise Unauthorized("The token is not known here, or holds no more.")
         self._note(token)
         return token
+
+    async def holds(self, id_: str) -> bool:
+        """Whether the token or session with that id still lets its holder in; what ends later asks again."""
+        try:
+            token = await settled(self._parts.readers.submit(lambda tx: Tokens(tx).get(id_)))
+        except NotFound:  # a session that ended long ago is dropped
+            return False
+        return token.holds(self._parts.clock.now())
 
     def forget(self) -> None:
         """Look everything up again: something was revoked."""

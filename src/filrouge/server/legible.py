@@ -23,6 +23,8 @@ LARGEST: Final = 2**63 - 1
 _DEEPEST: Final = 100
 #: What a host hands over is taken as it is: intake mends halves of characters, and nothing captured is lost.
 _CAPTURED: Final = frozenset({"/hooks/events"})
+#: What speaks a protocol of its own says in its own words what it cannot read.
+_OWN_WORDS: Final = frozenset({"/mcp"})
 
 
 async def legible(connection: HTTPConnection) -> None:
@@ -34,6 +36,8 @@ async def legible(connection: HTTPConnection) -> None:
     """
     _check_address(connection)
     if not isinstance(connection, Request) or connection.method in ("GET", "HEAD"):
+        return
+    if connection.url.path in _OWN_WORDS:
         return
     body = await connection.body()
     if not body:

@@ -4,7 +4,8 @@ The bus is fed by threads, a socket belongs to the event loop: the first message
 takes all there are. So a socket costs no thread, and a thread that publishes never waits for a socket. While a
 client does not read, its queue fills and loses the oldest, and it is told how many before the next; one that reads
 nothing at all for a time is closed. Pings are uvicorn's (`SOCKETS`), and so is the goodbye (1012) when the daemon
-leaves.
+leaves. Who came in with a token or a session is looked at again every few seconds: a socket ends soon after what
+opened it.
 
 What is said on both sides: docs/reference/live.md.
 """
@@ -23,9 +24,12 @@ from starlette.websockets import WebSocketDisconnect
 from filrouge._version import __version__
 from filrouge.app.bus import Lost, Message, Subscription
 from filrouge.app.parts import Parts
+from filrouge.errors import Busy, Unauthorized
 from filrouge.garden.progress import MemoryProgress
 from filrouge.model.live import TOPICS, Topic
 from filrouge.server.access import settled
+from filrouge.server.door import ACCESS, Access
+from filrouge.server.keys import Keys
 
 #: Sockets at the same time: a browser needs one, however many tabs it has.
 MOST_SOCKETS: Final = 32
@@ -34,6 +38,8 @@ LONGEST_WORD: Final = 4_096
 #: Who takes nothing for so long is closed.
 _PATIENCE_SECONDS: Final = 30.0
 _GOODBYE_SECONDS: Final = 1.0
+#: So often it is looked whether who listens may still listen.
+_LOOK_SECONDS: Final = 2.0
 #: What uvicorn has to know of sockets: how much a client may send at once, and how it is found that one is gone.
 #: Compressing each small message would cost a window of memory for each socket.
 SOCKETS: Final[dict[str, Any]] = {
@@ -42,7 +48,7 @@ SOCKETS: Final[dict[str, Any]] = {
     "ws_ping_timeout": 20.0,
     "ws_per_message_deflate": False,
 }
-_BINARY, _MALFORMED, _TOO_SLOW, _TOO_LARGE = 1003, 1008, 1008, 1009
+_BINARY, _MALFORMED, _TOO_SLOW, _NOT_ADMITTED, _TOO_LARGE = 1003, 1008, 1008, 1008, 1009
 
 
 class NotUnderstood(Exception):
@@ -87,9 +93,12 @@ async def converse(socket: WebSocket, parts: Parts) -> None:
         await settled(parts.readers.submit(parts.feed.join))
         try:
             await _send(socket, hello(subscription))
-            await _both(_listen(socket, subscription), _tell(socket, parts, subscription, woken))
+            talking = (_listen(socket, subscription), _tell(socket, parts, subscription, woken))
+            await _both(*talking, _admitted(socket))
         except NotUnderstood as refused:
             await _goodbye(socket, refused.code, refused.reason)
+        except Unauthorized as refused:
+            await _goodbye(socket, _NOT_ADMITTED, refused.message)
         except TimeoutError:
             await _goodbye(socket, _TOO_SLOW, "nothing is read")
         except WebSocketDisconnect:
@@ -154,6 +163,20 @@ async def _tell(socket: WebSocket, parts: Parts, subscription: Subscription, wok
             if isinstance(message, Lost):
                 parts.meters.live_lost(message.count)
             await _send(socket, as_told(message))
+
+
+async def _admitted(socket: WebSocket) -> None:
+    """As long as what opened the socket still holds; on the unix socket that is always.
+
+    Raises:
+        Unauthorized: it was revoked, or its time is over.
+    """
+    access, keys = cast("Access", socket.scope[ACCESS]), cast("Keys", socket.app.state.keys)
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        with suppress(Busy):  # the daemon leaves, and says so itself
+            if access.who and not await keys.holds(access.who):
+                raise Unauthorized("The token holds no more.")
 
 
 async def _send(socket: WebSocket, body: dict[str, Any]) -> None:

@@ -66,6 +66,7 @@ def secrets(rng: random.Random) -> dict[str, tuple[str, str]]:
         "notion": "ntn_" + some(rng, 46),
         "docker": "dckr_pat_" + some(rng, 27),
         "vault": "hvs." + some(rng, 24),
+        "filrouge": "frg_" + some(rng, 43, LETTERS + "-_"),
         "age": "AGE-SECRET-KEY-1" + some(rng, 58, upper),
         "telegram": f"{some(rng, 10, '123456789')}:AA{some(rng, 33)}",
         "grafana": "glsa_" + some(rng, 32) + "_" + some(rng, 8, HEX),

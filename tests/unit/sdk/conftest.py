@@ -1,4 +1,4 @@
-"""The four ways to a memory, each with a home of its own for the scenarios of a module."""
+"""The six ways to a memory, each with a home of its own for the scenarios of a module."""
 
 from __future__ import annotations
 

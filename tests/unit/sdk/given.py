@@ -1,9 +1,13 @@
-"""One memory four ways: async and blocking, embedded and at a daemon; a scenario is written once, for `Memory`."""
+"""One memory six ways: async and blocking, embedded, at a daemon, and at its address with a key.
+
+A scenario is written once, for `Memory`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -16,8 +20,12 @@ import filrouge
 from filrouge.daemon import client
 
 T = TypeVar("T")
-Way = Literal["async embedded", "async remote", "blocking embedded", "blocking remote"]
-WAYS: tuple[Way, ...] = ("async embedded", "async remote", "blocking embedded", "blocking remote")
+Way = Literal[
+    "async embedded", "async remote", "async over TCP", "blocking embedded", "blocking remote", "blocking over TCP"
+]
+WAYS: tuple[Way, ...] = (
+    "async embedded", "async remote", "async over TCP", "blocking embedded", "blocking remote", "blocking over TCP",
+)  # fmt: skip
 WORDS_ONLY = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
 
 
@@ -50,29 +58,43 @@ def asked(way: Way, home: Path) -> Generator[Asked]:
     """A memory on a home of its own, opened that way."""
     with ExitStack() as held:
         runner = held.enter_context(asyncio.Runner())
-        embedded = way.endswith("embedded")
-        if not embedded:
+        options: dict[str, Any] = {"home": str(home), "start": False, "environ": WORDS_ONLY}
+        if way.endswith("embedded"):
+            options["embedded"] = True
+        elif way.endswith("remote"):
             held.enter_context(daemon(str(home)))
-        options: dict[str, Any] = {"embedded": embedded, "start": False, "environ": WORDS_ONLY}
+        else:
+            options = {"environ": WORDS_ONLY, **held.enter_context(listening(str(home)))}
         if way.startswith("blocking"):
-            blocking = held.enter_context(filrouge.BlockingMemory(str(home), **options))
+            blocking = held.enter_context(filrouge.BlockingMemory(**options))
             yield Asked(cast("filrouge.Memory", Awaited(blocking)), runner)
         else:
-            memory = filrouge.Memory(str(home), **options)
+            memory = filrouge.Memory(**options)
             runner.run(memory.__aenter__())
             held.callback(lambda: runner.run(memory.__aexit__(None, None, None)))
             yield Asked(memory, runner)
 
 
 @contextmanager
-def daemon(home: str) -> Generator[None]:
-    """A real daemon for that home, ready to answer."""
+def daemon(home: str, **more: str) -> Generator[None]:
+    """A real daemon for that home, ready to answer; `more` is for its environment."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FILROUGE_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "filrouge.server"], env={**kept, **WORDS_ONLY, "FILROUGE_HOME": home}
+        [sys.executable, "-m", "filrouge.server"], env={**kept, **WORDS_ONLY, **more, "FILROUGE_HOME": home}
     ) as process:
         try:
             assert client.wait_ready(home, time.monotonic() + 30)
             yield
         finally:
             process.terminate()
+
+
+@contextmanager
+def listening(home: str) -> Generator[dict[str, str]]:
+    """A real daemon that listens on TCP: its address and a key, as the memory takes them."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    with daemon(home, FILROUGE_PORT=port, FILROUGE_LIMIT_REQUESTS="100000"):
+        made = client.request(home, "POST", "/api/tokens", {"scope": "admin"})
+        yield {"url": client.request(home, "GET", "/daemon/status").body["url"], "api_key": str(made.body["token"])}

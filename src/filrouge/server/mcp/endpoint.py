@@ -31,15 +31,22 @@ from starlette.types import Receive, Scope, Send
 
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
-from filrouge.errors import BadInput, FilrougeError
+from filrouge.errors import BadInput, FilrougeError, Forbidden
 from filrouge.model.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
+from filrouge.server.door import ACCESS, Access
 from filrouge.server.mcp.quoting import quoted
 from filrouge.server.mcp.tools import BY_NAME, Caller
+from filrouge.server.scopes import Scope as Allowed
+from filrouge.server.scopes import allows
 
 _LOG = logging.getLogger(__name__)
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
 _MOST_NAMES, _LONGEST_NAME = 16, 4096
 _CHECKS: Final = {tool["name"]: jsonschema.Draft202012Validator(tool["inputSchema"]) for tool in TOOLS}
+#: What the caller of a tool must be allowed; what only reads says so to clients, too.
+_NEEDED: Final[Mapping[str, Allowed]] = {
+    tool["name"]: "read" if tool["annotations"]["readOnlyHint"] else "write" for tool in TOOLS
+}
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
 
 
@@ -86,6 +93,7 @@ class Endpoint:
             raise MCPError(code=INVALID_PARAMS, message=f"There is no tool {quoted(params.name, 60)!r}.")
         arguments = params.arguments or {}
         try:
+            _permitted(ctx.request, params.name)
             _check(params.name, arguments)
             told = await tool(self._parts, _caller(ctx.meta), arguments)
         except FilrougeError as error:
@@ -102,6 +110,17 @@ async def _listed(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams 
 
 def _failed(said: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=said)], is_error=True)
+
+
+def _permitted(request: Any, name: str) -> None:
+    """Hold the caller against what a tool needs.
+
+    Raises:
+        Forbidden: the token of the request does not reach so far.
+    """
+    access, need = request.scope[ACCESS] if request is not None else None, _NEEDED[name]
+    if not isinstance(access, Access) or not allows(access.scope, need):
+        raise Forbidden(f"{name} needs a token with the scope {need}.")
 
 
 def _check(name: str, arguments: Mapping[str, Any]) -> None:

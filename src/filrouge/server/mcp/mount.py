@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.errors import NotInstalled
 from filrouge.server.access import parts_of, reading
+from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["mcp"])
 
@@ -43,8 +44,9 @@ class _Handed(Response):
 
 
 @router.post(PATH, include_in_schema=False)
+@needs("read")
 async def mcp(request: Request) -> Response:
-    """One message of MCP, and its answer."""
+    """One message of MCP, and its answer; a tool that writes asks for more."""
     return _Handed(await _endpoint(request), await request.body())
 
 
