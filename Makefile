@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proof check bench clean
+.PHONY: demo test proof check docs bench clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/filrouge demo
@@ -20,6 +20,10 @@ proof: $(VENV)/.test
 check: $(VENV)/.lint
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright
+
+# The API reference, from the OpenAPI document and what a daemon answers to its examples.
+docs: $(VENV)/.test
+	@$(BIN)/python -m tests.support.api_reference
 
 bench: $(VENV)/.installed
 	@$(BIN)/python bench/hook.py --out bench/results/hook.json

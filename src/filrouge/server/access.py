@@ -48,5 +48,7 @@ def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
 
 
 def methods_at(app: FastAPI, path: str) -> set[str]:
-    """What may be done at a path, over all its routes."""
-    return {method for route in routes_of(app.routes) if route.path_regex.match(path) for method in route.methods or ()}
+    """What may be done at a path, over all its routes; one that is named itself is nobody's id."""
+    matching = [route for route in routes_of(app.routes) if route.path_regex.match(path)]
+    named = [route for route in matching if route.path == path]
+    return {method for route in named or matching for method in route.methods or ()}

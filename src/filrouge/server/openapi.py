@@ -43,6 +43,12 @@ _TAGS: Final = {
     "models": "The language models that understand.",
     "backups": "Copies of the memory, verified.",
     "daemon": "The daemon about itself.",
+    "turns": "What a program with a loop of its own hands over, and takes up again.",
+    "jobs": "The queue of what is still to be done, what was set aside, and one recall in full.",
+    "transfer": "Everything that is known, to take along and to bring back.",
+    "tokens": "Who may ask over TCP: tokens, and the link by which a browser signs in.",
+    "memory tool": "The files of Anthropic's memory tool.",
+    "pages": "Files that pages in a browser need.",
 }
 
 

@@ -20,6 +20,7 @@ from filrouge.daemon import client
 from filrouge.daemon.process import bound_socket
 from filrouge.daemon.reply import Reply
 from filrouge.server.api import create_app
+from filrouge.server.listening import Listening
 from filrouge.testing import idle
 from tests.support.contract import Contract
 
@@ -67,12 +68,12 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
 
 
 @contextmanager
-def serving(home: str) -> Generator[Api]:
-    """Run a server on `home` while the block runs."""
+def serving(home: str, listening: Listening | None = None) -> Generator[Api]:
+    """Run a server on `home` while the block runs; `listening` is where it says that it listens over TCP, too."""
     running = wiring.start(home, environ=ENVIRON, clock=SystemClock())
     idle(running.parts)
     leaving = Flag()
-    app = create_app(running, leaving.set)
+    app = create_app(running, leaving.set, listening)
     found = Api(home=home, parts=running.parts, contract=Contract(app), asked_to_leave=leaving)
     config = uvicorn.Config(app, log_config=None, lifespan="off")
     server, listener = uvicorn.Server(config), bound_socket(home)

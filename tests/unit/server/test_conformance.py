@@ -2,8 +2,9 @@
 
 schemathesis reads the document and makes the requests: those of its examples, every boundary of every parameter, and
 random ones. An answer has to have a described status, type and shape, none may be a server error, and what the
-document forbids has to be refused. FILROUGE_EXAMPLES says how many random requests an operation gets: 50 by itself,
-2,000 in `make proof`.
+document forbids has to be refused. It is asked through both doors: on the unix socket, where nobody needs a token, and
+as over TCP with one. FILROUGE_EXAMPLES says how many random requests an operation gets on the socket: 50 by itself,
+2,000 in `make proof`; over TCP it is a third of that.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from threading import Event as Flag
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 import schemathesis
+from fastapi import FastAPI
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
+from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from filrouge.app import wiring
+from filrouge.app import tokens, wiring
 from filrouge.app.remember import remember
 from filrouge.clock import SystemClock
 from filrouge.server.api import create_app
@@ -33,27 +37,56 @@ ENVIRON = {
     "FILROUGE_EMBEDDING_MODEL": "hashing",
     "FILROUGE_EXTRACT_PROVIDER": "heuristic",
     "FILROUGE_BACKUP_HOURS": "0",
+    "FILROUGE_LIMIT_REQUESTS": "100000",
+    "FILROUGE_LIMIT_BODY_MB": "1024",
 }
+_PORT = 8900
+_HOST = f"127.0.0.1:{_PORT}"
+_OURS = (b"host", b"authorization", b"x-api-key", b"cookie", b"origin")
 _UNHURRIED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 #: Each starts a process that copies and verifies the whole memory.
 _LONG = ["backups_make"]
+#: What could take away the token that the questions are asked with.
+_OF_TOKENS = ["tokens_revoke"]
 pytestmark = pytest.mark.proof
 _NOT_ASKED: list[Any] = [getattr(checks, name) for name in ("ignored_auth", "positive_data_acceptance")]
 
 
-class _Served:
-    """The application under test: the document is read from it before any is running."""
+def _nobody() -> FastAPI:
+    """An application of which only the document is read: nothing runs behind it."""
+    return create_app(cast("wiring.Running", SimpleNamespace(parts=None)), Flag().set)
 
-    def __init__(self) -> None:
-        self.app = create_app(cast("wiring.Running", None), Flag().set)
+
+class _Inside:
+    """The application under test as it is reached on the socket; the document is read before any is running."""
+
+    app = _nobody()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, receive, send)
+        await self.app({**scope, "server": ("filrouge.sock", None)}, receive, send)
 
 
-_SERVED = _Served()
-api: Any = schemathesis.openapi.from_dict(_SERVED.app.openapi())
-api.app = _SERVED
+class _Outside:
+    """The same as it is reached over TCP by whoever holds that token; with an empty one, by somebody without."""
+
+    app = _Inside.app
+    token = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        own = [(b"host", _HOST.encode())]
+        own += [(b"authorization", f"Bearer {self.token}".encode())] if self.token else []
+        headers = [*own, *(pair for pair in scope["headers"] if pair[0].lower() not in _OURS)]
+        await self.app({**scope, "server": ("127.0.0.1", _PORT), "headers": headers}, receive, send)
+
+
+def _read(app: _Inside | _Outside) -> Any:
+    schema: Any = schemathesis.openapi.from_dict(app.app.openapi())
+    schema.app = app
+    return schema
+
+
+_INSIDE, _OUTSIDE = _Inside(), _Outside()
+inside, outside = _read(_INSIDE), _read(_OUTSIDE)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +97,9 @@ def _running(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:  # py
         for text in ("Production listens on port 8443.", "We decided to keep the invoices in Postgres."):
             remember(running.parts, text, names=["origin:forge.example/ana/shop"], scope=None, host="api")
         idle(running.parts)
-        _SERVED.app = create_app(running, Flag().set)
+        made = running.parts.writer.run(lambda tx: tokens.create(running.parts, tx, "conformance", "admin"))
+        _INSIDE.app = _OUTSIDE.app = create_app(running, Flag().set)
+        _OUTSIDE.token = made["token"]
         yield
     finally:
         running.stop()
@@ -75,23 +110,50 @@ def _asked(examples: int) -> settings:
 
 
 def test_the_document_is_openapi() -> None:
-    api.validate()
+    inside.validate()
 
 
-@api.exclude(operation_id=_LONG).parametrize()
+def test_every_operation_has_a_name_of_its_own() -> None:
+    names = [operation["operationId"] for _, _, operation in _operations()]
+    assert sorted(names) == sorted(set(names))
+
+
+@inside.exclude(operation_id=_LONG).parametrize()
 @_asked(EXAMPLES)
-def test_every_operation_answers_as_described(case: Any) -> None:
+def test_every_operation_answers_as_described_on_the_socket(case: Any) -> None:
     _validate(case)
 
 
-@api.include(operation_id=_LONG).parametrize()
+@outside.exclude(operation_id=[*_LONG, *_OF_TOKENS]).parametrize()
+@_asked(max(EXAMPLES // 3, 1))
+def test_every_operation_answers_as_described_over_tcp(case: Any) -> None:
+    _validate(case)
+
+
+@inside.include(operation_id=_LONG).parametrize()
 @_asked(min(EXAMPLES, 3))
 def test_a_backup_is_answered_as_described(case: Any) -> None:
     _validate(case)
 
 
+def test_over_tcp_every_operation_refuses_whoever_has_no_token() -> None:
+    stranger = _Outside()
+    stranger.app = _OUTSIDE.app
+    client = TestClient(stranger)
+    for path, method, operation in _operations():
+        if operation["security"] and not path.startswith("/login/"):
+            assert client.request(method, path).status_code == 401, f"{method} {path} let a stranger in"
+
+
+def _operations() -> list[tuple[str, str, dict[str, Any]]]:
+    paths = cast("dict[str, dict[str, dict[str, Any]]]", _OUTSIDE.app.openapi()["paths"])
+    return [
+        (path, method.upper(), operation) for path, methods in paths.items() for method, operation in methods.items()
+    ]
+
+
 def _validate(case: Any) -> None:
-    """All checks but two: on this door nobody needs a key, and a verb may refuse for reasons that no schema can say
+    """All checks but two: what has no key is asked for above, and a verb may refuse for reasons that no schema can say
     (two texts that are one, an id that is no rule), which the document answers for with its 4XX."""
     if case.headers and len(str(case.headers.get(HEADER, ""))) == 1:
         case.headers[HEADER] = uuid4().hex  # a key of one sign comes again and again, and always with another request

@@ -88,6 +88,7 @@ class StatusAnswer(Answer):
 
     running: Literal[True]
     url: str | None
+    notice: str = Field(description="Why it does not listen over TCP, though it should; or empty.")
     socket: str
     version: str
     pid: int
