@@ -1,11 +1,11 @@
-"""`filrouge paths`, `logs` and `config show`, as a person types them."""
+"""`filrouge paths` and `config show`, as a person types them."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from filrouge.home import DATABASE, LOG, socket_path
+from filrouge.home import DATABASE, socket_path
 from tests.unit.server.conftest import serving
 
 from .test_changing import typed
@@ -17,13 +17,6 @@ def test_paths_are_told_without_anything_being_made(tmp_path: Path) -> None:
     assert (found["home"], found["database"]) == (str(home), str(home / DATABASE))
     assert found["socket"] == socket_path(str(home))
     assert not home.exists()
-
-
-def test_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
-    missing = typed(str(tmp_path), "logs")
-    assert (missing.code, LOG in missing.err) == (1, True)
-    (tmp_path / LOG).write_text("one\ntwo\nthree\n", "utf-8")
-    assert typed(str(tmp_path), "logs", "--lines", "2").out == "two\nthree\n"
 
 
 def test_settings_are_shown_with_their_origin(tmp_path: Path) -> None:
