@@ -74,6 +74,7 @@ def ask_all(home: str, parts: Parts, document: Json) -> Iterator[Asked]:
     with httpx.Client(transport=transport, base_url="http://filrouge", timeout=60) as http:
         for example in EXAMPLES:
             idle(parts)
+            parts.writer.run(lambda tx: None)  # what is written behind an answer is written now
             if example.operation == "jobs_jobs":
                 _set_aside(parts, str(known["turn_id"]))
             path, body = _filled(example.path, known), _filled(example.body, known)

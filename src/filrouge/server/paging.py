@@ -2,7 +2,8 @@
 
 A cursor names the last row of a page and not its place, so what is added in front meanwhile neither repeats a row nor
 hides one; where that row is gone, the page begins with the first one that comes behind it in the order of the list.
-The next page is a link (RFC 8288, `rel="next"`); bodies stay plain lists.
+Where rows are numbered, or counted by what lists them, the cursor holds that number. The next page is a link (RFC 8288,
+`rel="next"`); bodies stay plain lists.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from filrouge.errors import BadInput
 Cursor = Annotated[
     str | None, Query(max_length=500, description="Where the page begins: that of a `Link` with `rel=next`.")
 ]
+#: A number of a row has 64 bits.
+_DIGITS = 18
 PageLimit = Annotated[int | None, Query(ge=1, le=1000, description="Rows of a page; none = all.")]
 
 
@@ -39,19 +42,47 @@ def paged(
     begin = _behind(rows, cursor, by, name) if cursor else 0
     page = list(rows[begin:]) if limit is None else list(rows[begin : begin + limit])
     if page and begin + len(page) < len(rows):
-        url = request.url.include_query_params(cursor=_written(page[-1][by], page[-1][name]))
-        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+        _link(request, response, [page[-1][by], page[-1][name]])
     return page
 
 
-def _written(value: Any, id_: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([value, id_]).encode()).decode().rstrip("=")
+def behind(cursor: str | None) -> int | None:
+    """The number that a cursor stands for; None for the first page.
+
+    Raises:
+        BadInput: it is no cursor of ours.
+    """
+    if cursor is None:
+        return None
+    number = _read(cursor)
+    if type(number) is not int or not 0 <= number < 10**_DIGITS:
+        _refuse()
+    return number
+
+
+def link_next(request: Request, response: Response, number: int | None) -> None:
+    """Name the next page, if there is one."""
+    if number is not None:
+        _link(request, response, number)
+
+
+def _link(request: Request, response: Response, place: Any) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    url = request.url.include_query_params(cursor=cursor)
+    response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+
+
+def _read(cursor: str) -> Any:
+    try:
+        return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (ValueError, TypeError, RecursionError):
+        _refuse()
 
 
 def _behind(rows: Sequence[dict[str, Any]], cursor: str, by: str, name: str) -> int:
     try:
-        value, id_ = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-    except (ValueError, TypeError, RecursionError):
+        value, id_ = _read(cursor)
+    except (ValueError, TypeError):
         _refuse()
     place = next((number for number, row in enumerate(rows) if row[name] == id_), None)
     if place is not None:

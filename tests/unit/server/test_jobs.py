@@ -81,6 +81,7 @@ def test_one_recall_is_told_in_full(api: Api) -> None:
     api.remember("For the record: production listens on port 8443.")
     idle(api.parts)
     api.ask("POST", "/memory/context", {"prompt": "Which port does production listen on?", "channel": "web"})
+    api.parts.writer.run(lambda tx: None)  # the log is written behind the answer
     [row] = api.get("/api/memory/retrievals")
     one = RecallAnswer.model_validate(api.get(f"/api/memory/recalls/{row['id']}"))
     assert row.items() <= one.model_dump().items()

@@ -10,8 +10,8 @@ from filrouge.app import queue
 from filrouge.errors import NotFound
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Answer, answers
+from filrouge.server.paging import Cursor, behind, link_next
 from filrouge.server.routes.facts import DoneAnswer
-from filrouge.server.routes.pages import Cursor, behind, link_next
 from filrouge.store.recalls import Recalls
 
 router = APIRouter(tags=["jobs"])

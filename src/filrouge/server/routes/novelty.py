@@ -13,8 +13,9 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Answer, answers
+from filrouge.server.paging import Cursor, behind, link_next
 from filrouge.server.routes.memory import Names, Narrowed
-from filrouge.server.routes.pages import Cursor, behind, link_next
+from filrouge.server.routes.memory_answers import MemoryAnswer
 from filrouge.server.scopes import needs
 from filrouge.store.shares import Place, Share
 
@@ -71,10 +72,7 @@ async def novel(body: NovelBody, request: Request) -> dict[str, Any]:
     return {"novel": found.novel, "nearest": nearest}
 
 
-@router.get(
-    "/api/memory/memories",
-    responses={200: {"description": "Memories as `facts` lists them, newest first."}},
-)
+@router.get("/api/memory/memories", responses=answers(list[MemoryAnswer]))
 async def memories(
     request: Request,
     response: Response,
