@@ -15,7 +15,7 @@ from typing import Any
 
 from filrouge.clock import after, from_text, to_text
 from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
+from filrouge.model.turn import TRUST_TYPED, Turn
 from filrouge.ports import Analyser, Tx
 from filrouge.store import seals
 from filrouge.store.words import Words
@@ -37,11 +37,14 @@ class Turns:
         self._analyser = analyser
 
     def add(self, turn: Turn) -> bool:
-        """Store a turn that a hook reported; False if it is there already, from wherever."""
+        """Store a turn that a hook reported; False if it is there already, from wherever.
+
+        What a user typed for us to keep is kept as often as it is typed: no two hosts report it.
+        """
         digest = text_hash(turn.text)
         if self._tx.run("turns.claim_from_transcript", _names(turn) | {"text_hash": digest}):
             return False
-        if turn.role == "user" and self._said_elsewhere(turn, digest):
+        if turn.role == "user" and turn.trust < TRUST_TYPED and self._said_elsewhere(turn, digest):
             return False
         return self._insert(turn, digest, transcript_key=None)
 

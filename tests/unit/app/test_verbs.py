@@ -120,6 +120,11 @@ def test_an_event_sent_twice_is_one(parts: Parts) -> None:
     assert parts.readers.here(lambda tx: status(parts, tx))["ledger"]["done"] == 1
 
 
+def test_what_is_typed_twice_through_two_programs_at_once_is_known_the_second_time(parts: Parts) -> None:
+    first, second = (remember(parts, PORT, names=SHOP, scope=None, host=host) for host in ("cli", "api"))
+    assert [action.name for action in (*first, *second)] == ["add", "noop"]
+
+
 def test_a_secret_is_taken_out_before_anything_is_stored(parts: Parts) -> None:
     say(parts, "The deploy key is AKIAIOSFODNN7EXAMPLE, never show it to anybody.")
     stored = b"".join(path.read_bytes() for path in Path(parts.home).rglob("*") if path.is_file())
