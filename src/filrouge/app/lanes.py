@@ -68,6 +68,10 @@ class WriterLane:
         """`submit` and wait."""
         return self.submit(write).result()
 
+    def run_patient(self, write: Callable[[Tx], T]) -> T:
+        """`submit_patient` and wait."""
+        return self.submit_patient([write])[0].result()
+
     def checkpoint(self) -> bool:
         """Empty the write-ahead log, after what is waiting; False if somebody who reads kept it from that.
 

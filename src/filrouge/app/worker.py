@@ -111,7 +111,7 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 if not in_order:
-                    self._parts.writer.run(self._put_in_order)
+                    self._parts.writer.run_patient(self._put_in_order)
                     in_order = True
                 worked = (not rung or self._is_due()) and self._some()
                 rung = False if worked else self._rest()
@@ -136,7 +136,7 @@ class Worker:
         parts, most = self._parts, {kind: handler.most for kind, handler in self._handlers.items()}
         parts.resting.leave(self._name)
         self._let_pass()
-        jobs = parts.writer.run(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most, self._lane))
+        jobs = parts.writer.run_patient(lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), most, self._lane))
         if jobs:
             self._do(jobs)
         return bool(jobs)
@@ -194,14 +194,14 @@ class Worker:
         for job in jobs:
             _LOG.warning("job %s %s failed (attempt %d)", job.kind, job.id, job.attempts, exc_info=error)
         now = self._parts.clock.now()
-        self._parts.writer.run(lambda tx: [_set_back(tx, job, told, now) for job in jobs])
+        self._parts.writer.run_patient(lambda tx: [_set_back(tx, job, told, now) for job in jobs])
 
     def _put_off(self, jobs: Sequence[Job], error: ModelUnavailable) -> None:
         """Give jobs back that need a model, until one may answer, and rest as long: one question finds out for all."""
         models, now = self._parts.models, self._parts.clock.now()
         over = isinstance(error, OverBudget)
         until = next_day(now) if over else after(now, models.pace.rest)
-        self._parts.writer.run(lambda tx: [Jobs(tx).postpone(job, error.message, until) for job in jobs])
+        self._parts.writer.run_patient(lambda tx: [Jobs(tx).postpone(job, error.message, until) for job in jobs])
         if not over:
             models.changed.clear()
             self._parts.resting.enter(self._name)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from filrouge.errors import BadInput
 
@@ -39,7 +39,10 @@ async def legible(connection: HTTPConnection) -> None:
         return
     if connection.url.path in _OWN_WORDS:
         return
-    body = await connection.body()
+    try:
+        body = await connection.body()
+    except ClientDisconnect:  # nobody waits for an answer; what needs no body is done all the same
+        return
     if not body:
         return
     said = connection.headers.get("content-type", "").split(";", 1)[0].strip().lower()
