@@ -15,10 +15,10 @@ from filrouge.app.by_hand import LONGEST, changing, restated
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.report import project_names
+from filrouge.app.said_now import said_now
 from filrouge.app.spaces import keep_vectors, queue_vectors
 from filrouge.app.understanding import Reading, readings_of, reflect, settle, vectors_at_once
 from filrouge.capture.intake import cleaned, turns_of
-from filrouge.clock import new_id
 from filrouge.errors import BadInput
 from filrouge.model.decision import Conflict
 from filrouge.model.event import Event
@@ -49,7 +49,8 @@ def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str =
     if len(text) > LONGEST:
         raise BadInput(f"The text has {len(text)} characters; a memory has at most {LONGEST}.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
-    event = cleaned(_reply(parts, text, known_as, host, once), parts.redact)
+    key = f"once:{once}" if once else ""
+    event = cleaned(said_now(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
     turns = turns_of(event, "")
     if not turns:
         raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
@@ -102,23 +103,6 @@ def is_the_users(memory: Memory) -> bool:
 
 def _the_agents(parts: Parts, scope: Scope) -> Origin:
     return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by=AGENT, actor=AGENT)
-
-
-def _reply(parts: Parts, text: str, names: tuple[str, ...], host: str, once: str) -> Event:
-    now = parts.clock.now()
-    return Event(
-        id=new_id(now),
-        host=host,
-        kind="reply",
-        session="",
-        at=now.timestamp(),
-        key=f"once:{once}" if once else "",
-        cwd="",
-        project=names,
-        transcript="",
-        agent="",
-        data={"text": text},
-    )
 
 
 def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
 from filrouge.app.report import project_names
+from filrouge.app.said_now import said_now
 from filrouge.app.spaces import keep_vectors, queue_vectors
 from filrouge.app.understanding import Reading, readings_of, reflect, settle, vectors_at_once
 from filrouge.capture.intake import cleaned, turns_of
-from filrouge.clock import new_id
 from filrouge.errors import BadInput
 from filrouge.model.event import Event
 from filrouge.model.memory import Span, Statement
@@ -44,7 +44,7 @@ def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName 
     if len(text) > LONGEST:
         raise BadInput(f"The text has {len(text)} characters; at most {LONGEST} can be remembered at once.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
-    event = cleaned(_note(parts, text, known_as, host), parts.redact)
+    event = cleaned(said_now(parts.clock, "note", text, names=known_as, host=host), parts.redact)
     turn = turns_of(event, "")[0]
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
@@ -99,23 +99,6 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
     reflect(parts, meaning, [(action, vectors)])
     parts.work_waiting.set()
     return action
-
-
-def _note(parts: Parts, text: str, names: tuple[str, ...], host: str) -> Event:
-    now = parts.clock.now()
-    return Event(
-        id=new_id(now),
-        host=host,
-        kind="note",
-        session="",
-        at=now.timestamp(),
-        key="",
-        cwd="",
-        project=names,
-        transcript="",
-        agent="",
-        data={"text": text},
-    )
 
 
 def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:

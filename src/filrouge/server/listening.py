@@ -29,7 +29,7 @@ from filrouge.store.tokens import Tokens
 
 _LOG = logging.getLogger("filrouge.daemon")
 #: Ports that are tried, from the one that is set: the daemons of so many homes.
-_TRIED = 20
+_TRIED = 200
 _BACKLOG = 128
 _FAREWELL_SECONDS = 5
 

@@ -97,6 +97,8 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     problem: dict[str, Any] = {"content": {PROBLEM: {"schema": refusal}}}
     for status, what in (("4XX", "It was refused; `detail` says why."), ("5XX", "It could not be done now.")):
         responses[status] = {"description": what, **problem}
+    for one in operation.get("parameters", ()):
+        one["schema"] = _never_null(one["schema"])
     if any(one["name"] == "cursor" for one in operation.get("parameters", ())):
         link = {"description": "The next page, `rel=next`; none behind the last.", "schema": {"type": "string"}}
         responses["200"]["headers"] = {"Link": link}
@@ -115,6 +117,14 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     scope = needed(route.endpoint, method)
     operation["security"] = [{"bearer": [scope]}, {"key": [scope]}]
     operation["x-filrouge-scope"] = scope
+
+
+def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a parameter without null: what stands in an address is a text or is missing."""
+    kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {**kinds[0], **{key: one for key, one in schema.items() if key not in ("anyOf", "default")}}
 
 
 def _without_siblings(value: Any) -> Any:

@@ -18,9 +18,8 @@ from filrouge.app.conversations import search_turns
 from filrouge.app.injecting import inject
 from filrouge.app.memory_report import quotes
 from filrouge.app.parts import Parts
-from filrouge.clock import new_id
+from filrouge.app.said_now import said_now
 from filrouge.errors import BadInput, NotFound
-from filrouge.model.event import Event
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Hit
 from filrouge.ports import Tx
@@ -153,20 +152,7 @@ async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> Told
     """What would go in front of a prompt."""
     names = _place(parts, caller, given)
     project = parts.readers.here(lambda tx: report.project_id(tx, names)) or ""
-    now = parts.clock.now()
-    event = Event(
-        id=new_id(now),
-        host=CHANNEL,
-        kind="prompt",
-        session="",
-        at=now.timestamp(),
-        key="",
-        cwd="",
-        project=names,
-        transcript="",
-        agent="",
-        data={"text": given["prompt"]},
-    )
+    event = said_now(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
     shown = await elsewhere(lambda: inject(parts, event, project))
     value = {"context": shown.block.text, "memories": shown.block.memories, "notices": list(shown.notices)}
     return Told(value=value, text=shown.block.text or "Nothing in memory bears on this prompt.")
