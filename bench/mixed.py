@@ -35,6 +35,7 @@ WORK_LEFT_SECONDS = 900.0
 def measured(seconds: float, rate: float, memories: int, mcp: bool, model: str) -> dict[str, Any]:
     with processes.throw_away_home() as home, processes.daemon(home, FILROUGE_EMBEDDING_MODEL=model):
         fill(home, memories)
+        warm(home)
         crowd = Crowd(home=home, rate=rate)
         crowd.let_loose(seconds, mcp=mcp)
         backlog = processes.status(home, 60.0)["queue"]["waiting"]
@@ -73,6 +74,14 @@ def fill(home: str, memories: int) -> None:
         reply = client.request(home, "POST", "/api/memory/facts", {"items": items}, 60.0)
         assert reply.status == 200, reply.value
     processes.eventually("all is embedded", lambda: processes.quiet(home), WORK_LEFT_SECONDS)
+
+
+def warm(home: str) -> None:
+    """Let the daemon load what its first client by MCP would wait for."""
+    call = {"name": "memory_search", "arguments": {"query": "the harbour"}}
+    body = {"jsonrpc": "2.0", "id": "first", "method": "tools/call", "params": call}
+    reply = client.request(home, "POST", "/mcp", body, 60.0)
+    assert reply.status == 200, reply.value
 
 
 def times(deeds: Iterable[Deed]) -> dict[str, float]:

@@ -3,7 +3,8 @@
 SQLite has one writer, so there is one writing thread. It takes what is waiting, about 64 writes, and commits
 them together: one fsync serves them all, and nobody is told "done" before it returned. A write that fails
 rolls back alone. What nobody waits for, the work of jobs, lets everybody else pass: it is committed as soon as
-somebody comes, and goes on behind them. Reads run on a small pool, a connection for each thread.
+somebody comes, and goes on behind them. Reads run on a small pool, a connection for each thread; what computes long
+has a pool of its own, so that nobody who writes or reads a row stands behind it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from threading import Condition, Thread, local
 from typing import Any, Final, TypeVar, cast
 
+from filrouge.clock import monotonic
 from filrouge.errors import Busy, FilrougeError
 from filrouge.ports import Database, Tx
 
 _LOG = logging.getLogger(__name__)
 MOST_PER_COMMIT = 64
 READERS = 4
+#: More would only take the interpreter from each other, and from everybody else.
+RECALLS: Final = 2
 #: After so many commits that passed by what is patient, some of that has its turn.
 _PASSED: Final = 8
 
@@ -38,6 +43,7 @@ class WriterLane:
         #: What lets others pass; a mark alone is a checkpoint, which comes after everything before it.
         self._patient: deque[_Write | Future[bool]] = deque()
         self._passed = 0
+        self._asked = -inf
         self._is_patient = False
         self._closed = False
         self._changed = Condition()
@@ -52,6 +58,7 @@ class WriterLane:
         """
         future = Future[T]()
         self._put(self._waiting, [(write, future)])
+        self._asked = monotonic()
         return future
 
     def submit_patient(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
@@ -63,6 +70,11 @@ class WriterLane:
         together = [(write, Future[T]()) for write in writes]
         self._put(self._patient, together)
         return [future for _, future in together]
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds since somebody wrote who waits for it."""
+        return monotonic() - self._asked
 
     def run(self, write: Callable[[Tx], T]) -> T:
         """`submit` and wait."""
@@ -202,10 +214,15 @@ class ReaderPool:
         self._threads = local()
         self._opened: list[Database] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="filrouge-reader")
+        self._recalls = ThreadPoolExecutor(RECALLS, thread_name_prefix="filrouge-recall")
 
     def submit(self, read: Callable[[Tx], T]) -> Future[T]:
         """Run `read` on the pool."""
         return self._pool.submit(self._run, read)
+
+    def submit_recall(self, read: Callable[[Tx], T]) -> Future[T]:
+        """Run `read`, which computes long, on the pool for that."""
+        return self._recalls.submit(self._run, read)
 
     def here(self, read: Callable[[Tx], T]) -> T:
         """Run `read` on the calling thread, with that thread's connection."""
@@ -214,6 +231,7 @@ class ReaderPool:
     def close(self) -> None:
         """Stop after what is running, and close every connection, so that the write-ahead log can go."""
         self._pool.shutdown(wait=True)
+        self._recalls.shutdown(wait=True)
         while self._opened:
             self._opened.pop().close()
 

@@ -21,10 +21,13 @@ from filrouge.ports import Vectors
 
 #: More threads gain little on a model this small, and the machine has other work.
 _MOST_THREADS: Final = 4
+#: A batch of passages waits for the questions of so long: some five of them.
+_LONGEST_WAIT_SECONDS: Final = 0.05
 
 
 class QuestionsFirst:
-    """Lets passages pass only while no question is being embedded."""
+    """Lets passages pass while no question is being embedded, or once they have waited for some: where questions come
+    without an end, somebody may wait for a passage, too."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -43,9 +46,9 @@ class QuestionsFirst:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until no question is being embedded."""
+        """Wait until no question is being embedded, or for long enough."""
         with self._changed:
-            self._changed.wait_for(lambda: self._questions == 0)
+            self._changed.wait_for(lambda: self._questions == 0, _LONGEST_WAIT_SECONDS)
 
 
 def parts(tokenizer: Tokenizer, text: str, most_tokens: int) -> list[list[int]]:
@@ -72,7 +75,7 @@ def embed_parts(
         most_tokens: of one batch, padding included.
         run: unit vectors of the parts of one batch.
         before: called before each batch.
-        pool: runs batches side by side; without one they run here, one after the other.
+        pool: runs several batches side by side; without one they run here, one after the other.
     """
     owners = [owner for owner, own in enumerate(found) for _ in own]
     flat = [part for own in found for part in own]
@@ -83,7 +86,9 @@ def embed_parts(
         return run([flat[place] for place in batch])
 
     batches = list(_batches([len(part) for part in flat], most_tokens))
-    for batch, vectors in zip(batches, (pool.map if pool else map)(work, batches), strict=True):
+    # A lone batch waits for nobody's many.
+    done = pool.map(work, batches) if pool and len(batches) > 1 else map(work, batches)
+    for batch, vectors in zip(batches, done, strict=True):
         for place, vector in zip(batch, vectors, strict=True):
             sums[owners[place]] += vector * len(flat[place])
     return units(sums)

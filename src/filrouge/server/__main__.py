@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Event as Flag
 from types import FrameType
@@ -42,6 +43,9 @@ _TAKE_OVER_SECONDS = 15.0
 _LOOK_AT_HOME_SECONDS = 2.0
 #: A thread that computes lets others go on so often: an answer passes through several, and would wait 5 ms at each.
 _SWITCH_SECONDS = 0.0005
+#: Requests that may wait for the disk at once. They wait more than they compute: few threads keep a write from its turn
+#: in the lane that writes.
+_MOST_WAITING = 24
 #: Who was asked to leave and has not left by then is ended: what is acknowledged is on disk, and what was in hand is
 #: taken over by the next daemon. The log says where every thread stood.
 _LONGEST_FAREWELL_SECONDS = 25.0
@@ -143,6 +147,8 @@ class _Server(uvicorn.Server):
 
 async def _listen(home: str, running: wiring.Running, found: Listening) -> None:
     """Serve the unix socket, and TCP beside it; each counts its own connections."""
+    blocking = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="filrouge-request")
+    asyncio.get_running_loop().set_default_executor(blocking)
     leaving = _Leaving(home, running.parts.leaving)
     app = create_app(running, leaving.leave, found)
     served = [(_Server(inside_config(app), leaving), bound_socket(home))]

@@ -32,6 +32,11 @@ async def reading(request: Request, read: Callable[[Tx], T]) -> T:
     return await settled(parts_of(request).readers.submit(read))
 
 
+async def recalling(parts: Parts, read: Callable[[Tx], T]) -> T:
+    """Bring something to mind, on the pool for that."""
+    return await settled(parts.readers.submit_recall(read))
+
+
 async def elsewhere(work: Callable[[], T]) -> T:
     """Do something that blocks on a thread of its own."""
     return await asyncio.to_thread(work)

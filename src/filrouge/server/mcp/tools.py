@@ -23,7 +23,7 @@ from filrouge.errors import BadInput, NotFound
 from filrouge.model.memory import Memory
 from filrouge.model.recall import Hit
 from filrouge.ports import Tx
-from filrouge.server.access import elsewhere, settled
+from filrouge.server.access import elsewhere, recalling, settled
 from filrouge.server.mcp.quoting import LONGEST_READ, Item, block, item_json, line, quoted
 from filrouge.server.routes.memory import action_json
 from filrouge.store.memories import Action
@@ -77,7 +77,7 @@ async def memory_search(parts: Parts, _: Caller, given: Arguments) -> Told:
         notices = dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)
         return {"results": results, "notices": list(notices)}
 
-    value = await settled(parts.readers.submit(find))
+    value = await recalling(parts, find)
     found = value["results"]
     lines = [line(one) for one in found] or ["Nothing in memory matches."]
     return Told(value=value, text=block([*lines, *(f"({notice})" for notice in value["notices"])]))
@@ -153,7 +153,7 @@ async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> Told
     names = _place(parts, caller, given)
     project = parts.readers.here(lambda tx: report.project_id(tx, names)) or ""
     event = said_now(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
-    shown = await elsewhere(lambda: inject(parts, event, project))
+    shown = await recalling(parts, lambda _: inject(parts, event, project))
     value = {"context": shown.block.text, "memories": shown.block.memories, "notices": list(shown.notices)}
     return Told(value=value, text=shown.block.text or "Nothing in memory bears on this prompt.")
 

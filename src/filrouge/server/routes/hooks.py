@@ -11,7 +11,7 @@ from filrouge.app.injecting import context
 from filrouge.app.observe import observe
 from filrouge.errors import BadInput
 from filrouge.model.event import Event, event_from_json
-from filrouge.server.access import elsewhere, parts_of, settled
+from filrouge.server.access import elsewhere, parts_of, recalling, settled
 from filrouge.server.answers import Body, answers
 from filrouge.server.routes.recall_answers import DeliveredAnswer
 
@@ -36,7 +36,7 @@ async def deliver(delivery: Delivery, request: Request) -> dict[str, Any]:
         text = ""
         project = receipt.projects[-1]
         if delivery.context and events[-1].kind in _WITH_CONTEXT and project is not None:
-            text = await elsewhere(lambda: context(parts, events[-1], project))
+            text = await recalling(parts, lambda _: context(parts, events[-1], project))
     return {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
 
 

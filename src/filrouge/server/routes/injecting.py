@@ -12,7 +12,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.told import place_of
 from filrouge.clock import new_id
 from filrouge.model.event import Event
-from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.access import parts_of, reading, recalling
 from filrouge.server.answers import Body, answers
 from filrouge.server.routes.recall_answers import ContextAnswer, PreviewAnswer
 from filrouge.server.scopes import needs
@@ -50,7 +50,7 @@ async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
     parts = parts_of(request)
     project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
     event = _event(parts, body, "prompt", {"text": body.prompt})
-    return given_json(await elsewhere(lambda: inject(parts, event, project)))
+    return given_json(await recalling(parts, lambda _: inject(parts, event, project)))
 
 
 @router.post("/api/memory/context/preview", responses=answers(PreviewAnswer))
@@ -63,7 +63,7 @@ async def preview_of(body: PreviewBody, request: Request) -> dict[str, Any]:
         event = _event(parts, body, "session_start", {"source": body.opening}, body.cwd)
     else:
         event = _event(parts, body, "prompt", {"text": body.prompt}, body.cwd)
-    return given_json(await elsewhere(lambda: preview(parts, event, project)), explained=True)
+    return given_json(await recalling(parts, lambda _: preview(parts, event, project)), explained=True)
 
 
 def _event(

@@ -19,7 +19,7 @@ from filrouge.errors import BadConfig, BadInput
 from filrouge.model.filters import Filters
 from filrouge.model.scope import ScopeName
 from filrouge.ports import Tx
-from filrouge.server.access import elsewhere, parts_of, reading, settled
+from filrouge.server.access import elsewhere, parts_of, reading, recalling, settled
 from filrouge.server.answers import Body, answers
 from filrouge.server.paging import Cursor, PageLimit, paged
 from filrouge.server.routes.daemon_answers import OriginsAnswer, SettingsAnswer
@@ -151,7 +151,7 @@ async def search(
         memories = [] if collection == "turns" else [recall(parts, tx, question)]
         return report.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
 
-    return await reading(request, find)
+    return await recalling(parts, find)
 
 
 @router.post("/search", responses=answers(SearchAnswer))
@@ -181,7 +181,7 @@ async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
             "nothing_known": not results,
         }
 
-    return await reading(request, find)
+    return await recalling(parts, find)
 
 
 @router.get("/api/memory/settings", responses=answers(SettingsAnswer))
