@@ -13,11 +13,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from math import inf
 from threading import Condition, Thread, local
 from typing import Any, Final, TypeVar, cast
 
-from filrouge.clock import monotonic
 from filrouge.errors import Busy, FilrougeError
 from filrouge.ports import Database, Tx
 
@@ -43,7 +41,6 @@ class WriterLane:
         #: What lets others pass; a mark alone is a checkpoint, which comes after everything before it.
         self._patient: deque[_Write | Future[bool]] = deque()
         self._passed = 0
-        self._asked = -inf
         self._is_patient = False
         self._closed = False
         self._changed = Condition()
@@ -58,7 +55,6 @@ class WriterLane:
         """
         future = Future[T]()
         self._put(self._waiting, [(write, future)])
-        self._asked = monotonic()
         return future
 
     def submit_patient(self, writes: Sequence[Callable[[Tx], T]]) -> list[Future[T]]:
@@ -70,11 +66,6 @@ class WriterLane:
         together = [(write, Future[T]()) for write in writes]
         self._put(self._patient, together)
         return [future for _, future in together]
-
-    @property
-    def quiet_for(self) -> float:
-        """Seconds since somebody wrote who waits for it."""
-        return monotonic() - self._asked
 
     def run(self, write: Callable[[Tx], T]) -> T:
         """`submit` and wait."""

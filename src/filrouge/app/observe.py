@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from filrouge.app.parts import Parts
 from filrouge.capture.intake import cleaned
+from filrouge.clock import monotonic
 from filrouge.model.event import Event
 from filrouge.model.scope import display_name
 from filrouge.ports import Tx
@@ -38,6 +39,7 @@ def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
 
     A hook obeys its switches by itself, but it reads a mirror of them, and not every program has our hook.
     """
+    parts.captured = monotonic()
     directories = {event.cwd for event in events}
     settings = parts.readers.here(lambda tx: {cwd: parts.settings(tx, cwd) for cwd in directories})
     clean = [

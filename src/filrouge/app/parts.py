@@ -47,6 +47,7 @@ class Parts:
         regrouped: up to when the threads of each user's projects were looked at as a whole.
         bus: who listens to what happens here.
         feed: tells them what is committed.
+        captured: when an event was handed over last, by the clock that never jumps.
         resumed: set once what an earlier daemon left undone is queued.
         analyst: who reads sessions; the one without a model unless there is another.
         resting: set while no job is due, and what the last ones did is in the indexes in memory.
@@ -73,6 +74,7 @@ class Parts:
     grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
+    captured: float = 0.0
     work_waiting: Bell = field(default_factory=Bell)
     resumed: Flag = field(default_factory=Flag)
     resting: Rest = field(default_factory=Rest)

@@ -144,7 +144,7 @@ class Worker:
     def _let_pass(self) -> None:
         """Agents wait for their events to be on disk; nobody waits for what follows from them."""
         begun = monotonic()
-        while self._parts.writer.quiet_for < _BURST_SECONDS and monotonic() - begun < _PATIENCE_SECONDS:
+        while (now := monotonic()) - self._parts.captured < _BURST_SECONDS and now - begun < _PATIENCE_SECONDS:
             self._stopping.wait(_BURST_SECONDS)
 
     def _do(self, jobs: Sequence[Job]) -> None:
