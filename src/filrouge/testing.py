@@ -45,7 +45,7 @@ __all__ = [
     "understood",
 ]
 
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 120.0
 #: Nothing of the tester's own environment: no model, no daemon elsewhere.
 _ALONE = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
 

@@ -71,13 +71,17 @@ class Meaning:
             _LOG.warning("embedder unavailable; %d texts wait for their vectors", len(texts))
             return None
 
-    def fill(self, tx: Tx) -> None:
-        """Load the indexes from the stored rows."""
+    def fill(self, tx: Tx, leaving: Flag) -> None:
+        """Load the indexes from the stored rows; given up, and not ready, once `leaving` is set."""
         stored = StoredVectors(tx)
-        for owner, number, group, vectors in stored.live_memories(self.space.id):
-            self.memory_index.put(owner, number, group, vectors)
-        for owner, number, group, vectors in stored.turns(self.space.id):
-            self.turn_index.put(owner, number, group, vectors)
+        for index, rows in (
+            (self.memory_index, stored.live_memories(self.space.id)),
+            (self.turn_index, stored.turns(self.space.id)),
+        ):
+            for owner, number, group, vectors in rows:
+                if leaving.is_set():
+                    return
+                index.put(owner, number, group, vectors)
         self.ready.set()
 
     def calibrated_by(self, calibration: Calibration) -> Meaning:

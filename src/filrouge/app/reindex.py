@@ -169,7 +169,9 @@ def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder)
     if target.state == "current":
         return Outcome(write=lambda _: None)
     fresh = meaning_of(name, embedder, target.space.calibration, parts.new_index)
-    parts.readers.here(fresh.fill)
+    parts.readers.here(lambda tx: fresh.fill(tx, parts.leaving))
+    if not fresh.ready.is_set():
+        return Outcome(write=lambda _: None, again=dict)
     swapped = list[bool]()
 
     def write(tx: Tx) -> None:

@@ -202,7 +202,7 @@ def analyser() -> Analyser:
 
 def load_indexes(parts: Parts) -> None:
     """Rebuild the vector indexes from the stored rows."""
-    parts.readers.here(parts.meaning.fill)
+    parts.readers.here(lambda tx: parts.meaning.fill(tx, parts.leaving))
 
 
 def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], words: WordFeed) -> None:

@@ -358,7 +358,8 @@ ORDER BY valid_to DESC LIMIT :limit
 -- The standing rules of a place, so many of each scope: the pinned first, then the newest.
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM (
-    SELECT seq, row_number() OVER (PARTITION BY scope ORDER BY pinned DESC, seq DESC) AS place FROM memories
+    SELECT seq, row_number() OVER (PARTITION BY scope ORDER BY pinned DESC, seq DESC) AS place
+    FROM memories INDEXED BY memories_by_kind
     WHERE tenant = 'local' AND state = 'live' AND kind = 'rule' AND NOT disabled AND trust >= 2 AND confidence >= :least
       AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
       AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
