@@ -26,6 +26,8 @@ REFUSED = "refused"
 BRIEFS = "briefs"
 WORDS = "words"
 BACKUPS = "backups"
+#: What stood in the settings of agents before Filrouge did.
+SETUP = "setup"
 #: Stands in a stored brief where each session gets a nonce of its own.
 UNSET_NONCE = "0" * 16
 
@@ -33,7 +35,7 @@ UNSET_NONCE = "0" * 16
 LONGEST_SOCKET_PATH = 100
 SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
 _OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS)
-_FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS)
+_FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS, SETUP)
 _LEAVES = (".log", ".part", ".aside", ".md")
 
 

@@ -31,6 +31,8 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "telling": ("remember", "hook"),
     "models": ("extract",),
     "reindex": ("reindex",),
+    "init": ("init",),
+    "uninstall": ("uninstall",),
     "doctor": ("doctor",),
     "health": ("health",),
     "demo": ("demo",),

@@ -1,0 +1,110 @@
+"""`filrouge init`: connect the agents of this machine, after showing what changes in which file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.commands import choices, plans
+from filrouge.cli.commands.uninstall import take_back
+from filrouge.errors import BadInput
+from filrouge.home import home
+from filrouge.hosts.setup.machine import this_machine
+from filrouge.hosts.setup.plan import connecting, detected
+from filrouge.hosts.setup.wanted import AGENTS
+
+_NEXT: Final = (
+    ("filrouge doctor", "is everything in its place"),
+    ("filrouge status", "what is known, and what is waiting"),
+    ("filrouge search WORDS", "find what was said"),
+    ("filrouge forget WORDS", "forget for good, with a receipt"),
+    ("filrouge uninstall", "take all of this back"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(init)
+
+
+def init(
+    host: Annotated[list[str] | None, typer.Option(help="Only this agent, detected or not; may be repeated.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Who understands: heuristic (no model), ollama, ...")] = None,
+    mode: Annotated[str | None, typer.Option(help="light, normal or heavy.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language of headings: auto, en, fr or es.")] = None,
+    tools: Annotated[bool, typer.Option(help="Register the tools (MCP) too.")] = True,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back what init wrote, as `uninstall` does.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Connect the agents of this machine: hooks that remember and recall, and the tools; every file is shown first."""
+    names = plans.known(host or [])
+    if undo:
+        take_back(names or list(AGENTS), yes=yes, dry_run=dry_run, json=json)
+        return
+    machine, directory = this_machine(os.environ), home()
+    names = names or detected(machine)
+    if not names:
+        raise BadInput(
+            "No agent was found on this machine.",
+            remedy=f"Name one with --host: {', '.join(AGENTS)}. Any other program can use `filrouge mcp`.",
+        )
+    asked = not (yes or dry_run or json) and sys.stdin.isatty()
+    settings = choices.chosen(provider, mode, language, asked=asked)
+    plan = connecting(machine, directory, names, tools=tools)
+    if not json:
+        output.say(f"Agents: {plans.titles(names)}")
+        plans.show(plan)
+        for line in choices.lines(directory, settings):
+            output.say(line)
+    if dry_run or not (plan.changes or settings):
+        _finish(plan, names, directory, json=json, changed=False)
+        return
+    if not plans.consent("Write this?", yes=yes, json=json):
+        output.say("Nothing was changed.")
+        return
+    choices.write(directory, settings)
+    troubles = plans.done(plan, directory)
+    warnings = choices.warnings(settings)
+    ignored = choices.ignore_home(directory)
+    if json:
+        output.show_json(
+            plans.as_json(plan, troubles, changed=True, agents=names, warnings=warnings, then=_then(names))
+        )
+    else:
+        _close(names, directory, [*ignored, *warnings])
+        for path, error in troubles.items():
+            output.say(f"left alone: {path}: {error.message} {error.remedy}".rstrip())
+    if troubles:
+        raise typer.Exit(1)
+
+
+def _finish(plan: plans.Plan, names: list[str], directory: str, *, json: bool, changed: bool) -> None:
+    if json:
+        output.show_json(
+            plans.as_json(plan, plan.troubles, changed=changed, agents=names, warnings=[], then=_then(names))
+        )
+    elif not plan.changes and not plan.troubles:
+        output.say("Nothing is to be done: they are connected.")
+        _close(names, directory, [])
+    if plan.troubles:
+        raise typer.Exit(1)
+
+
+def _close(names: list[str], directory: str, said: list[str]) -> None:
+    for line in (*said, *_then(names).values()):
+        output.say(line)
+    kept = choices.kept(directory)
+    if kept:
+        output.say(kept)
+    output.table(("Command", "What for"), _NEXT)
+    output.say("Open an agent and work as usual; what matters comes back in the next session.")
+
+
+def _then(names: list[str]) -> dict[str, Any]:
+    return {name: AGENTS[name].then for name in names if AGENTS[name].then}

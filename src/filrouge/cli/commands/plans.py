@@ -1,0 +1,95 @@
+"""Showing what would change in the settings of agents, asking once, and doing it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from filrouge.cli import output
+from filrouge.errors import BadInput, FilrougeError
+from filrouge.hosts.setup.plan import Change, Plan, carry_out
+from filrouge.hosts.setup.wanted import AGENTS
+
+
+def known(names: Sequence[str]) -> list[str]:
+    """The names, each once, if all are agents that can be connected.
+
+    Raises:
+        BadInput: one is not.
+    """
+    for name in names:
+        if name not in AGENTS:
+            raise BadInput(f"There is no agent {name!r}.", remedy=f"There are: {', '.join(AGENTS)}.")
+    return list(dict.fromkeys(names))
+
+
+def consent(question: str, *, yes: bool, json: bool) -> bool:
+    """Whether to go on.
+
+    Raises:
+        BadInput: nobody can be asked.
+    """
+    if yes:
+        return True
+    if json or not sys.stdin.isatty():
+        raise BadInput("Nobody can be asked here.", remedy="Add --yes to do it, or --dry-run to see it.")
+    return typer.confirm(question, default=True)
+
+
+def show(plan: Plan) -> None:
+    """Print every change with its lines."""
+    for change in plan.changes:
+        output.say(f"{_deed(change)} {change.path}")
+        for line in change.lines():
+            output.say(f"    {line}")
+        if change.note:
+            output.say(f"    {change.note}")
+    for path, trouble in plan.troubles.items():
+        output.say(f"left alone: {path}: {trouble.message} {trouble.remedy}".rstrip())
+
+
+def done(plan: Plan, home: str) -> dict[str, FilrougeError]:
+    """Carry out a plan; what could not be done, with the reason. One file that refuses keeps no other back."""
+    troubles = dict(plan.troubles)
+    for change in plan.changes:
+        try:
+            carry_out(change, home)
+        except FilrougeError as error:
+            troubles[change.path] = error
+    return troubles
+
+
+def as_json(plan: Plan, troubles: Mapping[str, FilrougeError], *, changed: bool, **more: Any) -> dict[str, Any]:
+    """A plan and what became of it, as programs read it."""
+    return {
+        "changed": changed,
+        "files": [
+            {
+                "agent": change.agent,
+                "path": change.path,
+                "deed": _deed(change),
+                "lines": change.lines(),
+                "note": change.note,
+            }
+            for change in plan.changes
+        ],
+        "troubles": [
+            {"path": path, "detail": error.message, "remedy": error.remedy} for path, error in troubles.items()
+        ],
+        "settled": list(plan.settled),
+        **more,
+    }
+
+
+def titles(names: Iterable[str]) -> str:
+    """The agents' titles in one line."""
+    return ", ".join(AGENTS[name].title for name in names)
+
+
+def _deed(change: Change) -> str:
+    if change.now is None:
+        return "creates" if change.then is not None else "forgets"
+    return "removes" if change.then is None else "changes"

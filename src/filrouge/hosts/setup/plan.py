@@ -1,0 +1,187 @@
+"""What would change in which file, before anything does; and doing exactly that."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from filrouge.errors import FilrougeError, Stale
+from filrouge.hosts.setup import files
+from filrouge.hosts.setup.entries import connected, disconnected, is_empty
+from filrouge.hosts.setup.machine import Machine
+from filrouge.hosts.setup.manifest import Manifest, Record, digest
+from filrouge.hosts.setup.wanted import AGENTS, Agent, Entry, File
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A file as it is and as it will be.
+
+    Attributes:
+        agent: whose file it is.
+        path: the file.
+        now: its bytes; None where there is none.
+        then: its bytes afterwards; None if it goes.
+        original: what it is without Filrouge, byte for byte; None where it is not there then.
+        note: what a reader should know, as that somebody edited it in between.
+    """
+
+    agent: str
+    path: str
+    now: bytes | None
+    then: bytes | None
+    original: bytes | None = None
+    note: str = ""
+
+    def lines(self) -> list[str]:
+        """The lines that go and come, with - and + in front; nothing of what stays, which may be secret."""
+        was, will = (content.decode("utf-8", "replace").splitlines() for content in (self.now or b"", self.then or b""))
+        found = list(difflib.unified_diff(was, will, lineterm="", n=0))[2:]
+        return [line for line in found if not line.startswith("@@")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What will be done.
+
+    Attributes:
+        changes: the files that change, in order.
+        troubles: files that cannot be changed, with the reason.
+        settled: names of agents of which nothing changes.
+    """
+
+    changes: tuple[Change, ...] = ()
+    troubles: Mapping[str, FilrougeError] = field(default_factory=dict[str, FilrougeError])
+    settled: tuple[str, ...] = ()
+
+
+_Changing = Callable[[str, File], Change | None]
+
+
+def detected(machine: Machine) -> list[str]:
+    """The agents of this machine."""
+    return [agent.name for agent in AGENTS.values() if agent.is_there(machine)]
+
+
+def connecting(machine: Machine, home: str, names: Iterable[str], *, tools: bool) -> Plan:
+    """How those agents are connected."""
+    records = Manifest(home).records()
+    return _planned(
+        {name: _files(AGENTS[name], machine, tools=tools) for name in names},
+        lambda agent, file: _connecting(agent, file, records.get(file.path), Manifest(home)),
+    )
+
+
+def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:
+    """How everything of ours is taken out of the settings of those agents, wherever they are now or were then."""
+    manifest = Manifest(home)
+    records = manifest.records()
+    wanted: dict[str, tuple[File, ...]] = {}
+    for name in names:
+        found = _files(AGENTS[name], machine, tools=True)
+        here = {file.path for file in found}
+        elsewhere = (record for record in records.values() if record.agent == name and record.path not in here)
+        wanted[name] = (*found, *(_as_file(record, found) for record in elsewhere))
+    plan = _planned(wanted, lambda agent, file: _disconnecting(agent, file, records.get(file.path), manifest))
+    # What was made last goes first: the folder that was made for the first is empty then.
+    return replace(plan, changes=plan.changes[::-1])
+
+
+def carry_out(change: Change, home: str) -> None:
+    """Change one file, if it is still what the plan saw.
+
+    Raises:
+        Stale: somebody changed it since.
+        CannotWrite: the disk or the permissions refuse.
+    """
+    if files.read(change.path) != change.now:
+        raise Stale(f"{change.path} was changed while you looked at the plan.", remedy="Run the command again.")
+    manifest = Manifest(home)
+    if change.then is not None and change.then != change.original:
+        manifest.keep(change.path, change.agent, change.original, change.then)
+        files.write(change.path, change.then)
+        return
+    known = manifest.records().get(change.path)
+    if change.then is None:
+        files.remove(change.path, known.made if known else ())
+    elif change.then != change.now:
+        files.write(change.path, change.then)
+    manifest.drop(change.path)
+
+
+def _planned(wanted: Mapping[str, tuple[File, ...]], change: _Changing) -> Plan:
+    changes = list[Change]()
+    troubles = dict[str, FilrougeError]()
+    settled = list[str]()
+    for name, listed in wanted.items():
+        before = len(changes) + len(troubles)
+        for file in listed:
+            try:
+                found = change(name, file)
+            except FilrougeError as error:
+                troubles[file.path] = error
+                continue
+            if found is not None:
+                changes.append(found)
+        if len(changes) + len(troubles) == before:
+            settled.append(name)
+    return Plan(changes=tuple(changes), troubles=troubles, settled=tuple(settled))
+
+
+def _connecting(agent: str, file: File, record: Record | None, manifest: Manifest) -> Change | None:
+    now = files.read(file.path)
+    text = files.text_of(now, file.path)
+    then = connected(text, file).encode()
+    if then == now:
+        return None
+    untouched = record is not None and now is not None and digest(now) == record.written
+    if record is not None and untouched:
+        original = manifest.former(record)
+    elif record is not None or now is not None:
+        original = _less(text, file, manifest, record)
+    else:
+        original = None
+    return Change(agent=agent, path=file.path, now=now, then=then, original=original)
+
+
+def _disconnecting(agent: str, file: File, record: Record | None, manifest: Manifest) -> Change | None:
+    now = files.read(file.path)
+    if now is None:
+        # The file is gone and so is what was ours; the record goes with it.
+        return Change(agent=agent, path=file.path, now=None, then=None) if record is not None else None
+    if record is not None and digest(now) == record.written:
+        former = manifest.former(record)
+        return Change(agent=agent, path=file.path, now=now, then=former, original=former)
+    then = _less(files.text_of(now, file.path), file, manifest, record)
+    if then == now and record is None:
+        return None
+    note = "It was edited since; only what is Filrouge's is taken out." if record is not None else ""
+    return Change(agent=agent, path=file.path, now=now, then=then, original=then, note=note)
+
+
+def _less(text: str, file: File, manifest: Manifest, record: Record | None) -> bytes | None:
+    """What a file says without us; None for one that we made and that says nothing then."""
+    former = manifest.former(record) if record is not None else None
+    before = files.text_of(former, file.path) if former is not None else None
+    rest = disconnected(text, file, before)
+    if record is not None and not record.before and is_empty(rest, file):
+        return None
+    return rest.encode()
+
+
+def _files(agent: Agent, machine: Machine, *, tools: bool) -> tuple[File, ...]:
+    """The files of an agent, each once."""
+    found: dict[str, File] = {}
+    for file in (*agent.hooks(machine), *(agent.tools(machine) if tools else ())):
+        known = found.get(file.path)
+        entries = (*known.entries, *file.entries) if known is not None else file.entries
+        found[file.path] = File(path=file.path, form=file.form, entries=entries)
+    return tuple(found.values())
+
+
+def _as_file(record: Record, like: tuple[File, ...]) -> File:
+    """A file at a place that the environment does not name any more, with what may stand there."""
+    form = "toml" if record.path.endswith(".toml") else "json"
+    entries: tuple[Entry, ...] = tuple(entry for file in like if file.form == form for entry in file.entries)
+    return File(path=record.path, form=form, entries=entries)

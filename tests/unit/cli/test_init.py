@@ -1,0 +1,172 @@
+"""`filrouge init` and `uninstall`, as a person and a script type them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filrouge.home import CONFIG
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Type = Callable[..., Ended]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """The home of a user with Claude Code and Codex."""
+    for name in (".claude", ".codex"):
+        (tmp_path / "user" / name).mkdir(parents=True)
+    return tmp_path / "user"
+
+
+@pytest.fixture
+def typed(user: Path) -> Type:
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(user), "FILROUGE_HOME": str(user.parent / "memory")}
+
+    def run(*words: str, **more: str) -> Ended:
+        ended = subprocess.run(
+            [sys.executable, "-m", "filrouge.cli.main", *words],
+            env={**environ, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+
+    return run
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_agents_that_are_there_are_connected_and_taken_back(user: Path, typed: Type) -> None:
+    (user / ".claude/settings.json").write_text('{ "model":"opus" }')
+    before = files(user)
+    done = typed("init", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert "Claude Code, Codex" in done.out
+    assert "type /hooks" in done.out
+    assert set(files(user)) == {".claude/settings.json", ".claude.json", ".codex/hooks.json", ".codex/config.toml"}
+    group = json.loads((user / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
+    assert os.path.isabs(group["command"])
+    assert group["args"] == ["hook", "--host", "claude-code"]
+    assert typed("init", "--yes").out.startswith("Agents: Claude Code, Codex\nNothing is to be done")
+    assert typed("uninstall", "--yes").code == 0
+    assert files(user) == before
+    assert "Nothing of Filrouge stands" in typed("uninstall", "--yes").out
+
+
+def test_a_dry_run_shows_every_line_and_writes_none(user: Path, typed: Type) -> None:
+    (user / ".claude/settings.json").write_text('{\n  "apiKey": "sk-not-to-be-shown"\n}\n')
+    before = files(user.parent)
+    done = typed("init", "--dry-run", "--mode", "light")
+    assert done.code == 0
+    assert f"changes {user}/.claude/settings.json" in done.out
+    assert '+    "UserPromptSubmit"' in done.out
+    assert "+mode = light" in done.out
+    assert files(user.parent) == before
+    shown = typed("init", "--dry-run", "--json").json
+    assert (shown["changed"], shown["agents"]) == (False, ["claude-code", "codex"])
+    assert {one["deed"] for one in shown["files"]} == {"changes", "creates"}
+    assert files(user.parent) == before
+
+
+def test_without_a_terminal_nothing_is_written_unasked(user: Path, typed: Type) -> None:
+    before = files(user.parent)
+    for words in (("init",), ("init", "--json")):
+        done = typed(*words)
+        assert (done.code, "--yes" in done.err) == (2, True)
+    assert files(user.parent) == before
+
+
+def test_one_agent_alone_is_connected_where_it_is_named(user: Path, typed: Type) -> None:
+    assert typed("init", "--host", "gemini", "--no-tools", "--yes").code == 0
+    assert list(files(user)) == [".gemini/settings.json"]
+    assert "mcpServers" not in json.loads((user / ".gemini/settings.json").read_text())
+    assert typed("init", "--undo", "--host", "gemini", "--yes").code == 0
+    assert files(user) == {}
+
+
+def test_an_agent_that_nobody_knows_is_an_error_with_the_names(typed: Type) -> None:
+    done = typed("init", "--host", "claud", "--yes")
+    assert (done.code, "claude-code" in done.err) == (2, True)
+
+
+def test_where_no_agent_is_found_the_way_out_is_said(user: Path, typed: Type) -> None:
+    for name in (".claude", ".codex"):
+        (user / name).rmdir()
+    done = typed("init", "--yes")
+    assert (done.code, "--host" in done.err, "filrouge mcp" in done.err) == (2, True, True)
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_written(user: Path, typed: Type) -> None:
+    (user / ".claude/settings.json").write_text("{")
+    done = typed("init", "--yes")
+    assert done.code == 1
+    assert f"left alone: {user}/.claude/settings.json" in done.out
+    assert (user / ".claude/settings.json").read_text() == "{"
+    assert (user / ".codex/hooks.json").exists()
+
+
+def test_settings_are_written_to_the_file_in_the_home(user: Path, typed: Type) -> None:
+    home = user.parent / "memory"
+    home.mkdir()
+    (home / CONFIG).write_text("# mine\nbudget = 900\n")
+    words = ("--language", "fr", "--mode", "heavy", "--provider", "heuristic")
+    assert typed("init", "--host", "codex", "--yes", *words).code == 0
+    text = (home / CONFIG).read_text()
+    assert all(line in text for line in ("# mine", "budget = 900", 'language = "fr"', 'mode = "heavy"'))
+    assert typed("init", "--host", "codex", "--yes", "--language", "klingon").code == 2
+
+
+def test_a_provider_that_does_not_answer_is_a_warning(typed: Type) -> None:
+    done = typed("init", "--host", "codex", "--yes", "--json", "--provider", "ollama", OLLAMA_HOST="127.0.0.1:9")
+    assert done.code == 0, done.err
+    [warning] = done.json["warnings"]
+    assert "ollama" in warning.lower()
+    done = typed("init", "--host", "codex", "--yes", "--json", "--provider", "anthropic")
+    assert "ANTHROPIC_API_KEY" in done.json["warnings"][0]
+
+
+def test_a_home_in_a_repository_is_ignored_there(user: Path, typed: Type) -> None:
+    (user / "code/.git").mkdir(parents=True)
+    (user / "code/.gitignore").write_text("build")
+    (user / "code/.claudeignore").write_text("")
+    inside = {"FILROUGE_HOME": str(user / "code/.memory")}
+    assert typed("init", "--host", "codex", "--yes", **inside).code == 0
+    assert (user / "code/.gitignore").read_text() == "build\n/.memory/\n"
+    assert (user / "code/.claudeignore").read_text() == "/.memory/\n"
+    typed("uninstall", "--yes", **inside)
+    typed("init", "--host", "codex", "--yes", **inside)
+    assert (user / "code/.gitignore").read_text() == "build\n/.memory/\n"
+
+
+def test_memories_that_are_there_stay_and_are_named(user: Path, typed: Type) -> None:
+    home = user.parent / "memory"
+    home.mkdir()
+    (home / "filrouge.db").write_bytes(b"0" * 2_000_000)
+    done = typed("init", "--host", "codex", "--yes")
+    assert "2.0 MB" in done.out
+    assert (home / "filrouge.db").stat().st_size == 2_000_000
