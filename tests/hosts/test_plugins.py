@@ -16,7 +16,7 @@ from filrouge.hosts import plugins
 
 from .command_lines import Desk, Host
 from .product import EXECUTABLE, eventually
-from .scripted_model import on
+from .scripted_model import Call, on
 
 ROOT = Path(__file__).parents[2]
 RULE = "Ground rule: in this repo always run the tests with `make check-reef`, never pytest."
@@ -36,7 +36,9 @@ INSTALL: dict[Host, tuple[list[str], ...]] = {
 def call(desk: Desk, host: Host, *words: str) -> subprocess.CompletedProcess[str]:
     """One command of an agent's program, in the desk's home."""
     command = [desk.programs[host], *words]
-    return subprocess.run(command, env=desk.env, cwd=desk.home, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, env=desk.env, cwd=desk.home, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,16 @@ def test_what_claude_code_hears_through_the_plugin_codex_is_told_through_it(plug
     [answer] = plugged.ask("codex", project, "Which port does the staging API listen on?")
     assert "17611" in answer.first.recalled
     assert "check-reef" in answer.first.recalled
-    assert [name for name in answer.first.tools if "filrouge" in name], answer.first.tools
+
+
+def test_codex_reaches_the_daemon_by_the_plugin_s_tools(plugged: Desk) -> None:
+    plugged.product.status()  # the daemon is there: Codex waits for no tool that is still starting
+    add = Call("mcp__filrouge__memory_add", {"text": "The reef's buoy answers on channel 40711."})
+    plugged.model.teach(on("Keep the buoy in mind", add, "Done."))
+    [answer] = plugged.ask("codex", plugged.project("reef"), "Keep the buoy in mind.")
+
+    [fact] = [row for row in plugged.product.facts() if "40711" in row["text"]]
+    assert (fact["id"] in answer.requests[-1].text, fact["project_name"]) == (True, "reef")
 
 
 def test_the_daemon_knows_both_agents_by_their_names(plugged: Desk) -> None:
