@@ -128,7 +128,7 @@ def _messages(event: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _run(event: dict[str, Any], ctx: dict[str, Any]) -> str:
-    return text_field(event, "run_id") or text_field(ctx, "run_id")
+    return text_field(event, "run_id") or text_field(ctx, "run_id") or text_field(event, "current_user_message_id")
 
 
 def _helper(session: str) -> str:
