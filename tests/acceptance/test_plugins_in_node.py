@@ -129,10 +129,15 @@ def test_what_openclaw_was_given_is_not_heard_from_it_again(home: str, openclaw:
     assert heard("openclaw").count(BACKUPS) == 1
 
 
+NOTHING: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = [
+    (None, None),
+    ({"messages": 3, "prompt": {}}, {"sessionId": 7}),
+    ({"messages": [None, 1]}, {}),
+]
 ODD: list[Step] = [
     (hook, event, where)
     for hook in ("before_prompt_build", "agent_end", "before_compaction", "session_end")
-    for event, where in ((None, None), ({"messages": 3, "prompt": {}}, {"sessionId": 7}), ({"messages": [None, 1]}, {}))
+    for event, where in NOTHING
 ]
 
 
@@ -216,11 +221,13 @@ def test_a_later_session_of_opencode_is_told_in_its_system_prompt_at_every_reque
 
 
 def test_opencode_s_plugin_throws_at_nothing(home: str) -> None:
-    steps: list[Step] = [
-        (hook, first, second)
-        for hook in ("chat.message", "experimental.chat.system.transform", "tool.execute.after", "event")
-        for first, second in ((None, None), ({"sessionID": 3}, {"parts": 7}), ({"event": {"type": "session.idle"}}, {}))
+    odd: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = [
+        (None, None),
+        ({"sessionID": 3}, {"parts": 7}),
+        ({"event": {"type": "session.idle"}}, {}),
     ]
+    hooks = ("chat.message", "experimental.chat.system.transform", "tool.execute.after", "event")
+    steps: list[Step] = [(hook, first, second) for hook in hooks for first, second in odd]
 
     assert len(play(OPENCODE, steps, directory=None)["results"]) == len(steps)
 

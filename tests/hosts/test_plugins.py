@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,16 @@ def test_the_daemon_knows_both_agents_by_their_names(plugged: Desk) -> None:
         return all("staging" in printed for printed in asked)
 
     eventually("both agents were heard", heard)
+
+
+def test_the_wheel_holds_every_file_of_every_plugin_and_the_launcher_may_run(tmp_path: Path) -> None:
+    source = ROOT / "src" / "filrouge" / "hosts" / "plugins"
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, timeout=300)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        inside = {one.filename: one.external_attr >> 16 for one in packed.infolist()}
+    ours = [path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    names = [f"filrouge/hosts/plugins/{path.relative_to(source).as_posix()}" for path in ours]
+    assert [name for name in names if name not in inside] == []
+    assert inside["filrouge/hosts/plugins/filrouge/filrouge.sh"] & 0o111
