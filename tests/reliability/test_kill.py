@@ -21,6 +21,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -189,8 +190,7 @@ def by_hook(tally: Tally, home: str, chance: random.Random, host: str, key: str,
 def straight(tally: Tally, home: str, host: str, key: str, payload: Row) -> None:
     """Send one event to the socket as a program does, and to the spool where nobody takes it."""
     now = SystemClock().now()
-    event = hosts.parse(payload, host=host, environ={}, at=now.timestamp(), event_id=new_id(now))
-    assert event is not None
+    [event] = hosts.parse(payload, host=host, environ={}, at=now.timestamp(), new_id=partial(new_id, now))
     tally.said[payload["session_id"], key] = ""
     try:
         answer = client.request(home, "POST", "/hooks/events", {"events": [event.to_json()]}, 1.0)

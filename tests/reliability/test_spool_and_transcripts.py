@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,10 @@ def statement(number: int) -> str:
 
 def spool_one(home: str, number: int, **changed: Any) -> str:
     now = SystemClock().now()
-    event = hosts.parse(
+    [event] = hosts.parse(
         prompt(home, "s", f"p{number}", statement(number)),
-        host="claude-code", environ={}, at=now.timestamp(), event_id=new_id(now),
+        host="claude-code", environ={}, at=now.timestamp(), new_id=partial(new_id, now),
     )  # fmt: skip
-    assert event is not None
     return inbox.append(places.inside(home, places.SPOOL), event._replace(**changed).to_json())
 
 
@@ -96,8 +96,7 @@ def test_a_session_that_is_compacted_as_soon_as_the_daemon_is_there_gets_back_wh
     assert hook(home, reply(home, "s", "p1", "I added the route and its test."), **AWAY).code == 0
     now = SystemClock().now()
     start = session_start(home, "s") | {"source": "compact"}
-    event = hosts.parse(start, host="claude-code", environ={}, at=now.timestamp(), event_id=new_id(now))
-    assert event is not None
+    [event] = hosts.parse(start, host="claude-code", environ={}, at=now.timestamp(), new_id=partial(new_id, now))
     with daemon(home):
         body = {"events": [event.to_json()], "context": True}
         told = str(client.request(home, "POST", "/hooks/events", body, timeout=PATIENCE).body["context"])
@@ -173,9 +172,8 @@ def by_hooks(host: str, session: str, transcript: str = "") -> list[Event]:
         if payload["session_id"] != session:
             continue
         now = SystemClock().now()
-        event = hosts.parse(payload, host=host, environ={}, at=now.timestamp(), event_id=new_id(now))
-        if event is not None:
-            events.append(event._replace(transcript=transcript, project=("name:shop",)))
+        told = hosts.parse(payload, host=host, environ={}, at=now.timestamp(), new_id=partial(new_id, now))
+        events += [event._replace(transcript=transcript, project=("name:shop",)) for event in told]
     return events
 
 

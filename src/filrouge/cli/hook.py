@@ -100,32 +100,33 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str]) -> tuple
     if not payload or not captures:
         return b"", False
     at = time.time()
-    event = hosts.parse(payload, host=_host(argv), environ=environ, at=at, event_id=_new_id(at))
-    if event is None or hook_output.is_disabled(settings, event.project):
+    told = hosts.parse(payload, host=_host(argv), environ=environ, at=at, new_id=lambda: _new_id(at))
+    if not told or hook_output.is_disabled(settings, told[0].project):
         return b"", False
-    clean = hook_event.cleaned(event)
-    if clean is None:
+    events = [clean for event in told if (clean := hook_event.cleaned(event)) is not None]
+    if not events:
         return b"", False
-    wanted = settings.auto_retrieve and clean.kind in hook_output.CONTEXT_EVENTS
+    host, kind = hosts.HOSTS[events[0].host], events[0].kind
+    wanted = settings.auto_retrieve and len(events) == 1 and kind in host.INJECTS
     try:
-        context, told = _deliver(directory, environ, clean, wanted, settings.deadline)
+        context, taken = _deliver(directory, environ, events, wanted, settings.deadline)
     except _Refused:
-        return hook_output.refused_line(directory, clean.kind), False
-    return hook_output.line(clean.kind, context), told
+        return hook_output.refused_line(host, directory, kind), False
+    return hook_output.line(host, kind, context), taken
 
 
 def _deliver(
-    directory: str, environ: Mapping[str, str], event: Event, wanted: bool, seconds: float
+    directory: str, environ: Mapping[str, str], events: Sequence[Event], wanted: bool, seconds: float
 ) -> tuple[str, bool]:
-    """Hand the event over, or leave it in the spool; the context that came back, and whether it was taken.
+    """Hand the events over, or leave them in the spool; the context that came back, and whether they were taken.
 
     Raises:
-        _Refused: a daemon elsewhere does not take this key; the event is in the spool.
+        _Refused: a daemon elsewhere does not take this key; the events are in the spool.
     """
-    began = time.monotonic()
+    began, event = time.monotonic(), events[0]
     lost = event.kind == "session_start" and event.data.get("source") == "compact"
     patience = min(LONGEST_WAIT if lost else seconds, LONGEST_WAIT) if wanted else CAPTURE_SECONDS
-    body = {"events": [event.to_json()], "context": wanted}
+    body = {"events": [one.to_json() for one in events], "context": wanted}
     refused: _Refused | None = None
     try:
         return _told(directory, environ, body, patience), True
@@ -134,7 +135,7 @@ def _deliver(
     except DaemonUnavailable:
         pass
     spool = home.inside(directory, home.SPOOL)
-    spooled = inbox.append(spool, event.to_json())
+    spooled = [inbox.append(spool, one.to_json()) for one in events]
     if refused is not None:
         raise refused
     if client.is_elsewhere(environ):
@@ -148,7 +149,8 @@ def _deliver(
     if started and client.wait_ready(directory, deadline):
         try:
             context = _told(directory, environ, body, deadline - time.monotonic())
-            inbox.remove(spooled)
+            for path in spooled:
+                inbox.remove(path)
             return context, True
         except DaemonUnavailable:
             pass

@@ -11,10 +11,9 @@ import os
 from typing import Any, Final, NamedTuple
 
 from filrouge import home
+from filrouge.hosts import Host
 from filrouge.hosts.reading import as_list, as_object
 
-#: The kinds of event that take a context, and the name the host knows them by.
-CONTEXT_EVENTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
 #: Both big hosts cut at 10,000: one counts characters, the other bytes.
 LARGEST_CONTEXT: Final = 9_500
 _LARGEST_FILE: Final = 1_000_000
@@ -66,21 +65,18 @@ def brief(directory: str, names: tuple[str, ...]) -> str:
     return next((text for text in found if text), "").replace(home.UNSET_NONCE, os.urandom(8).hex())
 
 
-def line(kind: str, context: str) -> bytes:
-    """The line that injects `context` at that event, or nothing to print."""
+def line(host: Host, kind: str, context: str) -> bytes:
+    """The line by which that host puts `context` in front of its model at that event, or nothing to print."""
     text = context.encode("utf-8", "replace")[: LARGEST_CONTEXT - 1].decode("utf-8", "ignore")
-    if not text.strip() or kind not in CONTEXT_EVENTS:
+    if not text.strip() or kind not in host.INJECTS:
         return b""
-    output = {
-        "hookSpecificOutput": {"hookEventName": CONTEXT_EVENTS[kind], "additionalContext": text},
-        "suppressOutput": True,
-    }
+    output = host.injection(host.INJECTS[kind], text)
     return json.dumps(output, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def refused_line(directory: str, kind: str) -> bytes:
+def refused_line(host: Host, directory: str, kind: str) -> bytes:
     """The line that tells the user, once, that a daemon elsewhere does not take the key; then nothing to print."""
-    if kind not in CONTEXT_EVENTS:
+    if not host.NOTICES or kind not in host.INJECTS:
         return b""
     try:
         os.close(os.open(home.inside(directory, home.REFUSED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

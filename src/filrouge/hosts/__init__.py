@@ -8,32 +8,52 @@ reads transcripts is in `hosts.transcripts`, which only the daemon imports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from filrouge.hosts import claude_code, codex
+from filrouge.hosts import claude_code, codex, copilot_cli, cursor, gemini, openclaw, opencode, vscode
 from filrouge.model.event import Event
 
 
 class Host(Protocol):
-    """A host's module: recognises its payloads and turns each into an event. Never raises."""
+    """A host's module: recognises its payloads, turns each into events, and says how it is answered. Never raises."""
 
     NAME: Final[str]
+    INJECTS: Final[Mapping[str, str]]
+    """The kinds of event at which the host takes a context, and its own name for each."""
+    NOTICES: Final[bool]
+    """Whether the host shows its user the `systemMessage` that a hook prints."""
 
     def shaped(self, payload: Mapping[str, Any]) -> bool:
         """True where only this host would send such a payload."""
         ...
 
-    def around(self, environ: Mapping[str, str]) -> bool:
+    def around(self, environ: Mapping[str, str], /) -> bool:
         """True where the environment says that this host is running."""
         ...
 
-    def parse(self, payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str) -> Event | None:
-        """The event that a payload tells, or None where there is nothing to capture."""
+    def parse(
+        self, payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]
+    ) -> list[Event]:
+        """The events that a payload tells, in their order; none where there is nothing to capture."""
+        ...
+
+    def injection(self, moment: str, text: str, /) -> dict[str, Any]:
+        """What to print so that `text` comes in front of the model, at a moment by the host's own name."""
         ...
 
 
-HOSTS: Final[dict[str, Host]] = {codex.NAME: codex, claude_code.NAME: claude_code}
+#: In the order in which they are asked whether a payload is theirs: those whose shape tells most come first.
+HOSTS: Final[dict[str, Host]] = {
+    openclaw.NAME: openclaw,
+    opencode.NAME: opencode,
+    cursor.NAME: cursor,
+    gemini.NAME: gemini,
+    vscode.NAME: vscode,
+    copilot_cli.NAME: copilot_cli,
+    codex.NAME: codex,
+    claude_code.NAME: claude_code,
+}
 
 
 def recognise(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Host:
@@ -46,8 +66,15 @@ def recognise(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Host:
 
 
 def parse(
-    payload: dict[str, Any], *, host: str = "", environ: Mapping[str, str], at: float, event_id: str
-) -> Event | None:
-    """The event that `payload` tells; `host` forces who is speaking, where it names one."""
-    speaker = HOSTS.get(host) or recognise(payload, environ)
-    return speaker.parse(payload, environ=environ, at=at, event_id=event_id)
+    payload: dict[str, Any], *, host: str = "", environ: Mapping[str, str], at: float, new_id: Callable[[], str]
+) -> list[Event]:
+    """The events that `payload` tells; `host` forces who is speaking, where it names one.
+
+    VS Code runs the hooks that were written for Claude Code, whose command names that host: its shape outdoes
+    the name.
+    """
+    named = HOSTS.get(host)
+    if named is claude_code and vscode.shaped(payload):
+        named = vscode
+    speaker = named or recognise(payload, environ)
+    return speaker.parse(payload, environ=environ, at=at, new_id=new_id)

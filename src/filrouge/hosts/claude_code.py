@@ -1,11 +1,11 @@
 """Claude Code, as its hooks speak (checked with 2.1.330).
 
-VS Code runs Claude Code's user hooks too, with some fields in camelCase, and is read the same way.
+VS Code runs Claude Code's user hooks too, and says by the shape of its payloads that it is another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from filrouge.hosts import command_hooks
@@ -13,6 +13,8 @@ from filrouge.hosts.reading import field, text_field
 from filrouge.model.event import Event
 
 NAME: Final = "claude-code"
+INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
+NOTICES: Final = True
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
@@ -28,6 +30,9 @@ def around(environ: Mapping[str, str]) -> bool:
     return any(name in environ for name in ("CLAUDECODE", "CLAUDE_PROJECT_DIR"))
 
 
-def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str) -> Event | None:
-    """The event that a Claude Code payload tells, or None where there is nothing to capture."""
-    return command_hooks.parse(payload, host=NAME, prompt_id="prompt_id", environ=environ, at=at, event_id=event_id)
+def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
+    """The event that a Claude Code payload tells; none where there is nothing to capture."""
+    return command_hooks.parse(payload, host=NAME, prompt_id="prompt_id", environ=environ, at=at, new_id=new_id)
+
+
+injection = command_hooks.injection

@@ -6,7 +6,7 @@ It has no event for a failed tool and gives no summary after a compaction; both 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from filrouge.hosts import command_hooks
@@ -14,6 +14,8 @@ from filrouge.hosts.reading import field, text_field
 from filrouge.model.event import Event
 
 NAME: Final = "codex"
+INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}
+NOTICES: Final = True
 
 
 def shaped(payload: Mapping[str, Any]) -> bool:
@@ -35,6 +37,9 @@ def around(environ: Mapping[str, str]) -> bool:
     return "CODEX_HOME" in environ
 
 
-def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, event_id: str) -> Event | None:
-    """The event that a Codex payload tells, or None where there is nothing to capture."""
-    return command_hooks.parse(payload, host=NAME, prompt_id="turn_id", environ=environ, at=at, event_id=event_id)
+def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
+    """The event that a Codex payload tells; none where there is nothing to capture."""
+    return command_hooks.parse(payload, host=NAME, prompt_id="turn_id", environ=environ, at=at, new_id=new_id)
+
+
+injection = command_hooks.injection

@@ -1,10 +1,10 @@
 """The hook protocol that Claude Code began and Codex took up: one JSON object on stdin per event.
 
 A host differs from another by its name and by the field that numbers a user's prompt; all else is read
-here, once. An event's key is made of the host's own ids, so that the same happening told twice (by two
-hooks, from the spool, or by the transcript) is recognised. Anything that no user, agent or tool said
-gives no event: unknown events, tools about to run, internal helpers, and prompts that the host wrote
-itself.
+here, once. Hosts that say the same in other words translate their payload into this protocol first. An
+event's key is made of the host's own ids, so that the same happening told twice (by two hooks, from the
+spool, or by the transcript) is recognised. Anything that no user, agent or tool said gives no event:
+unknown events, tools about to run, internal helpers, and prompts that the host wrote itself.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def parse(
     prompt_id: str,
     environ: Mapping[str, str],
     at: float,
-    event_id: str,
-) -> Event | None:
-    """The event that `payload` tells, or None where there is nothing to capture.
+    new_id: Callable[[], str],
+) -> list[Event]:
+    """The event that `payload` tells; none where there is nothing to capture.
 
     Args:
         payload: what the host wrote on the hook's stdin.
@@ -53,15 +53,15 @@ def parse(
         prompt_id: the field that numbers the user's prompts.
         environ: the hook's environment.
         at: seconds since 1970.
-        event_id: a fresh id for the event.
+        new_id: makes an id for an event.
     """
     reader = _READERS.get(text_field(payload, "hook_event_name"))
     content = reader(payload, text_field(payload, prompt_id)) if reader else None
     if content is None:
-        return None
+        return []
     cwd = text_field(payload, "cwd")
-    return Event(
-        id=event_id,
+    event = Event(
+        id=new_id(),
         host=host,
         kind=content.kind,
         session=text_field(payload, "session_id"),
@@ -73,6 +73,12 @@ def parse(
         agent=text_field(payload, "agent_id"),
         data=content.data,
     )
+    return [event]
+
+
+def injection(moment: str, text: str) -> dict[str, Any]:
+    """What a hook prints to put `text` in front of the model, where a host took up the protocol's answer too."""
+    return {"hookSpecificOutput": {"hookEventName": moment, "additionalContext": text}, "suppressOutput": True}
 
 
 def _session_start(payload: dict[str, Any], _: str) -> Content:

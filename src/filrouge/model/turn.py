@@ -20,13 +20,21 @@ SourceType = Literal["prompt", "reply", "file_read", "file_write", "task", "fetc
 #: the agent's words, and everything that came through a tool or from elsewhere.
 TRUST_TYPED, TRUST_PROMPT, TRUST_AGENT, TRUST_TOOL = 3, 2, 1, 0
 
-_FILE_READS = frozenset({"Read", "NotebookRead", "view"})
-_FILE_WRITES = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch"})
-_COMMANDS = frozenset({"Bash", "shell", "exec", "exec_command", "local_shell"})
-_TASKS = frozenset({"Task", "Agent"})
-_FETCHES = frozenset({"WebFetch", "WebSearch"})
-#: Filrouge's own tools, as an agent names those of an MCP server: what they answer is memory already.
-_OWN_TOOL = re.compile(r"(?i)mcp__[\w-]*filrouge[\w-]*__memory_[a-z]+")
+#: What hosts call their tools; capitals and underlines aside.
+_FILE_READS = frozenset({"read", "notebookread", "view", "readfile", "readmanyfiles"})
+_FILE_WRITES = frozenset(
+    {
+        "write", "edit", "multiedit", "notebookedit", "applypatch", "writefile", "replace", "editfiles", "createfile",
+        "replacestringinfile", "multireplacestringinfile", "inserteditintofile", "strreplace",
+    }
+)  # fmt: skip
+_TASKS = frozenset({"task", "agent", "runsubagent", "sessionsspawn"})
+_FETCHES = frozenset({"webfetch", "websearch", "googlewebsearch", "fetchwebpage", "fetch"})
+#: Filrouge's own tools, as an agent names those of an MCP server: what they answer is memory already. Hosts put the
+#: server's name in front in many ways; one that leaves it out has an `MCP:` there.
+_OWN_TOOL = re.compile(
+    r"(?i)(?:mcp_+)?[\w-]*filrouge[\w-]*_memory_[a-z]+|mcp:memory_(?:search|get|add|update|forget|context)"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,13 +57,14 @@ class Turn:
 
 def source_of_tool(tool: str) -> SourceType:
     """The source type of a tool's result; a tool nobody knows counts as a command."""
-    if tool in _FILE_READS:
+    name = tool.replace("_", "").lower()
+    if name in _FILE_READS:
         return "file_read"
-    if tool in _FILE_WRITES:
+    if name in _FILE_WRITES:
         return "file_write"
-    if tool in _TASKS:
+    if name in _TASKS:
         return "task"
-    if tool in _FETCHES:
+    if name in _FETCHES:
         return "fetch"
     return "command"
 

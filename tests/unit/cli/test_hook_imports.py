@@ -13,7 +13,9 @@ OWN = {
     "filrouge.cli.hook", "filrouge.cli.hook_event", "filrouge.cli.hook_output", "filrouge.cli.main",
     "filrouge.daemon", "filrouge.daemon.client", "filrouge.daemon.reply", "filrouge.errors", "filrouge.home",
     "filrouge.hosts", "filrouge.hosts.claude_code", "filrouge.hosts.codex", "filrouge.hosts.command_hooks",
-    "filrouge.hosts.project", "filrouge.hosts.reading", "filrouge.model", "filrouge.model.event",
+    "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor", "filrouge.hosts.gemini", "filrouge.hosts.openclaw",
+    "filrouge.hosts.opencode", "filrouge.hosts.project", "filrouge.hosts.reading", "filrouge.hosts.vscode",
+    "filrouge.model", "filrouge.model.event",
 }  # fmt: skip
 HEAVY = {
     "argparse", "asyncio", "base64", "dataclasses", "datetime", "email", "hashlib", "http", "http.client",

@@ -36,7 +36,9 @@ def recorded(host: str) -> list[dict[str, Any]]:
 
 
 def parsed(payload: dict[str, Any], environ: dict[str, str] | None = None, host: str = "") -> Event | None:
-    return hosts.parse(payload, host=host, environ=environ or {}, at=1.0, event_id="e" * 26)
+    told = hosts.parse(payload, host=host, environ=environ or {}, at=1.0, new_id=lambda: "e" * 26)
+    assert len(told) <= 1
+    return told[0] if told else None
 
 
 def events(host: str) -> list[Event]:

@@ -39,7 +39,7 @@ class Desk:
         return path
 
     def init(self, *names: str) -> Plan:
-        plan = connecting(self.machine, self.home, names, tools=True)
+        plan = connecting(self.machine, self.home, names, tools=True, conversations=True)
         for change in plan.changes:
             carry_out(change, self.home)
         return plan
@@ -177,7 +177,7 @@ def test_an_agent_without_settings_gets_them_and_loses_them_again(desk: Desk, na
     assert not desk.init(name).changes
     for path in desk.files():
         text = (desk.user / path).read_text()
-        assert EXECUTABLE in text
+        assert EXECUTABLE in text or "plugins" in text
         _ = tables.read(text) if path.endswith(".toml") else json.loads(text)
     desk.uninstall(name)
     assert not desk.files()
@@ -226,6 +226,29 @@ def test_a_home_elsewhere_goes_along_to_the_servers_of_tools(tmp_path: Path) -> 
     plan = connecting(Machine(environ=environ, executable=EXECUTABLE), str(tmp_path / "h"), ["codex"], tools=True)
     [table] = [change for change in plan.changes if change.path.endswith(".toml")]
     assert tables.read((table.then or b"").decode())["mcp_servers"]["filrouge"]["env"] == {"FILROUGE_HOME": "/memory"}
+
+
+def test_a_permission_to_read_conversations_is_written_only_with_leave(desk: Desk) -> None:
+    path = desk.write(".openclaw/openclaw.json", "{}")
+    for change in connecting(desk.machine, desk.home, ["openclaw"], tools=True).changes:
+        carry_out(change, desk.home)
+    assert "plugins" not in json.loads(path.read_text())
+    desk.init("openclaw")
+    written = json.loads(path.read_text())["plugins"]
+    assert written["entries"]["filrouge"]["hooks"] == {"allowConversationAccess": True}
+    assert os.path.isfile(os.path.join(written["load"]["paths"][0], "openclaw.plugin.json"))
+    desk.uninstall("openclaw")
+    assert path.read_text() == "{}"
+
+
+def test_a_plugin_comes_beside_those_that_are_there(desk: Desk) -> None:
+    path = desk.write(".config/opencode/opencode.json", '{"plugin": ["theirs"]}')
+    desk.init("opencode")
+    theirs, ours = json.loads(path.read_text())["plugin"]
+    assert (theirs, os.path.isfile(ours)) == ("theirs", True)
+    path.write_text(json.dumps({"plugin": [ours, theirs, "more"]}))
+    desk.uninstall("opencode")
+    assert json.loads(path.read_text()) == {"plugin": ["theirs", "more"]}
 
 
 # --------------------------------------------------------------------------------- in between

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import typer
@@ -16,6 +16,7 @@ from filrouge.cli import output
 from filrouge.errors import FilrougeError
 from filrouge.home import CONFIG, DATABASE, inside, make_private
 from filrouge.hosts.setup import files, tables
+from filrouge.hosts.setup.wanted import AGENTS
 
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
 
@@ -39,6 +40,14 @@ def chosen(provider: str | None, mode: str | None, language: str | None, *, aske
     from filrouge.config import check
 
     return check({key: value for key, value in named.items() if value is not None}, where="init")
+
+
+def conversations(names: Iterable[str]) -> bool:
+    """Whether a plugin may read every conversation of those agents that give it none otherwise."""
+    for agent in (AGENTS[name] for name in names if AGENTS[name].reads_all):
+        output.say(f"{agent.title} lets a plugin read what is said to it, by you and in its channels, only with leave.")
+        return typer.confirm(f"May Filrouge's plugin read what is said to {agent.title}?", default=False)
+    return False
 
 
 def lines(directory: str, settings: Mapping[str, Any]) -> list[str]:

@@ -37,6 +37,9 @@ def init(
     mode: Annotated[str | None, typer.Option(help="light, normal or heavy.")] = None,
     language: Annotated[str | None, typer.Option(help="Language of headings: auto, en, fr or es.")] = None,
     tools: Annotated[bool, typer.Option(help="Register the tools (MCP) too.")] = True,
+    allow_conversations: Annotated[
+        bool, typer.Option("--allow-conversations", help="Let the plugin read what is said to OpenClaw.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back what init wrote, as `uninstall` does.")] = False,
@@ -56,7 +59,8 @@ def init(
         )
     asked = not (yes or dry_run or json) and sys.stdin.isatty()
     settings = choices.chosen(provider, mode, language, asked=asked)
-    plan = connecting(machine, directory, names, tools=tools)
+    conversations = allow_conversations or (asked and choices.conversations(names))
+    plan = connecting(machine, directory, names, tools=tools, conversations=conversations)
     if not json:
         output.say(f"Agents: {plans.titles(names)}")
         plans.show(plan)

@@ -53,6 +53,6 @@ def remember(
             output.say(f"It waits for you: filrouge review {action['review']}")
 
 
-def hook(host: Annotated[str, typer.Option(help="claude-code or codex; recognised by shape if absent.")] = "") -> None:
+def hook(host: Annotated[str, typer.Option(help="The agent's name; recognised by shape if absent.")] = "") -> None:
     """Stand in the help; `filrouge hook` itself is served by the fast path."""
     raise BadInput(f"`filrouge hook --host {host or 'NAME'}` is called by an agent.")

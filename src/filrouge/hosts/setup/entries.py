@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from filrouge.errors import BadInput
 from filrouge.hosts.setup import tables
+from filrouge.hosts.setup.agent import Entry, File
 from filrouge.hosts.setup.inserting import Path, WasThere, with_entry, without
-from filrouge.hosts.setup.ours import handlers, is_hook_of_ours, is_tool_of_ours
+from filrouge.hosts.setup.ours import handlers, is_hook_of_ours, nobody
 from filrouge.hosts.setup.reading import Node, read
-from filrouge.hosts.setup.wanted import Entry, File
 
 _HOOKS = "hooks"
 
@@ -39,7 +39,7 @@ def disconnected(text: str, file: File, before: str | None) -> str:
     """
     if file.form == "toml":
         for entry in file.entries:
-            if is_tool_of_ours(_table_at(text, entry)):
+            if entry.ours(_table_at(text, entry)):
                 text = tables.without_table(text, _pair(entry))
         return text
     former = _former(before)
@@ -50,8 +50,8 @@ def disconnected(text: str, file: File, before: str | None) -> str:
     for event in _events(text):
         text = _without_hooks(text, (_HOOKS, event), was_there)
     for entry in file.entries:
-        if not entry.listed and isinstance(entry.value, dict):
-            text = without(text, entry.path, is_tool_of_ours, listed=False, was_there=was_there)
+        if entry.path[0] != _HOOKS:
+            text = without(text, entry.path, entry.ours, listed=entry.listed, was_there=was_there)
     # The number of the format stays only with somebody else's hooks.
     left = cast("dict[str, Any]", read(text).value)
     for entry in file.entries:
@@ -91,17 +91,15 @@ def _with_json(text: str, entry: Entry) -> str:
     found = read(text).at(entry.path)
     if found is None:
         return with_entry(text, entry.path, entry.value, listed=entry.listed)
-    if entry.listed:
-        if [one for one in found.items if is_hook_of_ours(one)] == [entry.value]:
-            return text
-        text = _without_hooks(text, entry.path, lambda _: True)
-        return with_entry(text, entry.path, entry.value, listed=True)
-    is_a_number = not isinstance(entry.value, dict)
-    if found.value == entry.value or is_a_number:
+    present = [one for one in found.items if entry.ours(one)] if entry.listed else [found.value]
+    if present == [entry.value] or entry.ours is nobody:
         return text
-    _refuse_strangers(found.value, entry)
-    text = without(text, entry.path, is_tool_of_ours, listed=False, was_there=lambda _: True)
-    return with_entry(text, entry.path, entry.value, listed=False)
+    if entry.path[0] == _HOOKS:
+        text = _without_hooks(text, entry.path, lambda _: True)
+    else:
+        _refuse_strangers(found.value, entry)
+        text = without(text, entry.path, entry.ours, listed=entry.listed, was_there=lambda _: True)
+    return with_entry(text, entry.path, entry.value, listed=entry.listed)
 
 
 def _with_table(text: str, entry: Entry) -> str:
@@ -115,7 +113,7 @@ def _with_table(text: str, entry: Entry) -> str:
 
 
 def _refuse_strangers(value: Any, entry: Entry) -> None:
-    if not is_tool_of_ours(value):
+    if not entry.listed and not entry.ours(value):
         raise BadInput(
             f"{'.'.join(entry.path)} is there and starts something else.", remedy="Give that server another name."
         )

@@ -20,6 +20,21 @@ def is_tool_of_ours(entry: Any) -> bool:
     return "mcp" in _words(entry)
 
 
+def is_plugin_of_ours(entry: Any) -> bool:
+    """True for the path of a plugin that comes with Filrouge."""
+    return isinstance(entry, str) and "/filrouge/hosts/plugins/" in entry.replace("\\", "/")
+
+
+def anybody(_: Any) -> bool:
+    """For a place with our name: whatever stands there is ours."""
+    return True
+
+
+def nobody(_: Any) -> bool:
+    """For what many need and nobody owns, as the number of a file's format."""
+    return False
+
+
 def handlers(entry: Any) -> list[Any]:
     """The hooks of a group; empty for a hook itself."""
     inner = cast("dict[str, Any]", entry).get("hooks") if isinstance(entry, dict) else None

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from filrouge.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
+from filrouge.hosts.setup.agent import Agent, Entry, File
 from filrouge.hosts.setup.entries import connected, disconnected, is_empty
 from filrouge.hosts.setup.machine import Machine
 from filrouge.hosts.setup.manifest import Manifest, Record, digest
-from filrouge.hosts.setup.wanted import AGENTS, Agent, Entry, File
+from filrouge.hosts.setup.wanted import AGENTS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,11 +65,20 @@ def detected(machine: Machine) -> list[str]:
     return [agent.name for agent in AGENTS.values() if agent.is_there(machine)]
 
 
-def connecting(machine: Machine, home: str, names: Iterable[str], *, tools: bool) -> Plan:
-    """How those agents are connected."""
+def connecting(machine: Machine, home: str, names: Iterable[str], *, tools: bool, conversations: bool = False) -> Plan:
+    """How those agents are connected.
+
+    Args:
+        tools: register the tools too.
+        conversations: the user lets plugins read every conversation where an agent asks for that.
+    """
     records = Manifest(home).records()
+    wanted = {
+        name: _files(AGENTS[name], machine, hooks=conversations or not AGENTS[name].reads_all, tools=tools)
+        for name in names
+    }
     return _planned(
-        {name: _files(AGENTS[name], machine, tools=tools) for name in names},
+        wanted,
         lambda agent, file: _connecting(agent, file, records.get(file.path), Manifest(home)),
     )
 
@@ -79,7 +89,7 @@ def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:
     records = manifest.records()
     wanted: dict[str, tuple[File, ...]] = {}
     for name in names:
-        found = _files(AGENTS[name], machine, tools=True)
+        found = _files(AGENTS[name], machine)
         here = {file.path for file in found}
         elsewhere = (record for record in records.values() if record.agent == name and record.path not in here)
         wanted[name] = (*found, *(_as_file(record, found) for record in elsewhere))
@@ -170,10 +180,10 @@ def _less(text: str, file: File, manifest: Manifest, record: Record | None) -> b
     return rest.encode()
 
 
-def _files(agent: Agent, machine: Machine, *, tools: bool) -> tuple[File, ...]:
+def _files(agent: Agent, machine: Machine, *, hooks: bool = True, tools: bool = True) -> tuple[File, ...]:
     """The files of an agent, each once."""
     found: dict[str, File] = {}
-    for file in (*agent.hooks(machine), *(agent.tools(machine) if tools else ())):
+    for file in (*(agent.hooks(machine) if hooks else ()), *(agent.tools(machine) if tools else ())):
         known = found.get(file.path)
         entries = (*known.entries, *file.entries) if known is not None else file.entries
         found[file.path] = File(path=file.path, form=file.form, entries=entries)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from filrouge.hosts import plugins
+from filrouge.hosts.setup.agent import Agent, Entry, File
 from filrouge.hosts.setup.machine import NAME, Machine
+from filrouge.hosts.setup.ours import anybody, is_hook_of_ours, is_plugin_of_ours, is_tool_of_ours, nobody
 
 #: Codex allows SessionEnd 3 s at the most, Claude Code gives it 1.5 s unless a number is written.
 CLAUDE_CODE: Final[Mapping[str, int]] = {
@@ -47,57 +49,6 @@ GEMINI: Final[Mapping[str, int]] = {
 CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One thing in one file.
-
-    Attributes:
-        path: the keys that lead to it.
-        value: what is to stand there.
-        listed: it is one element of the list there.
-    """
-
-    path: tuple[str, ...]
-    value: Any
-    listed: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class File:
-    """A settings file with what is to stand in it."""
-
-    path: str
-    form: Literal["json", "toml"]
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Agent:
-    """An agent that can be connected.
-
-    Attributes:
-        name: what it is called in commands.
-        title: what its users call it.
-        folder: where it keeps its settings.
-        programs: its commands.
-        hooks: the files with what is captured and put in front of prompts.
-        tools: the files with its servers of tools (MCP).
-        then: what its user still has to do or know.
-    """
-
-    name: str
-    title: str
-    folder: Callable[[Machine], str]
-    programs: tuple[str, ...]
-    hooks: Callable[[Machine], tuple[File, ...]]
-    tools: Callable[[Machine], tuple[File, ...]]
-    then: str = ""
-
-    def is_there(self, machine: Machine) -> bool:
-        """Whether its folder or its command is on this machine."""
-        return os.path.isdir(self.folder(machine)) or any(machine.program(name) for name in self.programs)
-
-
 def _line(machine: Machine, host: str) -> str:
     return shlex.join([machine.executable, "hook", "--host", host])
 
@@ -111,14 +62,16 @@ def _server(machine: Machine, **more: Any) -> dict[str, Any]:
 
 def _groups(path: str, events: Mapping[str, int], handler: Mapping[str, Any]) -> tuple[File, ...]:
     entries = (
-        Entry(path=("hooks", event), value={"hooks": [{**handler, "timeout": limit}]}, listed=True)
+        Entry(
+            path=("hooks", event), value={"hooks": [{**handler, "timeout": limit}]}, ours=is_hook_of_ours, listed=True
+        )
         for event, limit in events.items()
     )
     return (File(path=path, form="json", entries=tuple(entries)),)
 
 
 def _one(path: str, key: tuple[str, ...], value: Any, form: Literal["json", "toml"] = "json") -> tuple[File, ...]:
-    return (File(path=path, form=form, entries=(Entry(path=key, value=value),)),)
+    return (File(path=path, form=form, entries=(Entry(path=key, value=value, ours=is_tool_of_ours),)),)
 
 
 def _claude(machine: Machine) -> str:
@@ -168,8 +121,8 @@ def _cursor(machine: Machine) -> str:
 
 def _cursor_hooks(machine: Machine) -> tuple[File, ...]:
     handler = {"command": _line(machine, "cursor")}
-    entries = (Entry(path=("hooks", event), value=handler, listed=True) for event in CURSOR)
-    version = Entry(path=("version",), value=1)
+    entries = (Entry(path=("hooks", event), value=handler, ours=is_hook_of_ours, listed=True) for event in CURSOR)
+    version = Entry(path=("version",), value=1, ours=nobody)
     return (File(path=os.path.join(_cursor(machine), "hooks.json"), form="json", entries=(version, *entries)),)
 
 
@@ -198,6 +151,12 @@ def _opencode_tools(machine: Machine) -> tuple[File, ...]:
     return _one(os.path.join(_opencode(machine), "opencode.json"), ("mcp", NAME), value)
 
 
+def _opencode_hooks(machine: Machine) -> tuple[File, ...]:
+    plugin = os.path.join(plugins.directory("opencode"), "filrouge.js")
+    entry = Entry(path=("plugin",), value=plugin, ours=is_plugin_of_ours, listed=True)
+    return (File(path=os.path.join(_opencode(machine), "opencode.json"), form="json", entries=(entry,)),)
+
+
 def _openclaw(machine: Machine) -> str:
     return machine.folder("OPENCLAW_STATE_DIR", ".openclaw")
 
@@ -205,6 +164,20 @@ def _openclaw(machine: Machine) -> str:
 def _openclaw_tools(machine: Machine) -> tuple[File, ...]:
     path = os.path.join(_openclaw(machine), "openclaw.json")
     return _one(path, ("mcp", "servers", NAME), _server(machine))
+
+
+def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
+    allowed = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+    entries = (
+        Entry(
+            path=("plugins", "load", "paths"),
+            value=plugins.directory("openclaw"),
+            ours=is_plugin_of_ours,
+            listed=True,
+        ),
+        Entry(path=("plugins", "entries", NAME), value=allowed, ours=anybody),
+    )
+    return (File(path=os.path.join(_openclaw(machine), "openclaw.json"), form="json", entries=entries),)
 
 
 def _none(_: Machine) -> tuple[File, ...]:
@@ -264,7 +237,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
             title="OpenCode",
             folder=_opencode,
             programs=("opencode",),
-            hooks=_none,
+            hooks=_opencode_hooks,
             tools=_opencode_tools,
         ),
         Agent(
@@ -272,8 +245,11 @@ AGENTS: Final[Mapping[str, Agent]] = {
             title="OpenClaw",
             folder=_openclaw,
             programs=("openclaw",),
-            hooks=_none,
+            hooks=_openclaw_hooks,
             tools=_openclaw_tools,
+            then="OpenClaw gives a plugin what is said only with your leave (--allow-conversations); without it"
+            " there are the tools alone. Start its gateway again.",
+            reads_all=True,
         ),
     )
 }

@@ -1,0 +1,83 @@
+"""Cursor, as its hooks speak (hooks.json version 1, by what adapters of others read).
+
+A session is a conversation, a prompt a generation, the directory the first of the open folders. A context
+is taken at a session's start only; before a prompt a hook may let it pass or stop it, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from filrouge.hosts import command_hooks
+from filrouge.hosts.reading import as_list, as_object, field, text_field
+from filrouge.model.event import Event
+
+NAME: Final = "cursor"
+INJECTS: Final = {"session_start": "sessionStart"}
+NOTICES: Final = False
+_NAMES: Final = {
+    "sessionStart": "SessionStart",
+    "beforeSubmitPrompt": "UserPromptSubmit",
+    "afterAgentResponse": "Stop",
+    "postToolUse": "PostToolUse",
+    "postToolUseFailure": "PostToolUseFailure",
+    "afterFileEdit": "PostToolUse",
+    "preCompact": "PreCompact",
+    "sessionEnd": "SessionEnd",
+}
+
+
+def shaped(payload: Mapping[str, Any]) -> bool:
+    """True where only Cursor would send such a payload."""
+    return field(payload, "conversation_id") is not None or field(payload, "workspace_roots") is not None
+
+
+def around(_: Mapping[str, str]) -> bool:
+    """Never: a terminal inside Cursor has its variables too, whatever agent runs in it."""
+    return False
+
+
+def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
+    """The event that a Cursor payload tells; none where there is nothing to capture."""
+    name = text_field(payload, "hook_event_name")
+    roots = [root for root in as_list(field(payload, "workspace_roots")) if isinstance(root, str)]
+    told = payload | {
+        "hook_event_name": _NAMES.get(name, ""),
+        "session_id": text_field(payload, "conversation_id") or text_field(payload, "session_id"),
+        "cwd": roots[0] if roots else text_field(payload, "cwd"),
+        "last_assistant_message": text_field(payload, "text"),
+        "stop_hook_active": True,  # an agent answers more than once in a generation: each answer gets its own key
+    }
+    if name == "afterFileEdit":
+        told |= _edit(payload)
+    elif name in ("postToolUse", "postToolUseFailure"):
+        told |= {"tool_response": _output(payload), "error": field(payload, "error_message")}
+    return command_hooks.parse(told, host=NAME, prompt_id="generation_id", environ=environ, at=at, new_id=new_id)
+
+
+def _edit(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The edit of a file as a tool's call; what was written is its output."""
+    edits = [text_field(as_object(edit), "new_string") for edit in as_list(field(payload, "edits"))]
+    return {
+        "tool_name": "Edit",
+        "tool_input": {"file_path": text_field(payload, "file_path")},
+        "tool_response": "\n".join(edit for edit in edits if edit),
+    }
+
+
+def _output(payload: Mapping[str, Any]) -> Any:
+    """What a tool answered: an object in a text, in most versions."""
+    told = field(payload, "result_json")
+    if not isinstance(told, str):
+        return told if told is not None else field(payload, "tool_output")
+    try:
+        return json.loads(told)
+    except (ValueError, RecursionError):
+        return told
+
+
+def injection(_moment: str, text: str) -> dict[str, Any]:
+    """What to print so that `text` comes in front of the model."""
+    return {"additional_context": text}

@@ -1,0 +1,157 @@
+"""OpenClaw, as Filrouge's plugin inside it speaks (hooks of 2026.9.6).
+
+OpenClaw runs no commands: a plugin in its process hands each hook's event and context over, in an envelope
+of ours: `{"hook": …, "event": …, "ctx": …}`. Alone of all hosts it gives the messages of a run. A run that
+a timer, a heartbeat or another agent started is nobody's word, and gives no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from filrouge.hosts import command_hooks
+from filrouge.hosts.reading import as_list, as_object, block_text, field, short_hash, text_field
+from filrouge.model.event import Event
+
+NAME: Final = "openclaw"
+INJECTS: Final = {"session_start": "session_start", "prompt": "before_prompt_build"}
+NOTICES: Final = False
+_BY_A_PERSON: Final = ("", "user", "manual")
+_FROM_OUTSIDE: Final = ("", "external_user")
+
+
+def shaped(payload: Mapping[str, Any]) -> bool:
+    """True where only our plugin in OpenClaw would send such a payload."""
+    return isinstance(payload.get("event"), dict) and bool(text_field(payload, "hook"))
+
+
+def around(_: Mapping[str, str]) -> bool:
+    """Never: only the plugin speaks for it, and that names it."""
+    return False
+
+
+def parse(payload: dict[str, Any], *, environ: Mapping[str, str], at: float, new_id: Callable[[], str]) -> list[Event]:
+    """The events that an envelope tells; none where there is nothing to capture."""
+    event, ctx = as_object(payload.get("event")), as_object(payload.get("ctx"))
+    by = text_field(as_object(field(ctx, "input_provenance")), "kind")
+    if text_field(ctx, "trigger") not in _BY_A_PERSON or by not in _FROM_OUTSIDE:
+        return []
+    helper = _helper(text_field(ctx, "session_key") or text_field(event, "session_key"))
+    place = {
+        "session_id": text_field(ctx, "session_id") or text_field(event, "session_id"),
+        "cwd": text_field(ctx, "workspace_dir"),
+        "agent_id": helper,
+        "agent_type": "subagent" if helper else "",
+    }
+    parts = _READERS[hook](event, ctx) if (hook := text_field(payload, "hook")) in _READERS else []
+    seconds = _seconds(event)
+    return [
+        one
+        for part in parts
+        for one in command_hooks.parse(
+            part
+            | place
+            | ({"hook_event_name": "SubagentStop"} if helper and part["hook_event_name"] == "Stop" else {}),
+            host=NAME,
+            prompt_id="run",
+            environ=environ,
+            at=at - seconds if part["hook_event_name"] == "UserPromptSubmit" else at,
+            new_id=new_id,
+        )
+    ]
+
+
+def _start(event: dict[str, Any], _: dict[str, Any]) -> list[dict[str, Any]]:
+    resumed = text_field(event, "resumed_from")
+    return [{"hook_event_name": "SessionStart", "source": "resume" if resumed else "startup"}]
+
+
+def _prompt(event: dict[str, Any], ctx: dict[str, Any]) -> list[dict[str, Any]]:
+    """The words as they came; the other field has what OpenClaw put around them."""
+    current = field(event, "current_user_message")
+    text = current if isinstance(current, str) else text_field(event, "prompt")
+    return [_said(text, _run(event, ctx), [*_messages(event), {"role": "user", "content": text}])]
+
+
+def _end(event: dict[str, Any], ctx: dict[str, Any]) -> list[dict[str, Any]]:
+    """The last turn of a run's messages: its prompt (unless that was handed over before), its tools, its answer."""
+    messages = _messages(event)
+    opening = max((n for n, one in enumerate(messages) if one.get("role") == "user"), default=-1)
+    turn, run = messages[opening + 1 :], _run(event, ctx)
+    parts: list[dict[str, Any]] = []
+    if opening >= 0 and field(ctx, "prompted") is not True:
+        parts.append(_said(block_text(messages[opening].get("content")), run, messages))
+    if calls := _calls(turn):
+        parts.append({"hook_event_name": "PostToolBatch", "tool_calls": calls})
+    said = [block_text(one.get("content")) for one in turn if one.get("role") == "assistant"]
+    answer = "\n\n".join(text for text in said if text.strip())
+    if answer and event.get("success") is not False:
+        number = run or f"{short_hash(answer)}:{len(messages)}"
+        parts.append({"hook_event_name": "Stop", "last_assistant_message": answer, "run": number})
+    return parts
+
+
+def _compaction(_: dict[str, Any], __: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"hook_event_name": "PreCompact", "trigger": "auto"}]
+
+
+def _leave(event: dict[str, Any], _: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"hook_event_name": "SessionEnd", "reason": text_field(event, "reason")}]
+
+
+def _said(text: str, run: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """A prompt; where no run numbers it, its words do, and how often they were said."""
+    times = sum(one.get("role") == "user" and block_text(one.get("content")) == text for one in messages)
+    return {"hook_event_name": "UserPromptSubmit", "prompt": text, "run": run or f"{short_hash(text)}:{times}"}
+
+
+def _calls(turn: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools that ran in a turn, each with what it was given and what it answered."""
+    blocks = [as_object(block) for one in turn for block in as_list(one.get("content"))]
+    given = {text_field(block, "id"): block.get("arguments") for block in blocks if block.get("type") == "toolCall"}
+    return [
+        {
+            "tool_name": text_field(one, "tool_name"),
+            "tool_use_id": text_field(one, "tool_call_id"),
+            "tool_input": given.get(text_field(one, "tool_call_id")),
+            "tool_response": block_text(one.get("content")),
+            "is_error": field(one, "is_error") is True,
+        }
+        for one in turn
+        if one.get("role") == "toolResult"
+    ]
+
+
+def _messages(event: dict[str, Any]) -> list[dict[str, Any]]:
+    return [as_object(one) for one in as_list(event.get("messages"))]
+
+
+def _run(event: dict[str, Any], ctx: dict[str, Any]) -> str:
+    return text_field(event, "run_id") or text_field(ctx, "run_id") or text_field(event, "current_user_message_id")
+
+
+def _helper(session: str) -> str:
+    """The name of a helper agent, which has a session of its own; empty for the agent that people talk to."""
+    return session if ":subagent:" in session else ""
+
+
+def _seconds(event: dict[str, Any]) -> float:
+    """How long a run took, so that its prompt gets the time at which it was said."""
+    took = field(event, "duration_ms")
+    known = isinstance(took, int | float) and not isinstance(took, bool) and 0 < took < 86_400_000
+    return took / 1000 if known else 0.0
+
+
+_READERS: dict[str, Callable[[dict[str, Any], dict[str, Any]], list[dict[str, Any]]]] = {
+    "session_start": _start,
+    "before_prompt_build": _prompt,
+    "agent_end": _end,
+    "before_compaction": _compaction,
+    "session_end": _leave,
+}
+
+
+def injection(_moment: str, text: str) -> dict[str, Any]:
+    """What our plugin reads, and hands on."""
+    return {"context": text}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Finds the installed filrouge and becomes it: `filrouge.sh hook` for a host's hooks, `filrouge.sh mcp` for its tools.
+# Hosts that were started from a desktop have a short PATH, so the places where installers put programs are looked
+# into as well. Without a filrouge a hook ends with 0 and says nothing: the agent goes on as if there were no plugin.
+
+find_filrouge() {
+  command -v filrouge && return
+  for place in "${HOME:-}/.local/bin" "${HOME:-}/.local/share/uv/tools/filrouge/bin" \
+    "${HOME:-}/.local/share/pipx/venvs/filrouge/bin" "${HOME:-}/.local/pipx/venvs/filrouge/bin" \
+    "${HOME:-}/bin" /usr/local/bin /opt/homebrew/bin; do
+    [ -x "$place/filrouge" ] && echo "$place/filrouge" && return
+  done
+}
+
+found=$(find_filrouge 2>/dev/null)
+if [ -z "$found" ]; then
+  [ "${1:-}" = hook ] && exit 0
+  echo "filrouge is not installed where this plugin looks: install it with 'uv tool install filrouge[mcp]'." >&2
+  exit 127
+fi
+if [ "${1:-}" = hook ]; then
+  # One hooks file serves two hosts; only Codex sets this variable in a hook's environment.
+  if [ -n "${PLUGIN_ROOT:-}" ]; then set -- hook --host codex; else set -- hook --host claude-code; fi
+fi
+exec "$found" "$@"

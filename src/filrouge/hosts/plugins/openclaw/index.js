@@ -1,0 +1,168 @@
+// Filrouge in OpenClaw: what people say here is remembered, and what is known comes back before a prompt.
+//
+// OpenClaw runs no commands at its events, so this plugin runs one: it hands event and context over to
+// `filrouge hook --host openclaw` and gives the answer to the prompt. It keeps nothing, asks no network, and
+// whatever happens to it the agent goes on: no handler throws, each call has a deadline.
+
+import { spawn } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const HOST = "openclaw";
+const DEADLINE_MS = 1500; // a hook ends itself within a second
+const BY_A_PERSON = [undefined, null, "", "user", "manual"];
+const MOST_SESSIONS = 1000;
+const MOST_ANSWER = 200_000;
+
+/** The program: the one given, else the first on the PATH or where installers put programs. */
+function program(given) {
+  if (given) return given;
+  const places = (process.env.PATH ?? "").split(delimiter).concat([
+    join(homedir(), ".local", "bin"),
+    join(homedir(), "bin"),
+    "/usr/local/bin",
+    "/opt/homebrew/bin",
+    fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // of the environment that brought this file
+  ]);
+  for (const place of places) {
+    if (!place) continue;
+    const path = join(place, "filrouge");
+    try {
+      accessSync(path, constants.X_OK);
+      return path;
+    } catch {
+      continue;
+    }
+  }
+  return "";
+}
+
+/** What the hook printed for one envelope: its context, or nothing. Never rejects. */
+function told(executable, envelope) {
+  return new Promise((resolve) => {
+    let child;
+    let printed = "";
+    const timer = setTimeout(() => done(""), DEADLINE_MS);
+    const done = (context) => {
+      clearTimeout(timer);
+      child?.kill("SIGKILL");
+      resolve(context);
+    };
+    try {
+      const input = JSON.stringify(envelope);
+      child = spawn(executable, ["hook", "--host", HOST], { stdio: ["pipe", "pipe", "ignore"], windowsHide: true });
+      child.on("error", () => done(""));
+      child.stdin.on("error", () => {}); // it ended without reading: its exit tells
+      child.stdout.setEncoding("utf8");
+      child.stdout.on("data", (piece) => {
+        if (printed.length < MOST_ANSWER) printed += piece;
+      });
+      child.on("close", () => done(contextIn(printed)));
+      child.stdin.end(input);
+    } catch {
+      done("");
+    }
+  });
+}
+
+function contextIn(printed) {
+  try {
+    const { context } = JSON.parse(printed);
+    return typeof context === "string" ? context : "";
+  } catch {
+    return "";
+  }
+}
+
+/** The fields of a context that say who and where; the rest may be anything, and is not ours. */
+function place(ctx, event) {
+  const { agentId, sessionKey, workspaceDir, trigger, runId, inputProvenance } = ctx ?? {};
+  const sessionId = ctx?.sessionId ?? event?.sessionId;
+  return { agentId, sessionKey, sessionId, workspaceDir, trigger, runId, inputProvenance };
+}
+
+/** The messages of the last turn: the earlier ones were handed over when they were the last. */
+function lastTurn(messages) {
+  if (!Array.isArray(messages)) return [];
+  const opening = messages.findLastIndex((one) => one?.role === "user");
+  return messages.slice(Math.max(opening, 0));
+}
+
+function ours(ctx) {
+  const kind = ctx?.inputProvenance?.kind;
+  return BY_A_PERSON.includes(ctx?.trigger) && (kind === undefined || kind === "external_user");
+}
+
+export default {
+  id: "filrouge",
+  name: "Filrouge",
+  description: "A local memory that OpenClaw shares with your other agents.",
+  register(api) {
+    const executable = program(api?.pluginConfig?.executable);
+    if (!executable) {
+      api?.logger?.warn?.("filrouge is not installed where this plugin looks; set its `executable`.");
+      return;
+    }
+    const opened = new Set(); // sessions whose start was told
+    const asked = new Set(); // runs whose prompt was handed over
+    const send = (hook, event, ctx) => told(executable, { hook, event, ctx });
+    const safely = (handler) => async (event, ctx) => {
+      try {
+        return await handler(event ?? {}, ctx ?? {});
+      } catch {
+        return undefined;
+      }
+    };
+    const remember = (set, name) => {
+      if (set.size >= MOST_SESSIONS) set.delete(set.values().next().value);
+      set.add(name);
+    };
+
+    api.on(
+      "before_prompt_build",
+      safely(async (event, ctx) => {
+        if (!ours(ctx)) return undefined;
+        const where = place(ctx, event);
+        const { prompt, currentUserMessage, currentUserMessageId } = event;
+        const parts = [];
+        if (!opened.has(where.sessionId)) {
+          remember(opened, where.sessionId);
+          parts.push(await send("session_start", { sessionId: where.sessionId }, where));
+        }
+        remember(asked, where.runId ?? where.sessionId);
+        parts.push(await send("before_prompt_build", { prompt, currentUserMessage, currentUserMessageId }, where));
+        const context = parts.filter(Boolean).join("\n\n");
+        return context ? { prependContext: context } : undefined;
+      }),
+    );
+    api.on(
+      "agent_end",
+      safely(async (event, ctx) => {
+        if (!ours(ctx)) return;
+        const where = place(ctx, event);
+        where.runId ??= event.runId;
+        const prompted = [where.runId, where.sessionId].map((name) => asked.delete(name)).includes(true);
+        const { runId, success, durationMs } = event;
+        const ended = { runId, success, durationMs, messages: lastTurn(event.messages) };
+        await send("agent_end", ended, { ...where, prompted });
+      }),
+    );
+    api.on(
+      "before_compaction",
+      safely(async (event, ctx) => {
+        const { messageCount, tokenCount } = event;
+        await send("before_compaction", { messageCount, tokenCount }, place(ctx, event));
+      }),
+    );
+    api.on(
+      "session_end",
+      safely(async (event, ctx) => {
+        const { sessionId, sessionKey, messageCount, reason } = event;
+        opened.delete(ctx.sessionId ?? sessionId);
+        await send("session_end", { sessionId, sessionKey, messageCount, reason }, place(ctx, event));
+      }),
+    );
+  },
+};
