@@ -105,8 +105,7 @@ class Agent:
 def claude(scene: Scene) -> Agent:
     """Claude Code."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or os.path.join(scene.user_home, ".claude")
-    paths = [os.path.join(folder, "settings.json")]
-    paths += [os.path.join(scene.cwd, ".claude", name) for name in ("settings.json", "settings.local.json")]
+    paths = [f"{folder}/settings.json", *(f"{scene.cwd}/.claude/settings{local}.json" for local in ("", ".local"))]
     return Agent(
         name="Claude Code",
         program="claude",

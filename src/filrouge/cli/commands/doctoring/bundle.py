@@ -51,13 +51,15 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
     """
     clean = _Cleaner(scene)
     documents = {
-        "README.txt": _README,
-        "versions.json": _versions(scene),
-        "findings.json": [finding.to_json() for finding in findings],
-        "settings.json": _settings(scene),
-        "environment.json": {name: _SET for name in sorted(scene.environ) if _TOLD_OF_THE_ENVIRONMENT.match(name)},
-        "counts.json": _counts(scene),
-        "log.txt": "\n".join(_log(scene)),
+        "filrouge-report/README.txt": _README,
+        "filrouge-report/versions.json": _versions(scene),
+        "filrouge-report/findings.json": [finding.to_json() for finding in findings],
+        "filrouge-report/settings.json": _settings(scene),
+        "filrouge-report/environment.json": {
+            name: _SET for name in sorted(scene.environ) if _TOLD_OF_THE_ENVIRONMENT.match(name)
+        },
+        "filrouge-report/counts.json": _counts(scene),
+        "filrouge-report/log.txt": "\n".join(_log(scene)),
     }
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

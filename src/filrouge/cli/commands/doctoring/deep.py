@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from filrouge.cli.commands.doctoring.embedding import wanted
 from filrouge.cli.commands.doctoring.finding import MEND, Check, Verdict, fail, ok
 from filrouge.cli.commands.doctoring.scene import Scene
-from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.registry import embedder
 from filrouge.store.comparing import differing
 from filrouge.store.copying import schema_faults, schema_of
 from filrouge.store.journal import Journal
@@ -65,10 +64,9 @@ def _against_backup(scene: Scene) -> Verdict:
 
 def _embedder(scene: Scene) -> Verdict:
     settings = scene.settings()
-    options = EmbedderOptions(
-        url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=dict(scene.environ)
-    )
-    model = embedder(settings.embedding_model, options)
+    from filrouge.app.wiring import embedder_of  # a second of imports, which only this check needs
+
+    model = embedder_of(wanted(scene), settings, scene.environ)
     model.query("ready?")
     known = model.space.calibration
     scale = f"calibration {known.origin}, {known.pairs:,} pairs" if known else "not calibrated yet"

