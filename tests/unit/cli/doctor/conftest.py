@@ -15,7 +15,7 @@ from filrouge.testing import idle, running
 from ...app.given import event
 from .patient import Patient
 
-SAID = ("The ferry leaves at nine.", "The museum opens at ten.")
+SAID = ("For the record: production listens on port 8443.", "The museum opens at ten.")
 
 
 @pytest.fixture(scope="session")
