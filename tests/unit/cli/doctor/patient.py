@@ -110,14 +110,28 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(os.lstat(path).st_mode)
 
 
+def _nothing_said(*_: object) -> int:
+    return 0
+
+
 @contextmanager
 def database(path: Path) -> Generator[Any]:
     connection: Any = apsw.Connection(str(path))
-    connection.create_scalar_function("says", lambda *_: 0, -1)
+    connection.create_scalar_function("says", _nothing_said, -1)
     try:
         yield connection
     finally:
         connection.close()
+
+
+def everything(_: str) -> bool:
+    """A machine on which every module is installed."""
+    return True
+
+
+def nothing(_: str) -> bool:
+    """One on which none is."""
+    return False
 
 
 def saw(found: Finding, state: str, cause: str, remedy: str) -> None:

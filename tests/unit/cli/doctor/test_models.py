@@ -17,7 +17,7 @@ from filrouge.store.usage import LlmUsage
 from tests.support.provider import Provider
 from tests.unit.server.conftest import serving
 
-from .patient import Patient, saw, written
+from .patient import Patient, everything, saw, written
 
 
 def without(*missing: str) -> Callable[[str], bool]:
@@ -53,7 +53,7 @@ def test_an_embedder_that_does_not_exist_is_told_with_those_that_do(patient: Pat
 def test_an_embedder_without_its_package_is_told_with_what_brings_it(patient: Patient) -> None:
     patient.environ["FILROUGE_EMBEDDING_MODEL"] = "ollama:nomic-embed-text"
     saw(patient.finding("Embedder", has=without("httpx")), "fail", "not installed", "pip install 'filrouge[remote]'")
-    assert patient.finding("Embedder", has=lambda _: True).state == "ok"
+    assert patient.finding("Embedder", has=everything).state == "ok"
 
 
 def test_a_model_whose_files_are_not_what_they_were_is_told(patient: Patient) -> None:
@@ -130,7 +130,7 @@ def test_a_provider_without_its_packages_is_told(patient: Patient) -> None:
     patient.environ["FILROUGE_EXTRACT_PROVIDER"] = "anthropic"
     found = patient.finding("Packages of the provider", has=without("pydantic_ai"))
     saw(found, "fail", "anthropic needs pydantic_ai", "pip install 'filrouge[llm]'")
-    assert patient.finding("Packages of the provider", has=lambda _: True).state == "ok"
+    assert patient.finding("Packages of the provider", has=everything).state == "ok"
 
 
 def test_a_provider_without_its_key_is_told_those_of_the_cascade_too(patient: Patient) -> None:
@@ -145,7 +145,7 @@ def test_a_provider_that_hangs_or_is_gone_is_told(patient: Patient, hanging: str
     saw(patient.finding("Server of the provider"), "fail", "does not answer within 1.5 seconds", "llm_url")
     patient.environ["FILROUGE_LLM_URL"] = nobody
     saw(patient.finding("Server of the provider"), "fail", "cannot be reached", "llm_url")
-    with Provider([], models=["little"]) as server:
+    with Provider(models=["little"]) as server:
         patient.environ["FILROUGE_LLM_URL"] = server.url("openai")
         assert patient.finding("Server of the provider").state == "ok"
 

@@ -170,7 +170,7 @@ def test_answers_of_models_that_nobody_could_read_are_noted(patient: Patient) ->
         ("Vectors", "UPDATE vectors SET vector = x'0000'", "are no vectors of their space", "filrouge repair"),
         (
             "Against the backup",
-            "UPDATE turns SET text = 'The ferry sank.' WHERE seq = 1",
+            "UPDATE events SET session_id = 'another' WHERE seq = 1",
             "rows that never change",
             "filrouge repair",
         ),

@@ -54,8 +54,8 @@ def _looks_like_ours(scene: Scene) -> bool:
 
 def _owner(scene: Scene) -> Verdict:
     if os.path.isdir(scene.home):
-        for path in (scene.home, *_files(scene.home)):
-            if os.lstat(path).st_uid != scene.machine.user:
+        for path, facts in ((scene.home, os.stat(scene.home)), *_files(scene.home)):
+            if facts.st_uid != scene.machine.user:
                 return fail(f"{path} belongs to another user", f"Run `sudo chown -R $(id -un) {scene.home}`.")
     return ok("everything is yours")
 
@@ -104,16 +104,16 @@ def _modes(scene: Scene) -> Verdict:
 def _mend_modes(scene: Scene) -> list[str]:
     done: list[str] = []
     for path, mode in _loose(scene):
-        os.chmod(path, mode & 0o700)
-        done.append(f"{os.path.relpath(path, scene.home)}: mode {mode:03o} became {mode & 0o700:03o}")
+        with suppress(FileNotFoundError):  # SQLite takes files beside the database away
+            os.chmod(path, mode & 0o700)
+            done.append(f"{os.path.relpath(path, scene.home)}: mode {mode:03o} became {mode & 0o700:03o}")
     return done
 
 
 def _loose(scene: Scene) -> list[tuple[str, int]]:
     """Files and folders of ours, in the home, that others may read or write; config.toml has a check of its own."""
     found: list[tuple[str, int]] = []
-    for path in _files(scene.home):
-        facts = os.lstat(path)
+    for path, facts in _files(scene.home):
         mode = stat.S_IMODE(facts.st_mode)
         plain = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
         mine = facts.st_uid == scene.machine.user and os.path.basename(path) != "config.toml"
@@ -161,15 +161,23 @@ def _abandoned(scene: Scene) -> list[str]:
     if not os.path.isdir(scene.home):
         return []
     named = [entry.path for entry in os.scandir(scene.home) if entry.name.startswith(_LEFT) and entry.is_file()]
-    return [path for path in named if scene.now.timestamp() - os.stat(path).st_mtime > _LEFT_SECONDS]
+    found = [(path, facts) for path in named if (facts := _facts(path)) is not None]
+    return [path for path, facts in found if scene.now.timestamp() - facts.st_mtime > _LEFT_SECONDS]
 
 
-def _files(home: str) -> Iterator[str]:
+def _files(home: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything in the home with its facts; what goes meanwhile is left out, as SQLite's files beside the database."""
     for folder, names, files in os.walk(home):
         for name in (*names, *files):
-            path = os.path.join(folder, name)
-            if os.path.lexists(path):  # it may have gone since
-                yield path
+            if (facts := _facts(path := os.path.join(folder, name))) is not None:
+                yield path, facts
+
+
+def _facts(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
 
 
 CHECKS: Final = (
