@@ -38,9 +38,9 @@ def bare(tmp_path: Path) -> Patient:
         "FILROUGE_EMBEDDING_MODEL": "hashing",
         "FILROUGE_MODELS": str(tmp_path / "models"),
     }
-    for name in ("user", "bin", "project"):
-        (tmp_path / name).mkdir()
-    return Patient(beside=tmp_path, environ=environ)
+    made = Patient(beside=tmp_path, environ=environ)
+    made.project.mkdir(parents=True)
+    return made
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ class Patient:
 
     @property
     def project(self) -> Path:
-        return self.beside / "project"
+        return self.user / "zqprojectfolder"
 
     def scene(self, *, deep: bool = False) -> Scene:
         return scene_of(self.home, environ=self.environ, cwd=str(self.project), deep=deep)
@@ -80,9 +80,9 @@ class Patient:
             connection.execute("PRAGMA foreign_keys = off")
             connection.execute(statement)
 
-    def claude(self, *events: str, file: str = "user/.claude/settings.json", **more: Any) -> Path:
+    def claude(self, *events: str, file: str = ".claude/settings.json", **more: Any) -> Path:
         """Hooks of ours for Claude Code."""
-        return written(self.beside / file, json.dumps({"hooks": hooks(f"{HOOK} claude-code", *events), **more}))
+        return written(self.user / file, json.dumps({"hooks": hooks(f"{HOOK} claude-code", *events), **more}))
 
     def codex(self, *events: str, trusted: bool = True, command: str = f"{HOOK} codex") -> Path:
         """Hooks of ours for Codex, approved by its user."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import filrouge
 from filrouge.home import CONFIG, HOOK_SETTINGS
 
 from .patient import Patient, mode_of, saw, written
@@ -51,6 +55,13 @@ def test_a_variable_that_is_no_setting_is_named_with_the_nearest(patient: Patien
     saw(patient.finding("Environment"), "warn", "FILROUGE_EXTRACT_PROVDER", "FILROUGE_EXTRACT_PROVIDER?")
 
 
+def test_no_variable_that_the_program_reads_is_taken_for_a_mistake(patient: Patient) -> None:
+    source = Path(filrouge.__file__).parent
+    names = {name for path in source.rglob("*.py") for name in re.findall(r"FILROUGE_[A-Z_]*[A-Z]", path.read_text())}
+    patient.environ.update(dict.fromkeys(names - {"FILROUGE_PORT"}, ""))
+    assert (patient.finding("Environment").state, len(names) > 5) == ("ok", True)
+
+
 def test_a_variable_whose_value_does_not_fit_is_named(patient: Patient) -> None:
     patient.environ["FILROUGE_PORT"] = "many"
     saw(patient.finding("Environment"), "fail", "Setting 'port' (environment)", "Correct or unset")
@@ -81,7 +92,7 @@ def test_capture_that_is_switched_off_is_told(
 
 
 def test_a_project_in_which_nothing_is_captured_is_noted(patient: Patient) -> None:
-    patient.write(HOOK_SETTINGS, '{"disabled_projects": ["project"]}')
+    patient.write(HOOK_SETTINGS, '{"disabled_projects": ["zqprojectfolder"]}')
     saw(patient.finding("Capture"), "note", "in this project", "disabled_projects")
     written(patient.project / ".filrouge.toml", "auto_capture = false\n")
     saw(patient.finding("Capture"), "note", ".filrouge.toml says so", ".filrouge.toml")

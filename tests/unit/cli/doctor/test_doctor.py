@@ -177,6 +177,7 @@ CANARIES = {
     "environment": "zqenvironmentkeyvalue",
     "bearer": "zqbearerapikeyvalue",
     "config": "zqconfigvalue",
+    "folder": "zqprojectfolder",
     "disabled": "zqdisabledproject",
     "stored": "zqstoredsetting",
     "printed": "zqprintedbyalibrary",
@@ -210,7 +211,7 @@ def test_a_report_holds_no_memory_no_prompt_and_no_secret(bare: Patient) -> None
 
 def told_everything(patient: Patient) -> str:
     """Enter a canary on every way; returns the secret of a token."""
-    written(patient.project / ".git" / "config", "")
+    written(patient.project / ".filrouge.toml", f'llm_url = "https://{CANARIES["config"]}"\n')
     with running(patient.home) as parts:
         prompt = event(text=f"The {CANARIES['prompt']} opens at ten.", project=(f"name:{CANARIES['project']}",))
         observe(parts, [prompt]).result(10)

@@ -150,6 +150,11 @@ def test_a_provider_that_hangs_or_is_gone_is_told(patient: Patient, hanging: str
         assert patient.finding("Server of the provider").state == "ok"
 
 
+def test_a_server_behind_a_proxy_is_left_to_the_daemon(patient: Patient) -> None:
+    patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "anthropic", "HTTPS_PROXY": "http://proxy.example:3128"})
+    saw(patient.finding("Server of the provider"), "note", "a proxy stands between", "")
+
+
 def test_an_address_with_a_password_is_refused_without_repeating_it(patient: Patient) -> None:
     patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "ollama", "FILROUGE_LLM_URL": "http://ana:hunter2@localhost"})
     found = patient.finding("Server of the provider")

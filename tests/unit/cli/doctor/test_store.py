@@ -44,6 +44,11 @@ def test_a_file_that_is_no_database_is_told_once(patient: Patient) -> None:
     assert set(told.values()) == {"note"}
 
 
+def test_a_large_database_is_checked_only_when_there_is_time(patient: Patient) -> None:
+    os.truncate(patient.path(DATABASE), 501_000_000)
+    saw(patient.finding("Database"), "note", "477 MB are too much", "filrouge doctor --deep")
+
+
 def test_a_home_without_a_database_is_no_trouble(bare: Patient) -> None:
     saw(bare.finding("Database"), "note", "there is none yet", "filrouge daemon start")
 

@@ -82,7 +82,8 @@ class _Cleaner:
             if _SECRET_NAMES.search(name) and len(value.strip()) >= _SHORTEST_SECRET
         }
         self._cut = [(secret, _LEFT_OUT) for secret in sorted(secrets, key=len, reverse=True)]
-        self._cut += [(scene.home, "$FILROUGE_HOME"), (scene.user_home, "~"), (scene.cwd, "$PWD")]
+        places = [(scene.home, "$FILROUGE_HOME"), (scene.user_home, "~"), (scene.cwd, "$PWD")]
+        self._cut += sorted(places, key=lambda place: len(place[0]), reverse=True)  # one may lie in another
 
     def __call__(self, text: str) -> str:
         for what, instead in self._cut:

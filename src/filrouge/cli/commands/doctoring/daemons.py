@@ -15,6 +15,7 @@ from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, note, 
 from filrouge.cli.commands.doctoring.scene import HEALTH_SECONDS, NotKnown, Scene
 from filrouge.daemon import client
 from filrouge.daemon.logs import LOG_BYTES, last_lines, parsed
+from filrouge.daemon.process import only_one
 from filrouge.errors import DaemonUnavailable, NotFound
 from filrouge.home import FAILURE, LOCK, LOG, REFUSED, RUNTIME, socket_path
 
@@ -65,23 +66,24 @@ def _left_behind(scene: Scene) -> Verdict:
 
 
 def _mend_left_behind(scene: Scene) -> list[str]:
-    done: list[str] = []
-    for path in _leavings(scene):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-            done.append(f"removed {path}")
+    left, done = _leavings(scene), list[str]()
+    if left:
+        with only_one(scene.home):  # whoever holds the lock may remove them: nobody else starts meanwhile
+            for path in left:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+                    done.append(f"removed {path}")
     return done
 
 
 def _leavings(scene: Scene) -> list[str]:
     """The socket and the runtime file where no daemon lives; the lock's file stays for good, and harms nobody."""
-    if not scene.daemon.is_absent() or _is_held(scene):
-        return []
-    return [path for path in (socket_path(scene.home), scene.path(RUNTIME)) if os.path.lexists(path)]
+    left = [path for path in (socket_path(scene.home), scene.path(RUNTIME)) if os.path.lexists(path)]
+    return left if left and scene.daemon.is_absent() and not _is_held(scene) else []
 
 
 def _without_socket(scene: Scene) -> Verdict:
-    if scene.daemon.is_absent() and _is_held(scene):
+    if os.path.exists(scene.path(RUNTIME)) and scene.daemon.is_absent() and _is_held(scene):
         return fail(
             "a daemon lives, but its socket is gone, so that nobody reaches it",
             f"End the process named in {scene.path(RUNTIME)}; another starts at the next hook.",
@@ -90,7 +92,10 @@ def _without_socket(scene: Scene) -> Verdict:
 
 
 def _is_held(scene: Scene) -> bool:
-    """True while a daemon lives for the home. A shared lock, for an instant: a daemon that starts now tries again."""
+    """True while a daemon lives for the home.
+
+    The lock is tried, for an instant. A daemon that starts just then leaves, so only where one left traces it is asked.
+    """
     try:
         handle = os.open(scene.path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

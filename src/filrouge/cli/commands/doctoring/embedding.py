@@ -111,7 +111,7 @@ def _server(scene: Scene) -> Verdict:
         return ok("none is asked")
     given = scene.environ.get("OLLAMA_URL", "").strip() if provider == "ollama" else ""
     address = scene.settings().embedding_url or given or home
-    if trouble := answers(address):
+    if trouble := answers(address, scene.environ):
         return fail(
             f"{provider}: {trouble}", "Start it, or correct embedding_url; until then words alone are searched."
         )

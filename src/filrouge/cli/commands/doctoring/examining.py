@@ -17,7 +17,7 @@ from filrouge.daemon.logs import told
 from filrouge.errors import FilrougeError
 
 #: All of them together, so that the command takes no five seconds with the start of Python.
-SECONDS: Final = 3.5
+SECONDS: Final = 3.0
 #: Who asks for a deep look has time.
 DEEP_SECONDS: Final = 3600.0
 

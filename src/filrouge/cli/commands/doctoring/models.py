@@ -67,7 +67,7 @@ def _server(scene: Scene) -> Verdict:
             continue
         given = scene.environ.get("OLLAMA_URL", "").strip() if provider == "ollama" else ""
         own = settings.llm_url if provider == settings.extract_provider else ""
-        if trouble := answers(own or given or home):
+        if trouble := answers(own or given or home, scene.environ):
             return fail(
                 f"{provider}: {trouble}",
                 "Start it, or correct llm_url; what is said meanwhile waits, or is understood by the rules.",

@@ -14,19 +14,27 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from filrouge.address import checked_address
+from filrouge.address import checked_address, is_loopback
+from filrouge.cli.commands.doctoring.scene import NotKnown
 from filrouge.errors import BadConfig
 
 SECONDS: Final = 1.5
+_PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
-def answers(address: str, seconds: float = SECONDS) -> str:
-    """Why a server does not answer, in words that name its host and nothing else; empty where it does."""
+def answers(address: str, environ: Mapping[str, str], seconds: float = SECONDS) -> str:
+    """Why a server does not answer, in words that name its host and nothing else; empty where it does.
+
+    Raises:
+        NotKnown: a proxy stands between, which only the daemon's own client asks.
+    """
     try:
         parts = urlsplit(checked_address(address, setting="its address"))
     except BadConfig as error:
         return error.message.rstrip(".")
+    if not is_loopback(address) and any(environ.get(name) for name in _PROXIES):
+        raise NotKnown("unknown here: a proxy stands between")
     host = parts.hostname or ""
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     wire = kind(host, parts.port, timeout=seconds)

@@ -14,6 +14,8 @@ from filrouge.store.sql import migrations
 
 #: Up to this size, SQLite's whole check takes no second.
 _WHOLE_CHECK_BYTES: Final = 32_000_000
+#: And beyond this one even the quick check takes longer than anybody waits.
+_ANY_CHECK_BYTES: Final = 500_000_000
 _LARGEST_LOG_BYTES: Final = 256_000_000
 #: Whoever writes holds the database for milliseconds; our longest batch for less than this.
 _LOCK_MILLISECONDS: Final = 1500
@@ -23,6 +25,9 @@ def _database(scene: Scene) -> Verdict:
     if not os.path.exists(scene.database):
         return note("there is none yet", START)
     size = os.path.getsize(scene.database)
+    if size > _ANY_CHECK_BYTES and not scene.deep:
+        schema_number(scene.database)  # it opens, and its first pages can be read
+        return note(f"it opens; {size >> 20} MB are too much to check in passing", "Run `filrouge doctor --deep`.")
     if found := complaints(scene.database, quick=not scene.deep and size > _WHOLE_CHECK_BYTES):
         return fail(found[0], MEND)
     return ok(f"sound, {size >> 10} KB")
