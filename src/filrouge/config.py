@@ -36,6 +36,8 @@ _PROJECT_MAY = frozenset(
 )
 #: Names that the environment has for settings beside `FILROUGE_<KEY>`.
 _ALSO_CALLED = {"EXTRACT_MODEL": "llm_model", "CASCADE": "llm_cascade", "MODEL_DECIDES": "llm_decides"}
+#: Of the environment too, but read by those whom it concerns.
+_READ_ELSEWHERE = frozenset({"EMBED_PROVIDER", "EXAMPLES"})
 _CALLED_BEFORE = {
     "obsidian_context_enabled": "notes_enabled",
     "obsidian_context_notes": "notes_paths",
@@ -239,6 +241,16 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         parts = [part.strip() for part in value.split(",") if part.strip()]
         found[key.lower()] = parts if is_list else value.strip()
     return found
+
+
+def may_stand_in_a_project(key: str) -> bool:
+    """Whether a repository's own file may set this."""
+    return key in _PROJECT_MAY
+
+
+def other_names() -> frozenset[str]:
+    """What the environment calls settings beside their keys, without the prefix; and what is read elsewhere."""
+    return frozenset(_ALSO_CALLED) | _READ_ELSEWHERE
 
 
 def _project_file(cwd: str | None) -> dict[str, Any]:

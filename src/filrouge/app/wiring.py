@@ -245,10 +245,20 @@ def stored_settings(path: str) -> dict[str, Any]:
 def _registered(home: str, environ: Mapping[str, str]) -> Embedders:
     def make(name: str) -> Embedder:
         settings = resolve(stored_settings(inside(home, DATABASE)), home=home, environ=environ).settings
-        options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
-        return Remembering(embedder(name, options))
+        return Remembering(embedder_of(name, settings, environ))
 
     return Embedders(make, plain_names)
+
+
+def embedder_of(name: str, settings: Settings, environ: Mapping[str, str]) -> Embedder:
+    """The registered embedder of that name, as the settings want it.
+
+    Raises:
+        BadConfig: there is none, or its options do not fit.
+        EmbedderUnavailable: a package that it needs is not installed.
+    """
+    options = EmbedderOptions(url=settings.embedding_url, dimensions=settings.embedding_dimensions, environ=environ)
+    return embedder(name, options)
 
 
 def _given(makers: Makers) -> Embedders:

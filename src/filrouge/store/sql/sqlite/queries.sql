@@ -212,6 +212,10 @@ SELECT seq, id, user_id, project_id, iif(agent = '', channel, agent) AS agent, c
 FROM turns WHERE +tenant = 'local' AND seq IN (SELECT value FROM json_each(:seqs))
 -- name: turns.stale
 SELECT id, text FROM turns WHERE analyser < :version OR analyser > :version ORDER BY seq DESC LIMIT :limit
+-- name: turns.analysers
+-- By which analyser how many turns were indexed.
+SELECT analyser, count(*) AS n FROM turns GROUP BY analyser
+
 -- name: turns.unanalysed
 UPDATE turns SET analyser = 0
 -- name: turns.analysed

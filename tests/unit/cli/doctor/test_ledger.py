@@ -14,8 +14,8 @@ from filrouge.home import DATABASE
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
 
-from ..app.given import event
-from .test_changing import typed
+from ...app.given import event
+from ..test_changing import typed
 
 
 @pytest.fixture

@@ -1,0 +1,158 @@
+"""Checks of the agents: their versions, our hooks in their configuration, and what keeps those from running."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from filrouge.cli.commands.doctoring.agents import Agent, claude, codex, mcp_servers
+from filrouge.cli.commands.doctoring.finding import INIT, Check, Verdict, fail, note, ok, warn
+from filrouge.cli.commands.doctoring.probing import version_of, which
+from filrouge.cli.commands.doctoring.scene import Scene
+
+_NOT_HERE: Final = "it is not used here"
+
+
+def _version(agent: Agent, scene: Scene) -> Verdict:
+    path = which(agent.program, scene.environ)
+    if not path:
+        if not os.path.isdir(agent.folder):
+            return ok(_NOT_HERE)
+        return note(
+            f"{agent.folder} is there, and `{agent.program}` is not on the PATH", "Add it to the PATH, if you use it."
+        )
+    found = version_of(path, scene.environ)
+    if found is None:
+        return note(f"{path} did not say its version in time", f"Try `{agent.program} --version`.")
+    if found < agent.checked_with:
+        return note(
+            f"version {_dotted(found)} is older than {_dotted(agent.checked_with)}, with which Filrouge was checked",
+            f"Update {agent.name} if its hooks do not run.",
+        )
+    return ok(f"version {_dotted(found)}")
+
+
+def _hooks(agent: Agent, scene: Scene) -> Verdict:
+    for file in agent.files:
+        if file.trouble:
+            return fail(f"{file.trouble}, so that {agent.name} ignores it", f"Mend {file.path}.")
+    if not _is_used(agent, scene):
+        return ok(_NOT_HERE)
+    events = {hook.event for hook in agent.hooks}
+    if not events:
+        tell = warn if which(agent.program, scene.environ) else note  # a folder may be all that is left of it
+        return tell(f"{agent.name} has no hook of Filrouge: it captures nothing and is told nothing", INIT)
+    if missing := [event for event in agent.needed if event not in events]:
+        return warn(f"{agent.name} has no hook of Filrouge for {', '.join(missing)}", INIT)
+    return ok(f"{len(events)} events")
+
+
+def _programs(agent: Agent, scene: Scene) -> Verdict:
+    for hook in agent.hooks:
+        if not which(os.path.expanduser(hook.program), scene.environ):
+            what = hook.program or "its command"
+            return fail(f"the hook {hook.event} in {hook.file} runs {what}, which is not there", INIT)
+    return ok("every one is there" if agent.hooks else "there are no hooks")
+
+
+def _twice(agent: Agent, _: Scene) -> Verdict:
+    counts = Counter(hook.event for hook in agent.hooks)
+    counts.update(event for event in agent.needed if _our_plugin(agent))
+    if double := [event for event, number in counts.items() if number > 1]:
+        files = sorted({hook.file for hook in agent.hooks if hook.event == double[0]})
+        files += ["a plugin"] if _our_plugin(agent) else []
+        return warn(
+            f"{agent.name} calls Filrouge more than once at {double[0]}: {', '.join(files)}",
+            "Remove all but one of them: memories are put in front of a prompt twice.",
+        )
+    return ok("each event is told once")
+
+
+def _our_plugin(agent: Agent) -> bool:
+    plugins = [cast("dict[str, Any]", value) for _, value in agent.values("enabledPlugins") if isinstance(value, dict)]
+    return any(name.startswith("filrouge@") and on is True for one in plugins for name, on in one.items())
+
+
+def _claude_off(agent: Agent, _: Scene) -> Verdict:
+    if off := [path for path, value in agent.values("disableAllHooks") if value is True]:
+        return fail(f"{off[0]} has `disableAllHooks`: no hook runs", f"Remove `disableAllHooks` from {off[0]}.")
+    return ok("they are on")
+
+
+def _codex_off(agent: Agent, _: Scene) -> Verdict:
+    for name in ("hooks", "codex_hooks"):
+        if off := [path for path, value in agent.values("features", name) if value is False]:
+            return fail(f"{off[0]} has `features.{name} = false`: no hook runs", f"Remove that line from {off[0]}.")
+    return ok("they are on")
+
+
+def _trust(agent: Agent, _: Scene) -> Verdict:
+    """Codex passes over what its user has not approved, without a word."""
+    states = _states(agent)
+    untrusted = [
+        hook for hook in agent.hooks if not any(states.get(key, {}).get("trusted_hash") for key in hook.trust_keys)
+    ]
+    if untrusted:
+        events = ", ".join(hook.event for hook in untrusted)
+        return fail(
+            f"Codex does not run hooks that you have not approved: {events}",
+            "Start `codex`, type `/hooks`, and approve those of Filrouge; every change of them asks again.",
+        )
+    off = [hook for hook in agent.hooks if any(states.get(key, {}).get("enabled") is False for key in hook.trust_keys)]
+    if off:
+        return fail(
+            f"switched off in Codex: {', '.join(hook.event for hook in off)}",
+            "Start `codex`, type `/hooks`, enable them.",
+        )
+    return ok("every hook was approved" if agent.hooks else "there are no hooks")
+
+
+def _states(agent: Agent) -> dict[str, dict[str, Any]]:
+    """What Codex keeps of each hook, by its key."""
+    found: dict[str, dict[str, Any]] = {}
+    for _, value in agent.values("hooks", "state"):
+        if isinstance(value, dict):
+            states = cast("dict[str, Any]", value)
+            found |= {key: cast("dict[str, Any]", one) for key, one in states.items() if isinstance(one, dict)}
+    return found
+
+
+def _mcp(scene: Scene) -> Verdict:
+    used = mcp_servers(scene)
+    if scene.machine.has("mcp"):
+        return ok(f"set up in {', '.join(used)}" if used else "its package is there; no agent uses it")
+    if used:
+        return fail(
+            f"{used[0]} uses `filrouge mcp`, and its package is not installed", "Run `pip install 'filrouge[mcp]'`."
+        )
+    return note("its package is not installed", "Run `pip install 'filrouge[mcp]'` if an agent is to use MCP.")
+
+
+def _is_used(agent: Agent, scene: Scene) -> bool:
+    return bool(agent.files) or os.path.isdir(agent.folder) or bool(which(agent.program, scene.environ))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _of(read: Callable[[Scene], Agent], look: Callable[[Agent, Scene], Verdict]) -> Callable[[Scene], Verdict]:
+    return lambda scene: look(read(scene), scene)
+
+
+CHECKS: Final = (
+    Check(name="Claude Code", look=_of(claude, _version)),
+    Check(name="Claude Code: hooks", look=_of(claude, _hooks)),
+    Check(name="Claude Code: programs", look=_of(claude, _programs)),
+    Check(name="Claude Code: switch", look=_of(claude, _claude_off)),
+    Check(name="Claude Code: double capture", look=_of(claude, _twice)),
+    Check(name="Codex", look=_of(codex, _version)),
+    Check(name="Codex: hooks", look=_of(codex, _hooks)),
+    Check(name="Codex: programs", look=_of(codex, _programs)),
+    Check(name="Codex: switch", look=_of(codex, _codex_off)),
+    Check(name="Codex: trust", look=_of(codex, _trust)),
+    Check(name="Codex: double capture", look=_of(codex, _twice)),
+    Check(name="MCP", look=_mcp),
+)

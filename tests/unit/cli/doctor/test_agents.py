@@ -1,0 +1,141 @@
+"""What the doctor says of Claude Code and Codex: whether our hooks are there, run, and run once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .patient import HOOK, Patient, everything, hooks, nothing, saw, written
+
+ALL = ("SessionStart", "UserPromptSubmit", "Stop")
+
+
+def test_an_agent_that_is_older_than_what_was_checked_is_noted(patient: Patient) -> None:
+    assert patient.finding("Claude Code").cause == "version 2.1.330"
+    patient.program("claude", "echo '1.0.12 (Claude Code)'")
+    saw(patient.finding("Claude Code"), "note", "1.0.12 is older than 2.1.330", "Update Claude Code")
+    patient.program("codex", "echo codex-cli 0.99.0")
+    saw(patient.finding("Codex"), "note", "0.99.0 is older than 0.169.0", "Update Codex")
+
+
+def test_an_agent_that_does_not_say_its_version_is_noted(patient: Patient) -> None:
+    patient.program("codex", "exit 3")
+    saw(patient.finding("Codex"), "note", "did not say its version", "codex --version")
+
+
+def test_an_agent_that_is_not_on_the_path_is_noted_only_where_it_was_used(bare: Patient) -> None:
+    assert bare.finding("Claude Code").state == "ok"
+    bare.claude(*ALL)
+    saw(bare.finding("Claude Code"), "note", "`claude` is not on the PATH", "PATH")
+
+
+@pytest.mark.parametrize("name", ["Claude Code: hooks", "Codex: hooks"])
+def test_an_agent_without_our_hooks_is_told_how_to_get_them(patient: Patient, name: str) -> None:
+    assert patient.finding(name).cause == "3 events"
+    patient.claude()
+    patient.codex()
+    saw(patient.finding(name), "warn", "no hook of Filrouge", "filrouge init")
+
+
+def test_a_hook_that_is_missing_is_named(patient: Patient) -> None:
+    patient.claude("SessionStart", "Stop")
+    saw(patient.finding("Claude Code: hooks"), "warn", "no hook of Filrouge for UserPromptSubmit", "filrouge init")
+    patient.codex("SessionStart", "UserPromptSubmit")
+    saw(patient.finding("Codex: hooks"), "warn", "no hook of Filrouge for Stop", "filrouge init")
+
+
+def test_other_people_s_hooks_are_not_taken_for_ours(patient: Patient) -> None:
+    written(patient.user / ".claude/settings.json", json.dumps({"hooks": hooks("notify --hook", *ALL)}))
+    saw(patient.finding("Claude Code: hooks"), "warn", "no hook of Filrouge", "filrouge init")
+
+
+def test_settings_that_the_agent_cannot_read_are_told(patient: Patient) -> None:
+    path = written(patient.user / ".claude/settings.json", "{ // mine\n}")
+    saw(patient.finding("Claude Code: hooks"), "fail", f"{path} is no JSON", f"Mend {path}")
+    toml = written(patient.user / ".codex/config.toml", "model = \n")
+    saw(patient.finding("Codex: hooks"), "fail", f"{toml} is no TOML", f"Mend {toml}")
+
+
+def test_another_directory_of_settings_is_honoured(patient: Patient) -> None:
+    patient.environ["CLAUDE_CONFIG_DIR"] = str(patient.beside / "elsewhere")
+    patient.environ["CODEX_HOME"] = str(patient.beside / "codex-home")
+    saw(patient.finding("Claude Code: hooks"), "warn", "no hook of Filrouge", "filrouge init")
+    saw(patient.finding("Codex: hooks"), "warn", "no hook of Filrouge", "filrouge init")
+    patient.claude(*ALL, file="../elsewhere/settings.json")
+    assert patient.finding("Claude Code: hooks").state == "ok"
+
+
+@pytest.mark.parametrize("name", ["Claude Code: programs", "Codex: programs"])
+def test_a_hook_whose_program_is_gone_is_named(patient: Patient, name: str) -> None:
+    assert patient.finding(name).state == "ok"
+    (patient.beside / "bin" / "filrouge").unlink()
+    saw(patient.finding(name), "fail", "runs filrouge, which is not there", "filrouge init")
+
+
+def test_a_command_with_variables_in_front_is_understood_and_its_secrets_are_not_repeated(patient: Patient) -> None:
+    patient.codex(*ALL, command="env FILROUGE_API_KEY=hunter2 /opt/gone/filrouge hook --host codex")
+    found = patient.finding("Codex: programs")
+    saw(found, "fail", "runs /opt/gone/filrouge", "filrouge init")
+    assert "hunter2" not in str(found)
+
+
+def test_hooks_that_claude_code_does_not_run_are_told(patient: Patient) -> None:
+    assert patient.finding("Claude Code: switch").state == "ok"
+    local = patient.claude(file="zqprojectfolder/.claude/settings.local.json", disableAllHooks=True)
+    saw(patient.finding("Claude Code: switch"), "fail", f"{local} has `disableAllHooks`", f"from {local}")
+
+
+@pytest.mark.parametrize("name", ["hooks", "codex_hooks"])
+def test_hooks_that_codex_does_not_run_are_told(patient: Patient, name: str) -> None:
+    assert patient.finding("Codex: switch").state == "ok"
+    written(patient.user / ".codex/config.toml", f"[features]\n{name} = false\n")
+    saw(patient.finding("Codex: switch"), "fail", f"features.{name} = false", "Remove that line")
+
+
+def test_hooks_that_nobody_approved_in_codex_are_named(patient: Patient) -> None:
+    assert patient.finding("Codex: trust").cause == "every hook was approved"
+    patient.codex(*ALL, trusted=False)
+    saw(patient.finding("Codex: trust"), "fail", "SessionStart, UserPromptSubmit, Stop", "type `/hooks`")
+
+
+def test_a_hook_that_was_switched_off_in_codex_is_named(patient: Patient) -> None:
+    path = patient.codex("Stop")
+    state = f'[hooks.state."{path}:stop:0:0"]\ntrusted_hash = "sha256:00"\nenabled = false\n'
+    written(patient.user / ".codex/config.toml", state)
+    saw(patient.finding("Codex: trust"), "fail", "switched off in Codex: Stop", "type `/hooks`")
+
+
+def test_an_event_that_is_told_twice_is_found_with_both_files(patient: Patient) -> None:
+    assert patient.finding("Claude Code: double capture").state == "ok"
+    second = patient.claude("Stop", file="zqprojectfolder/.claude/settings.json")
+    files = f"{patient.user}/.claude/settings.json, {second}"
+    saw(
+        patient.finding("Claude Code: double capture"), "warn", f"more than once at Stop: {files}", "Remove all but one"
+    )
+
+
+def test_a_plugin_beside_hooks_is_a_second_telling(patient: Patient) -> None:
+    patient.claude(*ALL, enabledPlugins={"filrouge@filrouge": True})
+    saw(patient.finding("Claude Code: double capture"), "warn", "a plugin", "Remove all but one")
+
+
+def test_hooks_in_both_files_of_codex_are_told(patient: Patient) -> None:
+    assert patient.finding("Codex: double capture").state == "ok"
+    config = patient.user / ".codex/config.toml"
+    config.write_text(f'[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "{HOOK} codex"\n')
+    saw(patient.finding("Codex: double capture"), "warn", f"{config}, ", "Remove all but one")
+
+
+def test_mcp_without_its_package_fails_where_an_agent_uses_it(patient: Patient) -> None:
+    saw(patient.finding("MCP", has=nothing), "note", "is not installed", "filrouge[mcp]")
+    file = written(
+        patient.user / ".claude.json", json.dumps({"mcpServers": {"m": {"command": "filrouge", "args": ["mcp"]}}})
+    )
+    saw(patient.finding("MCP", has=nothing), "fail", f"{file} uses `filrouge mcp`", "filrouge[mcp]")
+    assert str(file) in patient.finding("MCP", has=everything).cause
+
+
+def test_mcp_in_the_configuration_of_codex_is_seen(patient: Patient) -> None:
+    written(patient.user / ".codex/config.toml", '[mcp_servers.memory]\ncommand = "/opt/filrouge"\nargs = ["mcp"]\n')
+    saw(patient.finding("MCP", has=nothing), "fail", "config.toml uses `filrouge mcp`", "filrouge[mcp]")
