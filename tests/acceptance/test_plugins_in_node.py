@@ -221,6 +221,27 @@ def test_a_later_session_of_opencode_is_told_in_its_system_prompt_at_every_reque
     assert stranger == "You are OpenCode."
 
 
+def test_the_quotes_that_opencode_run_adds_are_not_what_was_said(home: str) -> None:
+    typed = {
+        '"Call it \\"harbour\\" in the docs, please."': 'Call it "harbour" in the docs, please.',
+        '"harbour" is what the docs call a "port" here.': '"harbour" is what the docs call a "port" here.',
+    }
+    play(OPENCODE, [said(words, "ses_5", f"m{place}") for place, words in enumerate(typed)], directory=SHOP)
+
+    assert [one for one in heard("opencode", "user") if "harbour" in one] == list(typed.values())
+
+
+def test_the_model_that_makes_a_title_is_told_nothing(home: str, opencode: dict[str, Any]) -> None:
+    assert heard("opencode")
+    system = ["You are a title generator. You output ONLY a thread title."]
+    title: Step = ("experimental.chat.system.transform", {"sessionID": "ses_6"}, {"system": list(system)})
+    question = said("Which ORM does the storefront API use, and why?", "ses_6", "msg_6")
+    _, made, told = play(OPENCODE, [question, title, shown("ses_6")], directory=SHOP)["results"]
+
+    assert made["second"]["system"] == system
+    assert len(told["second"]["system"]) > 1
+
+
 def test_opencode_s_plugin_throws_at_nothing(home: str) -> None:
     odd: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = [
         (None, None),

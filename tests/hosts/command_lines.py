@@ -31,11 +31,12 @@ from typing import IO, Any, Final, Literal, Protocol, cast
 from .product import EXECUTABLE, Product
 from .scripted_model import Request, ScriptedModel
 
-Host = Literal["claude-code", "codex"]
+Host = Literal["claude-code", "codex", "opencode"]
 
 PACKAGES: Final[dict[Host, tuple[str, str, str]]] = {
     "claude-code": ("@anthropic-ai/claude-code", "2.1.330", "claude"),
     "codex": ("@openai/codex", "0.169.0", "codex"),
+    "opencode": ("opencode-ai", "1.18.33", "opencode"),
 }
 #: The events Filrouge listens to, with the seconds a hook may take. Codex allows SessionEnd 3 s at most, and
 #: Claude Code gives it 1.5 s unless a timeout is written.

@@ -81,6 +81,17 @@ function words(parts) {
   return texts.map((part) => part.text).join("\n");
 }
 
+/** What was typed: `opencode run` puts words with a space among them between quotes. */
+function unquoted(prompt) {
+  const text = prompt.trim();
+  return /^"(?:[^"\\]|\\.)*"$/s.test(text) ? text.slice(1, -1).replaceAll('\\"', '"') : prompt;
+}
+
+/** Whether OpenCode asks for a session's title, which needs no memory and must not be made of one. */
+function forTitle(system) {
+  return system.some((text) => text.trimStart().startsWith("You are a title generator"));
+}
+
 export const Filrouge = async ({ client, directory } = {}) => {
   const executable = program();
   if (!executable) return {};
@@ -127,13 +138,13 @@ export const Filrouge = async ({ client, directory } = {}) => {
   return {
     "chat.message": safely(async ({ sessionID, messageID }, { message, parts }) => {
       const known = await session(sessionID);
-      const prompt = words(parts);
+      const prompt = unquoted(words(parts));
       known.prompt = "";
       if (known.helper || !prompt.trim()) return;
       known.prompt = await send("UserPromptSubmit", sessionID, { message_id: message?.id ?? messageID, prompt });
     }),
     "experimental.chat.system.transform": safely(async ({ sessionID }, { system }) => {
-      const known = sessions.get(sessionID);
+      const known = forTitle(system) ? undefined : sessions.get(sessionID);
       for (const context of [known?.start, known?.prompt]) if (context) system.push(context);
     }),
     "tool.execute.after": safely(async ({ tool, sessionID, callID, args }, { output }) => {
