@@ -8,16 +8,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from typing import Annotated, Any, cast
 from urllib.parse import urlencode
 
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
+from filrouge.cli.import_pages import Wanted
+from filrouge.cli.importing import history_of, read_in, tell
+from filrouge.cli.talk import ask, here
 from filrouge.daemon.streamed import streamed
 from filrouge.errors import BadInput, CannotWrite
 from filrouge.home import home
+from filrouge.hosts.histories import AGENTS
 
 #: Characters of rows that are handed over at once: an export of any size comes in.
 _PIECE = 4 * 1024 * 1024
@@ -53,13 +57,41 @@ def export(
 
 
 def import_(
-    file: Annotated[str, typer.Argument(help="An export in JSON; `-`: standard input.")],
+    what: Annotated[str, typer.Argument(help="An export in JSON (`-`: standard input), or: claude-code, codex.")],
     mine: Annotated[
-        bool, typer.Option("--mine", help="It is your own: rules, preferences and core facts come back as such.")
+        bool, typer.Option("--mine", help="An export of your own: rules, preferences and core facts come back as such.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+    from_: Annotated[str | None, typer.Option("--from", help="The agent's directory, if it is elsewhere.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only what was said from this day on: 2026-01-31.")] = None,
+    project: Annotated[str | None, typer.Option(help="Only this project: its name or a directory in it.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="It is your own word: it may become rules, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much there is, and read nothing in.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Read an export in. What is here already stays as it is; what was forgotten here does not come back."""
+    """Read in an export, or the history of an agent. What is here already stays as it is; what was forgotten here does
+    not come back."""
+    if what in AGENTS and not os.path.exists(what):
+        wanted = Wanted(since=_day(since), project=frozenset([*here(project), project]) if project else frozenset())
+        found = history_of(what, from_, os.environ, wanted, dry_run=dry_run)
+        done = read_in(found, trusted=trust, dry_run=dry_run)
+        if json:
+            output.show_json(done)
+        else:
+            tell(done)
+        return
+    _import_export(what, mine=mine, json=json)
+
+
+def _day(since: str | None) -> datetime | None:
+    if since is None:
+        return None
+    try:
+        return datetime.fromisoformat(since).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"--since is a day such as 2026-01-31, not {since!r}.") from error
+
+
+def _import_export(file: str, *, mine: bool, json: bool) -> None:
     given = _document(file)
     found: dict[str, Any] = {}
     for piece in _pieces(given):

@@ -324,6 +324,8 @@ LIMIT :limit
 
 -- name: transcripts.get
 SELECT byte_offset, skipped_long FROM transcripts WHERE path = :path
+-- name: transcripts.of_host
+SELECT path, byte_offset FROM transcripts WHERE host = :host
 -- name: transcripts.put
 INSERT INTO transcripts (path, host, session_id, byte_offset, skipped_long, read_at)
 VALUES (:path, :host, :session_id, :byte_offset, :skipped_long, :read_at)
@@ -1251,6 +1253,7 @@ SELECT seq, id FROM turns
 WHERE +tenant = 'local' AND seq > :after AND role = 'user' AND skipped = '' AND agent = '' AND session_id <> ''
   AND NOT EXISTS (SELECT 1 FROM thread_turns WHERE turn_id = turns.id)
   AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'thread:' || turns.id)
+  AND turns.id NOT IN (SELECT value FROM jobs, json_each(jobs.payload, '$.turns') WHERE jobs.kind = 'backfill')
 ORDER BY seq LIMIT :limit
 -- name: threads.with_merged
 -- Threads with all that were merged into them, one through the other.
