@@ -38,4 +38,5 @@ def test_an_import_whose_daemon_is_killed_is_taken_up_again_and_doubles_nothing(
     eventually("the daemon answers", lambda: is_up(home))
     assert kills >= 1  # a fast machine may be done before the last
     assert status(home)["turns"] == total
+    kill(lock_holder(home))
     assert_sound(home)

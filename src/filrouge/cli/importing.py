@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -150,7 +150,7 @@ def tell(done: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Callable[[Tally, float], None]]:
+def _bar(total: int) -> Generator[Callable[[Tally, float], None]]:
     """What shows how far it is: a bar with the rate and the time left, where a person reads."""
     if not sys.stderr.isatty() or not sys.stdout.isatty():
         yield lambda _tally, _seconds: None

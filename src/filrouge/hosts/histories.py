@@ -106,7 +106,7 @@ def _meta(path: str) -> dict[str, Any]:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return {}
         with open(path, "rb") as file:
-            first = next(objects([file.readline(_FIRST_LINE)]), {})
+            first = next(objects([file.readline(_FIRST_LINE)]), None) or dict[str, Any]()
     except OSError:
         return {}
     return as_object(first.get("payload")) if first.get("type") == "session_meta" else {}

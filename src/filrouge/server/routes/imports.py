@@ -38,6 +38,19 @@ class TurnBody(_Placed):
     source: SourceType
     call_id: _Name = ""
 
+    def told(self) -> ImportedTurn:
+        """The value it stands for."""
+        return ImportedTurn(
+            session=self.session,
+            key=self.key,
+            role=self.role,
+            source=self.source,
+            text=self.text,
+            at=self.at,
+            call_id=self.call_id,
+            project=tuple(self.project),
+        )
+
 
 class MemoryBody(_Placed):
     """One statement that another program kept; `place` says where it stands there."""
@@ -45,6 +58,18 @@ class MemoryBody(_Placed):
     kind: ImportedKind = "fact"
     place: _Name = ""
     subject: _Name = ""
+
+    def told(self) -> ImportedMemory:
+        """The value it stands for."""
+        return ImportedMemory(
+            key=self.key,
+            text=self.text,
+            kind=self.kind,
+            at=self.at,
+            place=self.place,
+            subject=self.subject,
+            project=tuple(self.project),
+        )
 
 
 class MarkBody(Body):
@@ -99,8 +124,8 @@ async def take(request: Request, body: PageBody) -> dict[str, Any]:
     page = Handed(
         source=body.source,
         trusted=body.trusted,
-        turns=[ImportedTurn(**one.model_dump() | {"project": tuple(one.project)}) for one in body.turns],
-        memories=[ImportedMemory(**one.model_dump() | {"project": tuple(one.project)}) for one in body.memories],
+        turns=[one.told() for one in body.turns],
+        memories=[one.told() for one in body.memories],
         mark=Mark(**body.mark.model_dump()) if body.mark else None,
     )
     done = await elsewhere(lambda: read_in(parts, page))
