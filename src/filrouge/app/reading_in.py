@@ -11,6 +11,7 @@ user says that it is their own.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from filrouge.app.importing import import_export
 from filrouge.app.observe import is_off
 from filrouge.app.parts import Parts
 from filrouge.app.reconcile import UNIQUE_KEY_LENGTH, add_told
+from filrouge.app.told import place_of
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.clock import from_epoch, new_id, to_text
@@ -38,6 +40,7 @@ _TOGETHER: Final = 50
 _TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 #: What an observation is believed at; one that the user vouches for counts as said.
 _BELIEVED, _VOUCHED = 0.6, 0.8
+_KIND: Final = re.compile(r"(?:name|origin|root|clone|path):")
 OUTCOMES: Final = ("added", "present", "forgotten", "off")
 
 
@@ -133,14 +136,22 @@ class _Projects:
         self._switched: dict[tuple[str, ...], bool] = {}
 
     def is_off(self, names: tuple[str, ...]) -> bool:
+        names = self._full(names)
         if names not in self._switched:
             self._switched[names] = is_off(self._tx, names, self._off)
         return self._switched[names]
 
     def id_of(self, names: tuple[str, ...]) -> str | None:
+        names = self._full(names)
         if names not in self._ids:
             self._ids[names] = Projects(self._tx).resolve(names, at=self._now)
         return self._ids[names]
+
+    def _full(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """A plain name is that of the project that is called so, or names one."""
+        if len(names) != 1 or _KIND.match(names[0]):
+            return names
+        return place_of(self._tx, names)[0]
 
 
 def _turn(page: Handed, told: ImportedTurn, text: str, now: datetime, project: str | None = None) -> Turn:

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Final
 
 from filrouge.capture.transcripts import read_from
+from filrouge.errors import BadInput
 from filrouge.hosts.histories import History
 from filrouge.hosts.project import captures, names
 from filrouge.hosts.transcripts import records
@@ -71,7 +72,7 @@ class Passed:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What is handed over at once, and how many bytes of what is to be read are done with it."""
+    """What is handed over at once, and how much of what is to be read is done with it."""
 
     turns: list[ImportedTurn] = field(default_factory=list[ImportedTurn])
     memories: list[ImportedMemory] = field(default_factory=list[ImportedMemory])
@@ -117,9 +118,13 @@ def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, .
 
     Args:
         assigned: the names of the project of what tells none.
+
+    Raises:
+        BadInput: it cannot be read to its end; what stands before was yielded.
     """
     turns, memories, size = list[ImportedTurn](), list[ImportedMemory](), 0
-    for item in items:
+    failures = list[BadInput]()
+    for item in _until_failure(items, failures):
         if isinstance(item, Trouble):
             passed.trouble(item.place, item.problem)
             continue
@@ -133,10 +138,20 @@ def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, .
             memories.append(clean)
         size += len(clean.text)
         if len(turns) >= TOGETHER or len(memories) >= TOGETHER or size > _PAGE_BYTES:
-            yield Page(turns=turns, memories=memories)
+            yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
             turns, memories, size = [], [], 0
     if turns or memories:
-        yield Page(turns=turns, memories=memories)
+        yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
+    for failure in failures:
+        raise failure
+
+
+def _until_failure(items: Iterable[Item], failures: list[BadInput]) -> Iterator[Item]:
+    """The items before what cannot be read, and that for later."""
+    try:
+        yield from items
+    except BadInput as error:
+        failures.append(error)
 
 
 def _turn(history: History, record: TranscriptRecord, cwd: str, wanted: Wanted, passed: Passed) -> ImportedTurn | None:

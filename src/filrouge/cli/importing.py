@@ -14,10 +14,12 @@ from typing import Any, Final
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from filrouge.cli import output
-from filrouge.cli.import_pages import Page, Passed, Wanted, pages_of_history
+from filrouge.cli.import_pages import Page, Passed, Wanted, pages_of_history, pages_of_items
 from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
 from filrouge.hosts.histories import AGENTS, compressed, directory, histories
+from filrouge.hosts.project import names
+from filrouge.transfer.readers import FORMATS
 
 _LONGEST_SECONDS: Final = 600.0
 _OUTCOMES: Final = ("added", "present", "forgotten", "off")
@@ -28,14 +30,16 @@ class Found:
     """What is to be read: how much, and its pages.
 
     Attributes:
-        total: bytes that are still to be read.
+        size: bytes that are still to be read.
+        total: the same in what pages count their progress in; None where nobody counted.
         pages: given where what is wrong is noted.
         left_out: files that are not read, each with the way out.
     """
 
     source: str
     files: int
-    total: int
+    size: int
+    total: int | None
     pages: Callable[[Passed], Iterable[Page]]
     left_out: tuple[str, ...] = ()
 
@@ -87,7 +91,44 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
         for one in late:
             yield from pages_of_history(agent, one, starts[one.path], wanted, passed)
 
-    return Found(source=agent, files=len(late), total=total, pages=pages, left_out=left_out)
+    return Found(source=agent, files=len(late), size=total, total=total, pages=pages, left_out=left_out)
+
+
+def export_of(
+    name: str, path: str | None, environ: Mapping[str, str], wanted: Wanted, assigned: tuple[str, ...]
+) -> Found:
+    """What another program exported or keeps, in `path` or where it usually is.
+
+    Args:
+        assigned: the names of the project of what tells none.
+
+    Raises:
+        BadInput: nothing is there.
+    """
+    form = FORMATS[name]
+    home = environ.get("HOME") or os.path.expanduser("~")
+    place = path or form.usual.replace("~", home, 1)
+    if not place:
+        raise BadInput(f"Name {form.what}.", remedy=f"`filrouge import {name} FILE`.")
+    if not os.path.exists(place):
+        raise BadInput(f"{place} does not exist.", remedy=f"Name {form.what}: `filrouge import {name} FILE`.")
+    if name == "ai-smartness" and not assigned:
+        assigned = names(os.path.dirname(os.path.abspath(place)), environ)
+    files = list(_files(place))
+    return Found(
+        source=name,
+        files=len(files),
+        size=sum(map(os.path.getsize, files)),
+        total=sum(1 for _ in form.read(place)) if _is_watched() else None,
+        pages=lambda passed: pages_of_items(form.read(place), wanted, assigned, passed),
+    )
+
+
+def _files(place: str) -> Iterator[str]:
+    if os.path.isfile(place):
+        yield place
+    for folder, _, found in os.walk(place):
+        yield from (path for name in found if os.path.isfile(path := os.path.join(folder, name)))
 
 
 def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
@@ -112,7 +153,7 @@ def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "trusted": trusted,
         "files": found.files,
-        "bytes": found.total,
+        "bytes": found.size,
         "turns": {name: tally.turns[name] for name in outcomes},
         "memories": {name: tally.memories[name] for name in outcomes},
         "passed_over": {name: passed.counts[name] for name in ("off", "older", "elsewhere", "cut", "bad")},
@@ -150,9 +191,9 @@ def tell(done: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _bar(total: int) -> Generator[Callable[[Tally, float], None]]:
+def _bar(total: int | None) -> Generator[Callable[[Tally, float], None]]:
     """What shows how far it is: a bar with the rate and the time left, where a person reads."""
-    if not sys.stderr.isatty() or not sys.stdout.isatty():
+    if not _is_watched():
         yield lambda _tally, _seconds: None
         return
     columns = (
@@ -168,3 +209,8 @@ def _bar(total: int) -> Generator[Callable[[Tally, float], None]]:
             bar.update(task, completed=tally.done, read=tally.read, rate=tally.read / seconds if seconds else 0.0)
 
         yield show
+
+
+def _is_watched() -> bool:
+    """True where a person looks on."""
+    return sys.stdout.isatty() and "--json" not in sys.argv

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from filrouge.testing import idle
+from filrouge.transfer.readers import FORMATS
+from tests.support.exports import HELD, MADE, RULE, chat, node
 from tests.support.histories import Claude, session
 from tests.unit.server.conftest import Api, serving
 
@@ -105,3 +107,49 @@ def test_where_there_is_no_history_the_way_out_is_named(api: Api, tmp_path: Path
     assert ended.code == 2
     assert "CODEX_HOME" in ended.err
     assert typed(api.home, "import", "codex", "--from", str(tmp_path), "--since", "yesterday").code == 2
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_other_format_is_read_in_once_and_nobody_vouches_for_it(api: Api, tmp_path: Path, name: str) -> None:
+    path, (turns, memories, bad) = str(MADE[name](tmp_path)), HELD[name]
+    assert outcome(api, name, path, "--dry-run")["turns"] == {"found": turns}
+    first = outcome(api, name, path)
+    assert (first["turns"]["added"], first["memories"]["added"]) == (turns, memories)
+    assert (first["passed_over"]["bad"], len(first["problems"])) == (bad, bad)
+    again = outcome(api, name, path)
+    assert (again["turns"]["added"], again["memories"]["added"]) == (0, 0)
+    assert (again["turns"]["present"], again["memories"]["present"]) == (turns, memories)
+    idle(api.parts)
+    assert {one["trust"] for one in api.get("/api/memory/memories")} <= {0}
+    assert api.get("/api/memory/memories?kind=rule") == []
+
+
+def test_an_export_can_be_given_a_project_by_its_name(api: Api, tmp_path: Path) -> None:
+    api.remember(PORT, "name:shop")
+    outcome(api, "mem0", str(MADE["mem0"](tmp_path)), "--project", "shop")
+    outcome(api, "claude-mem", str(MADE["claude-mem"](tmp_path)))
+    found = {one["text"][:14]: one["scope"]["project"] for one in api.get("/api/memory/facts?project=name:shop")}
+    assert found["Ana keeps bees"] == found["Drizzle chosen"] == "name:shop"
+
+
+def test_rules_of_another_program_are_rules_where_the_user_vouches_for_them(api: Api, tmp_path: Path) -> None:
+    outcome(api, "ai-smartness", str(MADE["ai-smartness"](tmp_path)), "--trust")
+    assert [one["text"] for one in api.get("/api/memory/memories?kind=rule")] == [RULE]
+
+
+def test_a_file_that_is_not_there_or_a_format_that_nobody_knows_is_refused_with_the_way_out(
+    api: Api, tmp_path: Path
+) -> None:
+    for words in (("chatgpt",), ("chatgpt", str(tmp_path / "none.zip")), ("chatgbt", str(tmp_path))):
+        ended = typed(api.home, "import", *words)
+        assert (ended.code, "chatgpt" in ended.err) == (2, True)
+
+
+def test_of_an_export_that_was_cut_off_what_stands_before_is_read_in(api: Api, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    chats = [chat(node(f"n{n}", None, "user", f"Where is drawer {n}?"), conversation_id=f"c{n}") for n in range(3)]
+    path.write_text(json.dumps(chats)[:-60], "utf-8")
+    ended = typed(api.home, "import", "chatgpt", str(path))
+    assert (ended.code, str(path) in ended.err) == (2, True)
+    path.write_text(json.dumps(chats), "utf-8")
+    assert outcome(api, "chatgpt", str(path))["turns"] == {"added": 1, "present": 2, "forgotten": 0, "off": 0}

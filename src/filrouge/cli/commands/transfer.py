@@ -16,12 +16,13 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.import_pages import Wanted
-from filrouge.cli.importing import history_of, read_in, tell
+from filrouge.cli.importing import export_of, history_of, read_in, tell
 from filrouge.cli.talk import ask, here
 from filrouge.daemon.streamed import streamed
 from filrouge.errors import BadInput, CannotWrite
 from filrouge.home import home
 from filrouge.hosts.histories import AGENTS
+from filrouge.transfer.readers import FORMATS
 
 #: Characters of rows that are handed over at once: an export of any size comes in.
 _PIECE = 4 * 1024 * 1024
@@ -57,29 +58,45 @@ def export(
 
 
 def import_(
-    what: Annotated[str, typer.Argument(help="An export in JSON (`-`: standard input), or: claude-code, codex.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="An export of Filrouge in JSON (`-`: standard input); or, with what it left in FILE: claude-code, "
+            "codex, chatgpt, claude-ai, gemini, mem0, claude-mem, mcp-memory, markdown, ai-smartness."
+        ),
+    ],
+    file: Annotated[
+        str | None, typer.Argument(help="The export, folder or database; default: where its program keeps it.")
+    ] = None,
     mine: Annotated[
         bool, typer.Option("--mine", help="An export of your own: rules, preferences and core facts come back as such.")
     ] = False,
-    from_: Annotated[str | None, typer.Option("--from", help="The agent's directory, if it is elsewhere.")] = None,
+    from_: Annotated[str | None, typer.Option("--from", help="The agent's directory; the same as FILE.")] = None,
     since: Annotated[str | None, typer.Option(help="Only what was said from this day on: 2026-01-31.")] = None,
-    project: Annotated[str | None, typer.Option(help="Only this project: its name or a directory in it.")] = None,
+    project: Annotated[str | None, typer.Option(help="Of a history only this project; of others: whose it is.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="It is your own word: it may become rules, too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much there is, and read nothing in.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Read in an export, or the history of an agent. What is here already stays as it is; what was forgotten here does
-    not come back."""
-    if what in AGENTS and not os.path.exists(what):
-        wanted = Wanted(since=_day(since), project=frozenset([*here(project), project]) if project else frozenset())
-        found = history_of(what, from_, os.environ, wanted, dry_run=dry_run)
-        done = read_in(found, trusted=trust, dry_run=dry_run)
-        if json:
-            output.show_json(done)
-        else:
-            tell(done)
+    """Read in an export, the history of an agent, or what another program kept. What is here already stays as it is;
+    what was forgotten here does not come back."""
+    if what not in (*AGENTS, *FORMATS) or (file is None and os.path.isfile(what)):
+        if file is not None:
+            known = ", ".join((*AGENTS, *FORMATS))
+            raise BadInput(f"Nothing called {what!r} can be read in.", remedy=f"There are: {known}.")
+        _import_export(what, mine=mine, json=json)
         return
-    _import_export(what, mine=mine, json=json)
+    known_as = tuple(here(project)) if project else ()
+    if what in AGENTS:
+        wanted = Wanted(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
+        found = history_of(what, from_ or file, os.environ, wanted, dry_run=dry_run)
+    else:
+        found = export_of(what, file or from_, os.environ, Wanted(since=_day(since)), known_as)
+    done = read_in(found, trusted=trust, dry_run=dry_run)
+    if json:
+        output.show_json(done)
+    else:
+        tell(done)
 
 
 def _day(since: str | None) -> datetime | None:
