@@ -18,7 +18,7 @@ from filrouge.store.jobs import Jobs
 
 BACKFILL: Final = "backfill"
 #: Messages whose work may stand before that of a prompt that comes in just then.
-AT_ONCE: Final = 32
+AT_ONCE: Final = 8
 
 
 def queue_backfill(parts: Parts, tx: Tx, turn_ids: Sequence[str]) -> None:

@@ -128,7 +128,7 @@ def test_an_export_can_be_given_a_project_by_its_name(api: Api, tmp_path: Path) 
     api.remember(PORT, "name:shop")
     outcome(api, "mem0", str(MADE["mem0"](tmp_path)), "--project", "shop")
     outcome(api, "claude-mem", str(MADE["claude-mem"](tmp_path)))
-    found = {one["text"][:14]: one["scope"]["project"] for one in api.get("/api/memory/facts?project=name:shop")}
+    found = {one["text"][:14]: one["project"] for one in api.get("/api/memory/facts?project=name:shop")}
     assert found["Ana keeps bees"] == found["Drizzle chosen"] == "name:shop"
 
 
