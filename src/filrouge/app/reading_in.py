@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from filrouge.app.backfill import queue_backfill
+from filrouge.app.by_hand import bin_memory
 from filrouge.app.importing import import_export
 from filrouge.app.observe import is_off
 from filrouge.app.parts import Parts
@@ -41,7 +42,7 @@ _TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST
 #: What an observation is believed at; one that the user vouches for counts as said.
 _BELIEVED, _VOUCHED = 0.6, 0.8
 _KIND: Final = re.compile(r"(?:name|origin|root|clone|path):")
-OUTCOMES: Final = ("added", "present", "forgotten", "off")
+OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 
 class Mark(NamedTuple):
@@ -72,7 +73,7 @@ class Handed:
 
 @dataclass(kw_only=True)
 class ReadIn:
-    """What became of a page: new, here already, forgotten here, of a project that is switched off."""
+    """What became of a page: new, vouched for now, here already, forgotten here, of a project that is switched off."""
 
     turns: Counter[str] = field(default_factory=Counter[str])
     memories: Counter[str] = field(default_factory=Counter[str])
@@ -119,10 +120,14 @@ def _add(
             outcomes.append("off")
         else:
             placed = _turn(page, told, text, now, projects.id_of(told.project))
-            is_new = add_told(parts.turns(tx), placed)
-            outcomes.append("added" if is_new else "present")
-            if is_new:
+            if add_told(parts.turns(tx), placed):
+                outcomes.append("added")
                 added.append(placed.id)
+            elif page.trusted and (vouched := parts.turns(tx).vouch(placed)):
+                outcomes.append("vouched")
+                added.append(vouched)
+            else:
+                outcomes.append("present")
     queue_backfill(parts, tx, added)
     return outcomes
 
@@ -182,31 +187,49 @@ def _keep(parts: Parts, tx: Tx, source: str, mark: Mark) -> None:
 
 
 def _add_memories(parts: Parts, page: Handed, off: frozenset[str]) -> Counter[str]:
-    """They go the way of our own export, each under an id that is made of its key."""
+    """They go the way of our own export, each under an id that is made of its key and of whether it is vouched for.
 
+    What was an observation until the user vouched for it is binned; what is vouched for is not observed beside that.
+    """
     said = [one for one in page.memories if strip_own(one.text).strip()]
+    observed, vouched = ({one.key: _id(page, one, trusted=trusted) for one in said} for trusted in (False, True))
+    wanted = [*observed.values(), *vouched.values()]
+    here = parts.readers.here(lambda tx: parts.memories(tx).some(wanted))
 
     def placed(tx: Tx) -> list[Memory]:
         projects = _Projects(tx, parts.clock.now(), off)
         return [
             _memory(page, one, projects.id_of(one.project), parts.clock.now())
             for one in said
-            if not projects.is_off(one.project)
+            if not projects.is_off(one.project) and (page.trusted or vouched[one.key] not in here)
         ]
 
     memories = parts.writer.run_patient(placed)
     found = import_export(parts, {MARK: VERSION, "memories": list(map(memory_row, memories))}, trusted=page.trusted)
     counts = Counter({name: found.counts["memories"][name] for name in ("added", "present", "forgotten")})
-    counts["off"] = len(said) - len(memories)
+    if page.trusted:
+        before = [one for id_ in observed.values() if (one := here.get(id_)) and one.state == "live"]
+        for one in before:
+            bin_memory(parts, one.id)
+        counts["vouched"] = min(len(before), counts["added"])
+        counts["added"] -= counts["vouched"]
+    else:
+        counts["present"] += sum(id_ in here for id_ in vouched.values())
     counts["present"] += len(page.memories) - len(said)  # nothing but what we injected ourselves
+    counts["off"] = len(page.memories) - counts.total()
     return counts
+
+
+def _id(page: Handed, told: ImportedMemory, *, trusted: bool) -> str:
+    whose = "mine" if trusted else "anybody's"
+    said = f"{page.source}\0{whose}\0{told.key}"
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:26]
 
 
 def _memory(page: Handed, told: ImportedMemory, project: str | None, now: datetime) -> Memory:
     at = _when(told.at, now)
-    digest = hashlib.sha256(f"{page.source}\0{told.key}".encode("utf-8", "surrogatepass")).hexdigest()
     return Memory(
-        id=digest[:26],
+        id=_id(page, told, trusted=page.trusted),
         scope=Scope(project=project, channel=page.source, session=told.place[:4096]),
         scope_name="project" if told.project else "user",
         kind=told.kind,

@@ -22,7 +22,7 @@ from filrouge.hosts.project import names
 from filrouge.transfer.readers import FORMATS
 
 _LONGEST_SECONDS: Final = 600.0
-_OUTCOMES: Final = ("added", "present", "forgotten", "off")
+_OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,11 @@ class Tally:
             self.memories.update(answer["memories"])
 
 
-def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted: Wanted, *, dry_run: bool) -> Found:
+def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted: Wanted, *, anew: bool) -> Found:
     """The history of an agent, from where each of its files was read last.
+
+    Args:
+        anew: from the beginning, whatever was read.
 
     Raises:
         BadInput: there is none.
@@ -81,7 +84,7 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
             remedy=f"Say where it is with --from, or set {variable} as you do for {agent}.",
         )
     offsets: Mapping[str, int] = {}
-    if not dry_run:
+    if not anew:
         offsets = ask("GET", "/api/memory/imports", query={"source": agent})["offsets"]
     late = [one for one in found if wanted.since is None or one.changed >= wanted.since.timestamp()]
     starts = {one.path: offsets.get(one.path, 0) for one in late}
@@ -174,9 +177,16 @@ def tell(done: Mapping[str, Any]) -> None:
         counts = ", ".join(f"{counted['found']} {name}" for name, counted in rows.items())
         output.say(f"{done['source']}: {size}, {counts}. Nothing was read in.")
     else:
-        told = {"added": "added", "present": "here already", "forgotten": "forgotten here", "off": "switched off"}
+        told = {
+            "added": "added",
+            "vouched": "vouched for now",
+            "present": "here already",
+            "forgotten": "forgotten here",
+            "off": "switched off",
+        }
         for name, counted in rows.items():
-            output.say(f"{name}: " + ", ".join(f"{counted[one]} {word}" for one, word in told.items()))
+            shown = [one for one in told if counted[one] or one in ("added", "present")]
+            output.say(f"{name}: " + ", ".join(f"{counted[one]} {told[one]}" for one in shown))
         output.say(f"{done['source']}: {size} in {done['seconds']:.1f} s ({done['per_second']:.0f} a second).")
     over = {"off": "switched off by .filrouge.toml", "older": "older than --since", "elsewhere": "of other projects"}
     over |= {"cut": "longer than a million characters and cut", "bad": "not readable"}

@@ -62,6 +62,12 @@ def memories(parts: Parts) -> Sequence[tuple[str, int]]:
     return sorted((one.kind, one.trust) for one in found.values())
 
 
+def live(parts: Parts) -> Sequence[tuple[str, int]]:
+    rows = parts.readers.here(lambda tx: tx.all("carrying.memories", {"behind": 0, "limit": 100}))
+    found = parts.readers.here(lambda tx: parts.memories(tx).some([row["id"] for row in rows]))
+    return sorted((one.kind, one.trust) for one in found.values() if one.state == "live")
+
+
 def test_a_message_keeps_its_own_time_and_project_and_is_trusted_like_a_web_page(parts: Parts) -> None:
     bring(parts, said(PORT))
     [row] = parts.readers.here(lambda tx: parts.turns(tx).recent("claude-code", "s", 10))
@@ -208,4 +214,26 @@ def test_a_statement_of_another_program_is_a_fact_that_nobody_vouches_for(parts:
 def test_a_rule_of_another_program_is_one_where_the_user_vouches_for_it(parts: Parts) -> None:
     page = Handed(source="ai-smartness", trusted=True, memories=[ImportedMemory(key="1", text=RULE, kind="rule")])
     assert read_in(parts, page).memories["added"] == 1
-    assert memories(parts) == [("rule", 2)]
+    assert live(parts) == [("rule", 2)]
+
+
+def test_who_vouches_later_makes_it_their_own_word_once(parts: Parts) -> None:
+    bring(parts, said(RULE))
+    assert live(parts) == []
+    assert bring(parts, said(RULE), trusted=True).turns == {"vouched": 1}
+    assert live(parts) == [("rule", 2)]
+    assert bring(parts, said(RULE), trusted=True).turns == {"present": 1}
+    assert bring(parts, said(RULE)).turns == {"present": 1}
+    assert live(parts) == [("rule", 2)]
+
+
+def test_who_vouches_later_for_another_programs_statement_has_it_once(parts: Parts) -> None:
+    one = ImportedMemory(key="1", text=RULE, kind="rule")
+    counts = [
+        read_in(parts, Handed(source="ai-smartness", trusted=trusted, memories=[one])).memories
+        for trusted in (False, True, True, False)
+    ]
+    assert [{name: n for name, n in counted.items() if n} for counted in counts] == [
+        {"added": 1}, {"vouched": 1}, {"present": 1}, {"present": 1},
+    ]  # fmt: skip
+    assert live(parts) == [("rule", 2)]

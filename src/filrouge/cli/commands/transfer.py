@@ -89,7 +89,7 @@ def import_(
     known_as = tuple(here(project)) if project else ()
     if what in AGENTS:
         wanted = Wanted(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
-        found = history_of(what, from_ or file, os.environ, wanted, dry_run=dry_run)
+        found = history_of(what, from_ or file, os.environ, wanted, anew=dry_run or trust)
     else:
         found = export_of(what, file or from_, os.environ, Wanted(since=_day(since)), known_as)
     done = read_in(found, trusted=trust, dry_run=dry_run)

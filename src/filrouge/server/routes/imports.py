@@ -92,9 +92,11 @@ class PageBody(Body):
 
 
 class CountsAnswer(Answer):
-    """What became of messages or statements: new, here already, forgotten here, of a project that is switched off."""
+    """What became of messages or statements: new, vouched for now, here already, forgotten here, of a project that is
+    switched off."""
 
     added: int
+    vouched: int
     present: int
     forgotten: int
     off: int

@@ -67,6 +67,12 @@ WHERE seq = (SELECT min(seq) FROM turns
                AND text_hash = :text_hash AND transcript_key IS NULL)
 -- name: turns.by_transcript_key
 SELECT id FROM turns WHERE tenant = 'local' AND host = :host AND transcript_key = :key
+-- name: turns.vouch
+-- What was read in and trusted by nobody is the user's own word after all; what came by a hook is trusted already.
+UPDATE turns SET trust = :trust
+WHERE tenant = 'local' AND host = :host AND trust < :trust AND event_id IS NULL
+  AND (transcript_key = :key OR (session_id = :session_id AND key = :key))
+RETURNING id
 -- name: turns.same_prompt
 -- The same words in the same project through another host within a few seconds.
 SELECT id FROM turns
