@@ -177,13 +177,8 @@ def tell(done: Mapping[str, Any]) -> None:
         counts = ", ".join(f"{counted['found']} {name}" for name, counted in rows.items())
         output.say(f"{done['source']}: {size}, {counts}. Nothing was read in.")
     else:
-        told = {
-            "added": "added",
-            "vouched": "vouched for now",
-            "present": "here already",
-            "forgotten": "forgotten here",
-            "off": "switched off",
-        }
+        told = {"added": "added", "vouched": "vouched for now", "present": "here already"}
+        told |= {"forgotten": "forgotten here", "off": "switched off"}
         for name, counted in rows.items():
             shown = [one for one in told if counted[one] or one in ("added", "present")]
             output.say(f"{name}: " + ", ".join(f"{counted[one]} {told[one]}" for one in shown))

@@ -61,7 +61,7 @@ class Turns:
         return self._insert(turn, digest, transcript_key=turn.key)
 
     def vouch(self, turn: Turn) -> str | None:
-        """Trust a turn that was read in before as far as this one is; its id, or None where it was trusted so already."""
+        """Trust a turn that was read in before as far as this one is; its id, or None where it was so already."""
         rows = self._tx.all("turns.vouch", _names(turn) | {"trust": turn.trust})
         return str(rows[0]["id"]) if rows else None
 

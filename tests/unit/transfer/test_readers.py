@@ -200,10 +200,11 @@ def test_a_list_is_told_element_by_element_wherever_its_text_is_cut(step: int, m
     assert list(elements(io.BytesIO(text), "x")) == given
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [(1.7e9, 1.7e9), (1.7e12, 1.7e9), ("2025-01-01T00:00:00Z", 1735689600.0), ("2025-01-01", 1735689600.0)]
-    + [(one, 0.0) for one in ("tomorrow", None, True, -5, [], float("nan"), float("inf"))],
-)
-def test_times_of_every_kind_become_seconds(given: Any, expected: float) -> None:
-    assert seconds(given) == expected
+@pytest.mark.parametrize("given", [1735689600, 1735689600000.0, "2025-01-01T00:00:00Z", "2025-01-01"])
+def test_times_of_every_kind_become_seconds(given: object) -> None:
+    assert seconds(given) == 1735689600.0
+
+
+@pytest.mark.parametrize("given", ["tomorrow", None, True, -5, float("nan"), float("inf"), {}])
+def test_what_is_no_time_is_none(given: object) -> None:
+    assert seconds(given) == 0.0
