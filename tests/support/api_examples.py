@@ -178,6 +178,26 @@ EXAMPLES: tuple[Example, ...] = (
     # Taken along, brought back, consolidated, copied.
     _of("exporting_export", "/api/memory/export?format=json&what=memories"),
     _of("exporting_import_", "/api/memory/import", "{export}"),
+    _of(
+        "imports_take",
+        "/api/memory/imports",
+        {
+            "source": "codex",
+            "turns": [
+                {
+                    "session": "01a200ad-e79a-7560-bd3b-dbd8eaea8a28",
+                    "key": "7",
+                    "role": "user",
+                    "source": "prompt",
+                    "text": "Where do we keep the fonts of the kiosk?",
+                    "at": 1763800000.0,
+                    "project": [SHOP],
+                }
+            ],
+            "mark": {"path": "/home/ana/.codex/sessions/rollout-7.jsonl", "session": "01a200ad", "offset": 4096},
+        },
+    ),
+    _of("imports_offsets", "/api/memory/imports?source=codex"),
     _of("gardens_begin", "/api/memory/gardens", None, 202, garden_id="garden.id"),
     _of("gardens_gardens", "/api/memory/gardens?limit=1"),
     _of("gardens_garden", "/api/memory/gardens/{garden_id}"),

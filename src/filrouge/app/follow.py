@@ -16,15 +16,25 @@ from filrouge.store.jobs import Jobs
 
 def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
     """Queue what follows from new turns."""
-    now, jobs = parts.clock.now(), Jobs(tx)
+    _follow(parts, tx, turns, [turn for turn in turns if to_be_analysed(turn)])
+    queue_reading(parts, tx, turns)
+
+
+def follow_import(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
+    """The same for turns that were read in from elsewhere: whoever may be trusted with it, they are looked through for
+    what they state, and no model is asked."""
+    _follow(parts, tx, turns, [turn for turn in turns if turn.role == "user" and not turn.skipped])
+
+
+def _follow(parts: Parts, tx: Tx, turns: Sequence[Turn], stating: Sequence[Turn]) -> None:
+    now, jobs, to_analyse = parts.clock.now(), Jobs(tx), {turn.id for turn in stating}
     for turn in turns:
-        if to_be_analysed(turn):
+        if turn.id in to_analyse:
             work = {"turn": turn.id} | ({"event": turn.event_id} if turn.event_id else {})
             jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
     queue_placing(parts, tx, turns)
-    queue_reading(parts, tx, turns)
 
 
 def to_be_analysed(turn: Turn) -> bool:

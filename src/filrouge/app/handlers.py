@@ -23,6 +23,7 @@ clear_spaces vectors of retired spaces → nothing
 calibrate    a space that brought no calibration → how its cosines are read
 retain       what is old → nothing
 garden       the next step of a run of the garden, again and again until none is left
+backfill     messages that were read in from elsewhere → what follows from them, a few at a time
 retokenise   rows that another analyser indexed → their words, batch by batch
 """
 
@@ -32,6 +33,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from filrouge.app import understanding
+from filrouge.app.backfill import BACKFILL, backfill
 from filrouge.app.calibrating import CALIBRATE, calibrate
 from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
 from filrouge.app.due_readings import EXTRACT, queue_last_reading
@@ -207,4 +209,5 @@ HANDLERS: Mapping[str, Handler] = {
     CALIBRATE: alone(calibrate),
     RETAIN: alone(retain),
     EMPTY_LOG: alone(empty_log),
+    BACKFILL: alone(backfill),
 }

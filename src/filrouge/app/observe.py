@@ -69,11 +69,16 @@ def _store_all(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset
 
 def _disabled(tx: Tx, event: Event, disabled: frozenset[str]) -> bool:
     """True where the user switched capture off for the event's project, by whatever name."""
-    if not disabled or not event.project:
+    return is_off(tx, event.project, disabled)
+
+
+def is_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
+    """True where one of the names that the user switched off is one of this project."""
+    if not disabled or not names:
         return False
-    project = Projects(tx).find(event.project)
+    project = Projects(tx).find(names)
     aliases = Projects(tx).aliases(project) if project else []
-    return bool(disabled & {*event.project, display_name(event.project), project or "", *aliases})
+    return bool(disabled & {*names, display_name(names), project or "", *aliases})
 
 
 def _store(parts: Parts, tx: Tx, event: Event) -> str | None:

@@ -31,7 +31,7 @@ from filrouge.store.turns import Turns
 
 _TRUST = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 #: A record id of this length or more is the host's own unique one; shorter ones are places in the file.
-_UNIQUE_KEY_LENGTH = 32
+UNIQUE_KEY_LENGTH = 32
 
 
 def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
@@ -50,7 +50,7 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
         here = str(payload["project"]) or None
         read = [(record, _turn(parts, payload, record, projects.get(record.cwd, here))) for record in found]
         turns = [one for record, one in read if not parts.gate.refuses(tx, one, one.at if record.at else None)]
-        follow(parts, tx, [turn for turn in turns if _add(store, turn)])
+        follow(parts, tx, [turn for turn in turns if add_told(store, turn)])
         if (full or 0.0) >= FULL:
             queue_synthesis(parts, tx, Session(host=host, id=str(payload["session"])), "pre_compact")
         tx.run(
@@ -73,7 +73,8 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     return Outcome(write=write)
 
 
-def _add(store: Turns, turn: Turn) -> bool:
+def add_told(store: Turns, turn: Turn) -> bool:
+    """Store a turn that a transcript tells; False if it is there already, from wherever."""
     # A tool result has the same id in the hook's payload and in the transcript, so its key decides alone.
     return store.add(turn) if turn.role == "tool" else store.add_from_transcript(turn)
 
@@ -93,7 +94,7 @@ def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, pr
     at = from_epoch(record.at) if record.at else parts.clock.now()
     text = parts.redact(strip_own(record.text))
     session = str(payload["session"])
-    key = record.key if len(record.key) >= _UNIQUE_KEY_LENGTH else f"{session}:{record.key}"
+    key = record.key if len(record.key) >= UNIQUE_KEY_LENGTH else f"{session}:{record.key}"
     return Turn(
         id=new_id(at),
         key=f"tool:{record.call_id}" if record.call_id else key,

@@ -31,7 +31,7 @@ from filrouge.store.shares import Place
 from filrouge.store.vectors import StoredVectors
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.evidence import supported
-from filrouge.understand.heuristics import extract
+from filrouge.understand.hearsay import stated_by
 from filrouge.understand.pipeline import humble
 
 _NEIGHBOURS_BY_WORDS = 20
@@ -78,7 +78,7 @@ def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     """Extract the statements of turns by the rules, unless they are not to, and embed them together; nothing is
     written."""
     ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
-    return readings_of(parts.meaning, [(turn, extract(turn) if ruled and not turn.skipped else ()) for turn in turns])
+    return readings_of(parts.meaning, [(turn, stated_by(turn) if ruled and not turn.skipped else ()) for turn in turns])
 
 
 def _by_rules(settings: Settings) -> bool:

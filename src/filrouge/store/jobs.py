@@ -33,6 +33,8 @@ _FIRST = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 _LAST = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier", "retain", "garden"})
 #: What waits for a model is done by workers of its own, so that nothing else ever waits for one.
 _SLOW = frozenset({"extract", "recount", "reconsider", "entitle"})
+#: What was said long ago and is read in now waits for everything else.
+_PAST = frozenset({"backfill"})
 #: What is said of a job that processes die of.
 DEADLY = f"The process ended {MOST_DEATHS} times while this was being done."
 #: So far ahead others of the first job's kind are looked for.
@@ -47,9 +49,9 @@ class Lane:
     lease_seconds: float = LEASE_SECONDS
 
 
-ORDINARY = Lane(places=(0, 1, 2))
+ORDINARY = Lane(places=(0, 1, 2, 4))
 MODELS = Lane(places=(3,), lease_seconds=900.0)
-EVERY = Lane(places=(0, 1, 2, 3))
+EVERY = Lane(places=(0, 1, 2, 3, 4))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,7 +251,8 @@ class Jobs:
 
 def _place(kind: str) -> int:
     """Where jobs of a kind stand in the order."""
-    return 0 if kind in _FIRST else 2 if kind in _LAST else 3 if kind in _SLOW else 1
+    places = {2: _LAST, 3: _SLOW, 4: _PAST, 0: _FIRST}
+    return next((place for place, kinds in places.items() if kind in kinds), 1)
 
 
 def _within(lane: Lane) -> dict[str, object]:

@@ -60,6 +60,11 @@ class Turns:
             return False
         return self._insert(turn, digest, transcript_key=turn.key)
 
+    def vouch(self, turn: Turn) -> str | None:
+        """Trust a turn that was read in before as far as this one is; its id, or None where it was so already."""
+        rows = self._tx.all("turns.vouch", _names(turn) | {"trust": turn.trust})
+        return str(rows[0]["id"]) if rows else None
+
     def get(self, ids: Sequence[str]) -> list[Turn]:
         """The turns with these ids, in the order given."""
         return [turn_from_row(row) for row in self._tx.all("turns.get", {"ids": json.dumps(list(ids))})]

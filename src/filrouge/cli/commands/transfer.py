@@ -8,16 +8,21 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from typing import Annotated, Any, cast
 from urllib.parse import urlencode
 
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
+from filrouge.cli.import_pages import Wanted
+from filrouge.cli.importing import export_of, history_of, read_in, tell
+from filrouge.cli.talk import ask, here
 from filrouge.daemon.streamed import streamed
 from filrouge.errors import BadInput, CannotWrite
 from filrouge.home import home
+from filrouge.hosts.histories import AGENTS
+from filrouge.transfer.readers import FORMATS
 
 #: Characters of rows that are handed over at once: an export of any size comes in.
 _PIECE = 4 * 1024 * 1024
@@ -53,13 +58,57 @@ def export(
 
 
 def import_(
-    file: Annotated[str, typer.Argument(help="An export in JSON; `-`: standard input.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="An export of Filrouge in JSON (`-`: standard input); or, with what it left in FILE: claude-code, "
+            "codex, chatgpt, claude-ai, gemini, mem0, claude-mem, mcp-memory, markdown, ai-smartness."
+        ),
+    ],
+    file: Annotated[
+        str | None, typer.Argument(help="The export, folder or database; default: where its program keeps it.")
+    ] = None,
     mine: Annotated[
-        bool, typer.Option("--mine", help="It is your own: rules, preferences and core facts come back as such.")
+        bool, typer.Option("--mine", help="An export of your own: rules, preferences and core facts come back as such.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+    from_: Annotated[str | None, typer.Option("--from", help="The agent's directory; the same as FILE.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only what was said from this day on: 2026-01-31.")] = None,
+    project: Annotated[str | None, typer.Option(help="Of a history only this project; of others: whose it is.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="It is your own word: it may become rules, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much there is, and read nothing in.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Read an export in. What is here already stays as it is; what was forgotten here does not come back."""
+    """Read in an export, the history of an agent, or what another program kept. What is here already stays as it is;
+    what was forgotten here does not come back."""
+    if what not in (*AGENTS, *FORMATS) or (file is None and os.path.isfile(what)):
+        if file is not None:
+            known = ", ".join((*AGENTS, *FORMATS))
+            raise BadInput(f"Nothing called {what!r} can be read in.", remedy=f"There are: {known}.")
+        _import_export(what, mine=mine, json=json)
+        return
+    known_as = tuple(here(project)) if project else ()
+    if what in AGENTS:
+        wanted = Wanted(since=_day(since), project=frozenset([*known_as, *([project] if project else [])]))
+        found = history_of(what, from_ or file, os.environ, wanted, anew=dry_run or trust)
+    else:
+        found = export_of(what, file or from_, os.environ, Wanted(since=_day(since)), known_as)
+    done = read_in(found, trusted=trust, dry_run=dry_run)
+    if json:
+        output.show_json(done)
+    else:
+        tell(done)
+
+
+def _day(since: str | None) -> datetime | None:
+    if since is None:
+        return None
+    try:
+        return datetime.fromisoformat(since).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"--since is a day such as 2026-01-31, not {since!r}.") from error
+
+
+def _import_export(file: str, *, mine: bool, json: bool) -> None:
     given = _document(file)
     found: dict[str, Any] = {}
     for piece in _pieces(given):

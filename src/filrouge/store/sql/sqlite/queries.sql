@@ -67,6 +67,12 @@ WHERE seq = (SELECT min(seq) FROM turns
                AND text_hash = :text_hash AND transcript_key IS NULL)
 -- name: turns.by_transcript_key
 SELECT id FROM turns WHERE tenant = 'local' AND host = :host AND transcript_key = :key
+-- name: turns.vouch
+-- What was read in and trusted by nobody is the user's own word after all; what came by a hook is trusted already.
+UPDATE turns SET trust = :trust
+WHERE tenant = 'local' AND host = :host AND trust < :trust AND event_id IS NULL
+  AND (transcript_key = :key OR (session_id = :session_id AND key = :key))
+RETURNING id
 -- name: turns.same_prompt
 -- The same words in the same project through another host within a few seconds.
 SELECT id FROM turns
@@ -328,6 +334,8 @@ LIMIT :limit
 
 -- name: transcripts.get
 SELECT byte_offset, skipped_long FROM transcripts WHERE path = :path
+-- name: transcripts.of_host
+SELECT path, byte_offset FROM transcripts WHERE host = :host
 -- name: transcripts.put
 INSERT INTO transcripts (path, host, session_id, byte_offset, skipped_long, read_at)
 VALUES (:path, :host, :session_id, :byte_offset, :skipped_long, :read_at)
@@ -1256,6 +1264,7 @@ SELECT seq, id FROM turns
 WHERE +tenant = 'local' AND seq > :after AND role = 'user' AND skipped = '' AND agent = '' AND session_id <> ''
   AND NOT EXISTS (SELECT 1 FROM thread_turns WHERE turn_id = turns.id)
   AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'thread:' || turns.id)
+  AND turns.id NOT IN (SELECT value FROM jobs, json_each(jobs.payload, '$.turns') WHERE jobs.kind = 'backfill')
 ORDER BY seq LIMIT :limit
 -- name: threads.with_merged
 -- Threads with all that were merged into them, one through the other.

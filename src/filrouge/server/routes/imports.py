@@ -1,0 +1,144 @@
+"""What is read in from elsewhere over HTTP: pages of messages and statements, and how far files are read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+
+from filrouge.app.reading_in import Handed, Mark, marks, read_in
+from filrouge.model.imported import LONGEST, TOGETHER, ImportedKind, ImportedMemory, ImportedTurn
+from filrouge.model.turn import Role, SourceType
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Answer, Body, answers
+from filrouge.server.scopes import needs
+
+router = APIRouter(tags=["transfer"])
+_Name = Annotated[str, Field(max_length=4096)]
+_Source = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
+_Seconds = Annotated[float, Field(ge=0, le=1e12)]
+_OFFSET: Final = 2**53
+
+
+class _Placed(Body):
+    """The fields that a message and a statement share."""
+
+    key: str = Field(min_length=1, max_length=4096)
+    text: str = Field(max_length=LONGEST)
+    at: _Seconds = 0.0
+    project: list[_Name] = Field(default_factory=list[str], max_length=20)
+
+
+class TurnBody(_Placed):
+    """One message; `key` is the same at every reading, `at` is in seconds since 1970, 0 where nobody knows."""
+
+    session: str = Field(min_length=1, max_length=4096)
+    role: Role
+    source: SourceType
+    call_id: _Name = ""
+
+    def told(self) -> ImportedTurn:
+        """The value it stands for."""
+        return ImportedTurn(
+            session=self.session,
+            key=self.key,
+            role=self.role,
+            source=self.source,
+            text=self.text,
+            at=self.at,
+            call_id=self.call_id,
+            project=tuple(self.project),
+        )
+
+
+class MemoryBody(_Placed):
+    """One statement that another program kept; `place` says where it stands there."""
+
+    kind: ImportedKind = "fact"
+    place: _Name = ""
+    subject: _Name = ""
+
+    def told(self) -> ImportedMemory:
+        """The value it stands for."""
+        return ImportedMemory(
+            key=self.key,
+            text=self.text,
+            kind=self.kind,
+            at=self.at,
+            place=self.place,
+            subject=self.subject,
+            project=tuple(self.project),
+        )
+
+
+class MarkBody(Body):
+    """How far a transcript file is read with this page."""
+
+    path: str = Field(min_length=1, max_length=4096)
+    session: _Name
+    offset: int = Field(ge=0, le=_OFFSET)
+    skipped_long: int = Field(default=0, ge=0, le=1_000_000)
+
+
+class PageBody(Body):
+    """A page of what is read in, from the agent or program `source`."""
+
+    source: _Source
+    trusted: bool = False
+    turns: list[TurnBody] = Field(default_factory=list[TurnBody], max_length=TOGETHER)
+    memories: list[MemoryBody] = Field(default_factory=list[MemoryBody], max_length=TOGETHER)
+    mark: MarkBody | None = None
+
+
+class CountsAnswer(Answer):
+    """What became of messages or statements: new, vouched for now, here already, forgotten here, of a project that is
+    switched off."""
+
+    added: int
+    vouched: int
+    present: int
+    forgotten: int
+    off: int
+
+
+class ReadInAnswer(Answer):
+    """What became of a page."""
+
+    turns: CountsAnswer
+    memories: CountsAnswer
+
+
+class MarksAnswer(Answer):
+    """How far each transcript of an agent is read, in bytes, by its path."""
+
+    source: Literal["claude-code", "codex"]
+    offsets: dict[str, int]
+
+
+@router.post("/api/memory/imports", responses=answers(ReadInAnswer))
+@needs("admin")
+async def take(request: Request, body: PageBody) -> dict[str, Any]:
+    """Take in a page of a history, an export or another program's memories; answered once it is on disk. What is here
+    already, from a hook too, is not added again. Without `trusted` it is an observation: no rule, no preference, no
+    instruction. It is understood behind all other work."""
+    parts = parts_of(request)
+    page = Handed(
+        source=body.source,
+        trusted=body.trusted,
+        turns=[one.told() for one in body.turns],
+        memories=[one.told() for one in body.memories],
+        mark=Mark(**body.mark.model_dump()) if body.mark else None,
+    )
+    done = await elsewhere(lambda: read_in(parts, page))
+    return done.to_json()
+
+
+@router.get("/api/memory/imports", responses=answers(MarksAnswer))
+@needs("admin")
+async def offsets(
+    request: Request, source: Annotated[Literal["claude-code", "codex"], Query()] = "claude-code"
+) -> dict[str, Any]:
+    """How far each transcript file of an agent is read, by hooks or by an import."""
+    found = await reading(request, lambda tx: marks(tx, source))
+    return {"source": source, "offsets": found}
