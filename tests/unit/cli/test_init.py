@@ -170,3 +170,30 @@ def test_memories_that_are_there_stay_and_are_named(user: Path, typed: Type) -> 
     done = typed("init", "--host", "codex", "--yes")
     assert "2.0 MB" in done.out
     assert (home / "filrouge.db").stat().st_size == 2_000_000
+
+
+def test_what_was_said_before_is_offered_and_read_in_only_when_asked_for(user: Path, typed: Type) -> None:
+    write_transcript(user / ".claude/projects/-home-lea-shop/591203f2-b3a2-4f34-a08e-8b05a7af2b3d.jsonl")
+    done = typed("init", "--yes")
+    assert "claude-code has a history of its own (1 file," in done.out
+    assert not (user.parent / "memory/filrouge.db").exists()  # --yes is no leave to read it
+    done = typed("init", "--yes", "--backfill")
+    try:
+        assert done.code == 0, done.err
+        hits = typed("search", "staging API port", "--mode", "text", "--json").json
+        assert ["17300" in hit["content"] for hit in hits] == [True]
+    finally:
+        typed("daemon", "stop")
+
+
+def write_transcript(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    said = {
+        "type": "user",
+        "uuid": "u-1",
+        "sessionId": "591203f2-b3a2-4f34-a08e-8b05a7af2b3d",
+        "timestamp": "2026-10-01T10:00:00.000Z",
+        "cwd": "/home/lea/shop",
+        "message": {"role": "user", "content": "FYI the staging API of the shop listens on port 17300."},
+    }
+    path.write_text(json.dumps(said) + "\n")

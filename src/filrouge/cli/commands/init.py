@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from filrouge.cli import output
+from filrouge.cli import backfilling, output
 from filrouge.cli.commands import choices, plans
 from filrouge.cli.commands.uninstall import take_back
 from filrouge.errors import BadInput
@@ -37,6 +37,7 @@ def init(
     mode: Annotated[str | None, typer.Option(help="light, normal or heavy.")] = None,
     language: Annotated[str | None, typer.Option(help="Language of headings: auto, en, fr or es.")] = None,
     tools: Annotated[bool, typer.Option(help="Register the tools (MCP) too.")] = True,
+    backfill: Annotated[bool, typer.Option("--backfill", help="Read in what the agents kept of before, too.")] = False,
     allow_conversations: Annotated[
         bool, typer.Option("--allow-conversations", help="Let the plugin read what is said to OpenClaw.")
     ] = False,
@@ -66,7 +67,7 @@ def init(
         plans.show(plan)
         for line in choices.lines(directory, settings):
             output.say(line)
-    if dry_run or not (plan.changes or settings):
+    if dry_run or not (plan.changes or settings or backfill):
         _finish(plan, names, directory, json=json, changed=False)
         return
     if not plans.consent("Write this?", yes=yes, json=json):
@@ -76,10 +77,10 @@ def init(
     troubles = plans.done(plan, directory)
     warnings = choices.warnings(settings)
     ignored = choices.ignore_home(directory)
+    history = backfilling.backfill(names, asked=asked, wanted=backfill, quiet=json)
     if json:
-        output.show_json(
-            plans.as_json(plan, troubles, changed=True, agents=names, warnings=warnings, then=_then(names))
-        )
+        said = {"agents": names, "warnings": warnings, "then": _then(names), "history": history}
+        output.show_json(plans.as_json(plan, troubles, changed=True, **said))
     else:
         _close(names, directory, [*ignored, *warnings])
         for path, error in troubles.items():
@@ -91,7 +92,9 @@ def init(
 def _finish(plan: plans.Plan, names: list[str], directory: str, *, json: bool, changed: bool) -> None:
     if json:
         output.show_json(
-            plans.as_json(plan, plan.troubles, changed=changed, agents=names, warnings=[], then=_then(names))
+            plans.as_json(
+                plan, plan.troubles, changed=changed, agents=names, warnings=[], then=_then(names), history=[]
+            )
         )
     elif not plan.changes and not plan.troubles:
         output.say("Nothing is to be done: they are connected.")
