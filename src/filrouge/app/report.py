@@ -80,6 +80,7 @@ def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
         "id": item.id,
         "content": item.text,
         "channel": item.scope.channel,
+        "branch": item.scope.branch,
         "type": item.kind if isinstance(item, Memory) else "turn",
         "role": item.role if isinstance(item, Turn) else None,
         "project": item.scope.project,

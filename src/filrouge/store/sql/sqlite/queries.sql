@@ -48,9 +48,9 @@ SELECT max(received_at) AS at FROM events
 
 -- name: turns.add
 INSERT INTO turns (id, key, transcript_key, event_id, host, session_id, user_id, project_id, agent, channel, role,
-                   source, text, text_hash, analyser, trust, at, skipped, row_key, row_hash)
+                   source, text, text_hash, analyser, trust, at, skipped, branch, row_key, row_hash)
 VALUES (:id, :key, :transcript_key, :event_id, :host, :session_id, :user_id, :project_id, :agent, :channel, :role,
-        :source, :text, :text_hash, :analyser, :trust, :at, :skipped, :row_key, :row_hash)
+        :source, :text, :text_hash, :analyser, :trust, :at, :skipped, :branch, :row_key, :row_hash)
 ON CONFLICT DO NOTHING
 -- name: turns.claim_from_transcript
 -- The hook reports what a transcript already gave: the row takes the hook's key.
@@ -164,6 +164,7 @@ WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
   AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND (:channel IS NULL OR channel = :channel) AND (:role IS NULL OR role = :role) AND trust >= :trust
   AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:as_of IS NULL OR at <= :as_of)
+  AND (:branch IS NULL OR branch = :branch)
   AND (:thread IS NULL OR id IN (SELECT turn_id FROM thread_turns WHERE thread_id = :thread))
 -- name: turns.share_matching
 SELECT rowid AS seq FROM messages_fts
@@ -226,7 +227,7 @@ SELECT block FROM messages_fts_data WHERE id = 1
 SELECT seq, id, role, text, at, row_key, row_hash FROM turns WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.of_session
 -- The newest turns of a session behind one, newest first; of tool output its beginning.
-SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq,
+SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq, branch,
        iif(role = 'tool', substr(text, 1, :of_tools), text) AS text
 FROM turns WHERE tenant = 'local' AND session_id = :session_id AND host = :host AND seq > :after
 ORDER BY seq DESC LIMIT :limit
@@ -333,10 +334,12 @@ ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
 -- name: memories.add
 INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, analyser, subject,
                       key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
-                      previous_text, pinned, disabled, first_mention, last_mention, made_by, prompt_version, row_key, row_hash)
+                      previous_text, pinned, disabled, first_mention, last_mention, made_by, prompt_version, branch,
+                      row_key, row_hash)
 VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :analyser, :subject,
         :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
-        :previous_text, :pinned, :disabled, :at, :at, :made_by, :prompt_version, :row_key, :row_hash)
+        :previous_text, :pinned, :disabled, :at, :at, :made_by, :prompt_version, :branch,
+        :row_key, :row_hash)
 -- name: memories.get
 SELECT * FROM memories WHERE id = :id
 -- name: memories.some
@@ -498,6 +501,7 @@ WHERE tenant = 'local'
   AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
   AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
   AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
+  AND (:branch IS NULL OR branch = :branch)
   AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
                                  WHERE thread_id = :thread))
 -- name: memories.share_matching
