@@ -46,7 +46,7 @@ def project_id(tx: Tx, names: Sequence[str]) -> str | None:
             if wanted in (row["id"], row["name"]) or wanted in Projects(tx).aliases(row["id"]):
                 return str(row["id"])
         if ":" not in wanted:
-            raise NotFound(f"There is no project {wanted!r}.", remedy="See the projects in `filrouge status`.")
+            raise NotFound(f"There is no project {wanted!r}.", remedy="See `filrouge project list`.")
         return wanted
     return Projects(tx).find(tuple(names)) or names[0]
 

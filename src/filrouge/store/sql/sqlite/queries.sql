@@ -14,6 +14,58 @@ ON CONFLICT (alias) DO UPDATE SET project_id = excluded.project_id
 SELECT id, name, created_at FROM projects ORDER BY created_at
 -- name: projects.aliases
 SELECT alias FROM project_aliases WHERE project_id = :project_id ORDER BY alias
+-- name: projects.told
+-- Every project with how much it holds; memories that are believed.
+SELECT projects.id, name, created_at, ifnull(said.n, 0) AS turns, ifnull(known.n, 0) AS memories,
+       ifnull(worked.n, 0) AS threads, said.at AS last_activity
+FROM projects
+LEFT JOIN (SELECT project_id, count(*) AS n, max(at) AS at FROM turns GROUP BY project_id) AS said
+  ON said.project_id = projects.id
+LEFT JOIN (SELECT project_id, count(*) AS n FROM memories
+           WHERE state = 'live' AND kind NOT IN ('concept', 'episode') GROUP BY project_id) AS known
+  ON known.project_id = projects.id
+LEFT JOIN (SELECT project_id, count(*) AS n FROM threads WHERE merged_into IS NULL GROUP BY project_id) AS worked
+  ON worked.project_id = projects.id
+ORDER BY ifnull(said.at, created_at) DESC, projects.id
+-- name: projects.events_count
+SELECT count(*) AS n FROM events WHERE project_id = :project_id
+-- name: projects.threads_count
+SELECT count(*) AS n FROM threads WHERE project_id = :project_id
+-- name: projects.turns
+SELECT id FROM turns WHERE project_id = :project_id ORDER BY seq
+-- name: projects.memories
+SELECT * FROM memories WHERE project_id = :project_id ORDER BY seq
+-- name: projects.doubled
+-- Live memories of two projects of which only one may be live in one: of the same key, and concepts of the same subject.
+SELECT one.id AS one, other.id AS other FROM memories AS one
+JOIN memories AS other ON other.tenant = one.tenant AND other.user_id = one.user_id AND other.scope = one.scope
+  AND other.state = 'live'
+  AND (other.key = one.key OR (other.kind = 'concept' AND one.kind = 'concept' AND other.subject = one.subject))
+WHERE one.state = 'live' AND one.project_id = :source AND other.project_id = :into ORDER BY one.seq
+-- name: projects.place
+UPDATE memories SET project_id = :project_id, row_key = :row_key, row_hash = :row_hash WHERE id = :id
+-- name: projects.take_names
+UPDATE project_aliases SET project_id = :into WHERE project_id = :source
+-- name: projects.take_events
+UPDATE events SET project_id = :into WHERE project_id = :source
+-- name: projects.take_turns
+UPDATE turns SET project_id = :into WHERE project_id = :source
+-- name: projects.take_threads
+UPDATE threads SET project_id = :into WHERE project_id = :source
+-- name: projects.take_syntheses
+UPDATE syntheses SET project_id = :into WHERE project_id = :source
+-- name: projects.take_recalls
+UPDATE memory_retrievals SET project_id = :into WHERE project_id = :source
+-- name: projects.take_jobs
+-- What waits to be done for the one is done for the other.
+UPDATE jobs SET payload = json_set(payload, '$.project', :into) WHERE payload ->> '$.project' = :source
+-- name: projects.take_days
+INSERT INTO active_days (tenant, project_id, day) SELECT tenant, :into, day FROM active_days
+WHERE project_id = :source ON CONFLICT DO NOTHING
+-- name: projects.drop_days
+DELETE FROM active_days WHERE project_id = :project_id
+-- name: projects.drop
+DELETE FROM projects WHERE id = :project_id
 
 -- name: events.add
 INSERT INTO events (id, key, host, session_id, kind, project_id, at, received_at, payload, row_key, row_hash)
