@@ -32,6 +32,8 @@ from .given import BLOG, SHOP, event, known, say
 
 PORT = "For the record: production listens on port 8443."
 VALKEY = "We decided on Valkey instead of Redis for the job queue."
+ASKED = "Please find out why the invoice export is slow. The invoice export runs in the billing worker."
+REPLIED = "I fixed the invoice export: the font was embedded once for each page."
 OLD, NEW = ("origin:old.example/ana/shop",), ("origin:new.example/ana/shop",)
 
 
@@ -164,12 +166,14 @@ def test_of_a_fact_that_both_projects_have_the_newer_stands_or_the_pinned_one(pa
 
 
 def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) -> None:
-    for session, project in (("a", OLD), ("b", OLD), ("c", NEW), ("d", NEW)):
-        observe(parts, [
-            event(project=project, session=session, text="The invoices of the webshop live in Postgres."),
+    for session, project in (("a", OLD), ("b", OLD), ("c", NEW)):
+        said = (
+            event(project=project, session=session, text=ASKED),
+            event("reply", project=project, session=session, text=REPLIED),
             event("session_end", project=project, session=session, reason="exit"),
-        ]).result(10)  # fmt: skip
-    idle(parts)
+        )
+        observe(parts, said).result(10)
+        idle(parts)
 
     def concepts() -> dict[tuple[str, str], int]:
         rows = parts.readers.here(
@@ -181,12 +185,15 @@ def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) ->
     both = {text for text, project in apart if project == OLD[0]} & {
         text for text, project in apart if project == NEW[0]
     }
-    assert both
-    projects.merge(parts, OLD, NEW)
+    assert "invoice export" in both
+    plan = projects.merge(parts, OLD, NEW)
+    assert len(plan.replaced) == len(both)
     assert {text: concepts()[text, NEW[0]] for text in both} == {
         text: apart[text, OLD[0]] + apart[text, NEW[0]] for text in both
     }
     assert not [text for text, project in concepts() if project == OLD[0]]
+    with pytest.raises(BadInput, match="cannot be live beside"):
+        undo(parts, memory_id=plan.replaced[0])
 
 
 def test_a_merge_is_in_the_journal_and_keeps_no_earlier_decision_from_being_undone(parts: Parts) -> None:
