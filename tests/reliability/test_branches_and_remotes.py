@@ -49,13 +49,14 @@ def test_what_is_said_on_branches_is_told_with_them_and_a_changed_remote_is_the_
         git(shop, "switch", "-q", "-c", "feature/queue")
         tell(home, "b", VALKEY, shop)
         tell(home, "c", LINT, beside)
+        asked(home, "remember", "The queue has three workers.")
 
         facts = asked(home, "facts")
         assert {one["branch"] for one in facts} == {"main", "feature/queue", "hotfix"}
         assert [one["branch"] for one in facts if "8443" in one["text"]] == ["main"]
         assert len({one["project"] for one in facts}) == 1
-        [queue] = asked(home, "facts", "--branch", "feature/queue")
-        assert "Valkey" in queue["text"]
+        typed, queue = asked(home, "facts", "--branch", "feature/queue")
+        assert ("three workers" in typed["text"], "Valkey" in queue["text"]) == (True, True)
         assert "feature/queue" in run(home, "why", queue["id"]).out
         # Recall is narrowed by no branch unless one is named.
         assert "8443" in str(asked(home, "recall", "Which port does production listen on?", "--project", shop))

@@ -164,9 +164,11 @@ FILTERS = st.builds(
 
 
 #: A word index is not told of branches, so it is left out where one answers.
-BRANCHED = st.builds(
-    replace, FILTERS | st.just(Filters()), branch=st.none() | st.sampled_from(["main", "next"])
-).filter(lambda filters: filters.narrow)
+BRANCHED = (
+    st.tuples(FILTERS | st.just(Filters()), st.none() | st.sampled_from(["main", "next"]))
+    .map(lambda pair: replace(pair[0], branch=pair[1]))
+    .filter(lambda filters: filters.narrow)
+)
 
 
 def passes(item: Item, filters: Filters, project: str | None, what: str) -> bool:
