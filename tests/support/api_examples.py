@@ -175,6 +175,15 @@ EXAMPLES: tuple[Example, ...] = (
     _of("changing_restore_one", _MEMORIES + "/{new_id}/restore"),
     _of("changing_history", _MEMORIES + "/{new_id}/history"),
     _of("changing_verify", "/api/audit/verify"),
+    # Projects, and two that are one.
+    _of("projects_all_projects", "/api/memory/projects"),
+    _of(
+        "projects_add_names",
+        "/api/memory/projects/aliases",
+        {"project": SHOP, "names": ["origin:forge.example/ana/store"]},
+    ),
+    _before("memory_add_memory", _MEMORIES, {"text": "The till prints in euros.", "project": ["name:till"]}, 201),
+    _of("projects_merge", "/api/memory/projects/merge", {"source": "name:till", "into": SHOP, "dry_run": True}),
     # Taken along, brought back, consolidated, copied.
     _of("exporting_export", "/api/memory/export?format=json&what=memories"),
     _of("exporting_import_", "/api/memory/import", "{export}"),

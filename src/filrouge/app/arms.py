@@ -56,8 +56,8 @@ class Arm(Protocol):
 def arm(parts: Parts, tx: Tx, owner: Owner, place: Place, filters: Filters, terms: Terms) -> Arm:
     """The arm for a question of these words."""
     view = parts.words.view(tx, owner)
-    # A word index is told of none of those, nor of threads, whose share is small.
-    if view and not set(SUMS) & set(filters.kinds) and filters.thread is None:
+    # A word index is told of none of those, nor of threads and branches, whose share is small.
+    if view and not set(SUMS) & set(filters.kinds) and filters.thread is filters.branch is None:
         return Indexed(tx, owner, place, filters, terms, view, parts.analyser)
     if filters.narrow:
         return Narrowed(tx, owner, place, filters, terms, any_of(terms), parts.analyser)

@@ -94,8 +94,8 @@ class Opened:
         """Rank `turns`, `memories` or `all` by words and by meaning, best first.
 
         Args:
-            where_filter: user, project, agent, channel, kind, role, thread, trust (at least), since, until, as_of;
-                exact.
+            where_filter: user, project, agent, channel, kind, role, thread, branch, trust (at least), since, until,
+                as_of; exact.
             alpha: 0 = words only (no model is used), 1 = meaning only.
             score_threshold: least `score`, which compares within this query alone: 0.0 none, 0.3 to 0.5 moderate,
                 from 0.7 on strict.

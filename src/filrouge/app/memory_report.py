@@ -37,6 +37,7 @@ def memory_json(memory: Memory, names: Mapping[str, str], now: datetime) -> dict
         "project_name": names.get(memory.scope.project or "", ""),
         "channel": memory.scope.channel,
         "session_id": memory.scope.session,
+        "branch": memory.scope.branch,
         "subject": memory.subject,
         "confidence": memory.confidence,
         "sentiment": memory.sentiment,

@@ -99,6 +99,7 @@ def _store(parts: Parts, tx: Tx, event: Event) -> str | None:
             "session": event.session,
             "project": project,
             "cwd": event.cwd,
+            "branch": event.branch,
         }
         # One waiting look serves all events before it; the last ones of a conversation get their own, because a
         # look that is running just then may have read too early.

@@ -90,6 +90,12 @@ def _elsewhere(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...] | None:
     return None if nested and not in_repository else known_as
 
 
+def _branch(payload: Mapping[str, Any], record: TranscriptRecord) -> str:
+    """What the transcript says, else what the hook saw, unless the agent was in another directory by then."""
+    elsewhere = record.cwd and record.cwd != payload.get("cwd")
+    return record.branch or ("" if elsewhere else str(payload.get("branch") or ""))
+
+
 def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None) -> Turn:
     at = from_epoch(record.at) if record.at else parts.clock.now()
     text = parts.redact(strip_own(record.text))
@@ -98,7 +104,7 @@ def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, pr
     return Turn(
         id=new_id(at),
         key=f"tool:{record.call_id}" if record.call_id else key,
-        scope=Scope(project=project, channel=str(payload["host"]), session=session),
+        scope=Scope(project=project, channel=str(payload["host"]), session=session, branch=_branch(payload, record)),
         host=str(payload["host"]),
         role=record.role,
         source=record.source,

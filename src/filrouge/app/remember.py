@@ -33,8 +33,13 @@ LONGEST = 200_000
 _WORDS_OF_CHATTER = 4
 
 
-def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName | None, host: str) -> list[Action]:
+def remember(
+    parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName | None, host: str, branch: str = ""
+) -> list[Action]:
     """Store what the user said; returns what it came to.
+
+    Args:
+        branch: the git branch that was checked out where it was said.
 
     Raises:
         BadInput: there is no text, or too much of it.
@@ -44,7 +49,8 @@ def remember(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName 
     if len(text) > LONGEST:
         raise BadInput(f"The text has {len(text)} characters; at most {LONGEST} can be remembered at once.")
     known_as = parts.readers.here(lambda tx: project_names(tx, names))
-    event = cleaned(said_now(parts.clock, "note", text, names=known_as, host=host), parts.redact)
+    said = said_now(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
+    event = cleaned(said, parts.redact)
     turn = turns_of(event, "")[0]
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))

@@ -46,7 +46,7 @@ def project_id(tx: Tx, names: Sequence[str]) -> str | None:
             if wanted in (row["id"], row["name"]) or wanted in Projects(tx).aliases(row["id"]):
                 return str(row["id"])
         if ":" not in wanted:
-            raise NotFound(f"There is no project {wanted!r}.", remedy="See the projects in `filrouge status`.")
+            raise NotFound(f"There is no project {wanted!r}.", remedy="See `filrouge project list`.")
         return wanted
     return Projects(tx).find(tuple(names)) or names[0]
 
@@ -80,6 +80,7 @@ def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
         "id": item.id,
         "content": item.text,
         "channel": item.scope.channel,
+        "branch": item.scope.branch,
         "type": item.kind if isinstance(item, Memory) else "turn",
         "role": item.role if isinstance(item, Turn) else None,
         "project": item.scope.project,

@@ -169,7 +169,7 @@ class _Worded:
 def _refuse(filters: Filters) -> None:
     others = {
         "kind": filters.kinds, "as_of": filters.as_of, "trust": filters.trust, "role": filters.role,
-        "thread": filters.thread,
+        "thread": filters.thread, "branch": filters.branch,
     }  # fmt: skip
     given = next((name for name, value in others.items() if value), None)
     if given is not None:

@@ -13,7 +13,9 @@ from filrouge.model.turn import Role
 from filrouge.model.when import moment
 
 #: Every field there is; `project` names where to look, the others are those of `Filters`.
-FIELDS: Final = ("agent", "as_of", "channel", "kind", "project", "role", "since", "thread", "trust", "until", "user")
+FIELDS: Final = (
+    "agent", "as_of", "branch", "channel", "kind", "project", "role", "since", "thread", "trust", "until", "user",
+)  # fmt: skip
 _KINDS: Final = (*get_args(Kind), TURN)
 #: Fields whose day counts up to its end.
 _TO_THE_END: Final = ("until", "as_of")
@@ -43,6 +45,7 @@ def read(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]:
         trust=_trust(given.get("trust", 0)),
         role=cast("Role | None", role),
         thread=_text(given, "thread"),
+        branch=_text(given, "branch"),
     )
     return filters, _text(given, "project")
 

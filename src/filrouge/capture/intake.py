@@ -63,6 +63,7 @@ def scope_of(event: Event, project: str) -> Scope:
         agent=event.agent,
         channel=event.host,
         session=event.session,
+        branch=event.branch,
     )
 
 

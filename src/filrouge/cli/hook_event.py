@@ -57,6 +57,7 @@ def cleaned(event: Event) -> Event | None:
         transcript=_tame(event.transcript),
         agent=_tame(event.agent),
         project=tuple(map(_tame, event.project)),
+        branch=_tame(event.branch),
     )
 
 

@@ -12,6 +12,7 @@ from filrouge.daemon import client, waking
 from filrouge.daemon.problems import error_of
 from filrouge.errors import DaemonUnavailable
 from filrouge.home import home
+from filrouge.hosts.project import branch
 from filrouge.hosts.project import names as project_names
 
 TIMEOUT_SECONDS = 10.0
@@ -77,3 +78,10 @@ def here(project: str | None) -> list[str]:
     if project and os.path.isdir(project):
         return list(project_names(os.path.abspath(project), os.environ))
     return [project] if project else list(project_names(os.getcwd(), os.environ))
+
+
+def branch_here(project: str | None) -> str:
+    """The git branch of the directory that `here` names; empty for a project that is named otherwise."""
+    if project and not os.path.isdir(project):
+        return ""
+    return branch(os.path.abspath(project or os.getcwd()))

@@ -44,6 +44,7 @@ class _Reader:
     def __init__(self) -> None:
         self._prompt = ""
         self._cwd = ""
+        self._branch = ""
         self._answer: _Answer | None = None
         self._tools: dict[str, str] = {}
 
@@ -52,6 +53,7 @@ class _Reader:
         if kind not in ("user", "assistant") or raw.get("isSidechain") or raw.get("isMeta"):
             return
         self._cwd = text_field(raw, "cwd") or self._cwd
+        self._branch = text_field(raw, "gitBranch") or self._branch
         message = as_object(raw.get("message"))
         if kind == "assistant":
             yield from self._assistant(raw, message)
@@ -102,7 +104,11 @@ class _Reader:
     def _record(
         self, key: str, role: Role, source: SourceType, text: str, at: float, call: str = ""
     ) -> TranscriptRecord:
-        return TranscriptRecord(key, role, source, text, at, self._prompt, call, self._cwd)
+        return TranscriptRecord(key, role, source, text, at, self._prompt, call, self._cwd, self._named())
+
+    def _named(self) -> str:
+        """Where no branch is checked out, the host writes HEAD."""
+        return "" if self._branch == "HEAD" else self._branch
 
 
 def _summary(text: str) -> str:

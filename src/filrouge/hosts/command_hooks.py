@@ -72,6 +72,7 @@ def parse(
         transcript=text_field(payload, "transcript_path"),
         agent=text_field(payload, "agent_id"),
         data=content.data,
+        branch=project.branch(cwd),
     )
     return [event]
 

@@ -26,6 +26,8 @@ from filrouge.home import stable_hash
 
 OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144
+LONGEST_BRANCH = 255
+SHORT_COMMIT = 12
 OFF = ("0", "false", "no", "off")
 DEFAULT_PORTS = {"ssh": "22", "https": "443", "http": "80", "git": "9418"}
 
@@ -37,6 +39,8 @@ class Repository(NamedTuple):
     """The git directory that all its work trees share."""
     tree: str
     """Its main work tree, or the git directory itself where it is bare."""
+    own: str
+    """The git directory of the work tree asked about, with a HEAD of its own."""
 
 
 def names(cwd: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -60,13 +64,32 @@ def _names(cwd: str, environ: Mapping[str, str]) -> list[str]:
     return [*found, f"path:{os.path.realpath(repository.tree)}"]
 
 
+def branch(cwd: str) -> str:
+    """The branch that is checked out around `cwd`, or the beginning of the commit where none is; else empty.
+
+    A branch without a commit yet counts. What git would not take for a branch's name is none.
+    """
+    if not os.path.isabs(cwd):
+        return ""
+    try:
+        repository = find_repository(cwd)
+        head = _read(os.path.join(repository.own, "HEAD")) if repository else ""
+    except (OSError, ValueError):
+        return ""
+    found = re.match(r"ref:[ \t]*refs/heads/([^\x00-\x20\x7f~^:?*\[\\]+)\s*\Z", head)
+    if found:
+        return found[1] if len(found[1]) <= LONGEST_BRANCH and not found[1].startswith(".") else ""
+    commit = re.match(r"([0-9a-f]{40}(?:[0-9a-f]{24})?)\s*\Z", head)
+    return commit[1][:SHORT_COMMIT] if commit else ""
+
+
 def find_repository(directory: str) -> Repository | None:
     """The repository whose work tree holds `directory`, or None."""
     for place in _upwards(directory):
         marker = os.path.join(place, ".git")
         if os.path.isdir(marker):
             if os.path.exists(os.path.join(marker, "HEAD")):
-                return Repository(common=marker, tree=place)
+                return Repository(common=marker, tree=place, own=marker)
         elif os.path.isfile(marker):
             return _linked(place, _read(marker))
     return None
@@ -107,13 +130,14 @@ def _linked(place: str, pointer: str) -> Repository | None:
     gitdir = os.path.normpath(os.path.join(place, found[1].strip()))
     shared = _read(os.path.join(gitdir, "commondir")).strip()
     if not shared:
-        return Repository(common=gitdir, tree=place) if _is_its_tree(gitdir, place) else None
+        return Repository(common=gitdir, tree=place, own=gitdir) if _is_its_tree(gitdir, place) else None
     common = os.path.normpath(os.path.join(gitdir, shared))
     back = os.path.join(gitdir, _read(os.path.join(gitdir, "gitdir")).strip())
     registered = _same(os.path.dirname(gitdir), os.path.join(common, "worktrees"))
     if not registered or not _same(back, os.path.join(place, ".git")):
         return None
-    return Repository(common=common, tree=os.path.dirname(common) if os.path.basename(common) == ".git" else common)
+    tree = os.path.dirname(common) if os.path.basename(common) == ".git" else common
+    return Repository(common=common, tree=tree, own=gitdir)
 
 
 def _is_its_tree(gitdir: str, place: str) -> bool:

@@ -53,6 +53,8 @@ class Event(NamedTuple):
     data: dict[str, Any]
     user: str = ""
     """Whose it is, where a program says so; empty for the user whose daemon it is."""
+    branch: str = ""
+    """The git branch that was checked out, or the beginning of a commit; empty where there is none."""
 
     def to_json(self) -> dict[str, Any]:
         """The form that travels and is stored."""
@@ -67,7 +69,7 @@ def event_from_json(raw: dict[str, Any]) -> Event:
     """
     if raw.get("kind") not in EVENT_KINDS:
         raise ValueError(f"event kind {raw.get('kind')!r} is not one of {', '.join(EVENT_KINDS)}")
-    for name in ("id", "host", "session", "key", "cwd", "transcript", "agent", "user"):
+    for name in ("id", "host", "session", "key", "cwd", "transcript", "agent", "user", "branch"):
         if not isinstance(raw.get(name, ""), str):
             raise ValueError(f"event field {name!r} must be text")
     at, data, project = raw.get("at"), raw.get("data", {}), raw.get("project", ())
@@ -92,4 +94,5 @@ def event_from_json(raw: dict[str, Any]) -> Event:
         agent=raw.get("agent", ""),
         data=cast("dict[str, Any]", data),
         user=raw.get("user", ""),
+        branch=raw.get("branch", ""),
     )

@@ -28,6 +28,7 @@ class Filters:
         as_of: a moment; memories that were believed then.
         trust: at least this much, 0 to 3.
         role: who spoke; memories have no role and pass no such filter.
+        branch: the git branch that was checked out then, in full.
         thread: the id of a thread; turns that are in it, and memories that rest on one of these.
     """
 
@@ -41,6 +42,7 @@ class Filters:
     trust: int = 0
     role: Role | None = None
     thread: str | None = None
+    branch: str | None = None
 
     @property
     def narrow(self) -> bool:

@@ -18,13 +18,18 @@ ScopeName = Literal["user", "project"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
-    """Where something was said: the widest part is the user, the narrowest the session."""
+    """Where something was said: the widest part is the user, the narrowest the session.
+
+    Attributes:
+        branch: the git branch that was checked out then. It is told, and narrows nothing unasked.
+    """
 
     user: str = LOCAL_USER
     project: str | None = None
     agent: str = ""
     channel: str = "unknown"
     session: str = ""
+    branch: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,3 +28,5 @@ class TranscriptRecord(NamedTuple):
     """The host's id of the tool call whose result this is, or empty."""
     cwd: str = ""
     """The directory the agent worked in, where the file tells."""
+    branch: str = ""
+    """The git branch that was checked out there, where the file tells."""

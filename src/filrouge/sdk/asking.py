@@ -33,7 +33,7 @@ class Asking(Door):
                 memories first.
             limit: at most so many, from 1 to 200.
             collection: `turns` or `memories` alone.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), role, thread.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), role, thread, branch.
 
         Raises:
             BadInput: naming what cannot be used, and what can.
@@ -57,7 +57,7 @@ class Asking(Door):
         Args:
             limit: at most so many, from 1 to 200.
             threshold: least `relevance`.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), role, thread.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), role, thread, branch.
 
         Raises:
             BadInput: naming what cannot be used, and what can.

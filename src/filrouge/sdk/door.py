@@ -40,6 +40,8 @@ class Narrow(TypedDict, total=False):
     """At least: 1 the agent, 2 the user's prompts, 3 the user's own hand."""
     role: Role
     thread: str
+    branch: str
+    """The git branch that was checked out when it was said."""
 
 
 class Door:

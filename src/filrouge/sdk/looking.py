@@ -21,7 +21,7 @@ class Looking(Door):
 
         Args:
             history: every state, the superseded and binned ones too; goes with no filter but `project`.
-            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), thread.
+            filters: project, user, agent, channel, kind, since, until, as_of, trust (at least), thread, branch.
 
         Raises:
             BadInput: naming what cannot be used, and what can.

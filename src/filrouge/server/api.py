@@ -52,6 +52,7 @@ from filrouge.server.routes import (
     metrics,
     models,
     novelty,
+    projects,
     rules,
     static,
     threads,
@@ -94,7 +95,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
         metrics, forgetting, gardens, backups, tokens, mount, memory_tool, live, static, usage,
-        turns, extracting, facts, jobs, exporting, imports, novelty,
+        turns, extracting, facts, jobs, exporting, imports, novelty, projects,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.add_middleware(Once)

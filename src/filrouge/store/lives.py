@@ -145,6 +145,12 @@ class Lives:
 
     def _holders(self, memory: Memory, kin: Mapping[str, Lived], after: Mapping[str, Life]) -> list[str]:
         """Who else would hold the memory's key."""
+        if memory.kind == "concept":
+            row = self._tx.one("memories.concept", place_of(memory) | {"subject": memory.subject})
+            is_held = row is not None and row["state"] == "live" and row["id"] != memory.id
+            return (
+                [row["id"]] if row and is_held and (row["id"] not in after or after[row["id"]].state == "live") else []
+            )
         if memory.key is None:
             return []
         row = self._tx.one("memories.core_fact", place_of(memory))

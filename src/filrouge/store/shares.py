@@ -131,6 +131,7 @@ def _parameters(place: Place, filters: Filters) -> dict[str, object]:
         "trust": filters.trust,
         "role": filters.role,
         "thread": filters.thread,
+        "branch": filters.branch,
     }
 
 

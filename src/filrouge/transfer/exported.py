@@ -66,12 +66,11 @@ class MessageRow(_Row):
     trust: int = Field(ge=0, le=3)
     at: _Moment
     skipped: _Name
+    branch: _Name = ""
 
     def turn(self) -> Turn:
         """The value it stands for."""
-        scope = Scope(
-            user=self.user_id, project=self.project_id, agent=self.agent, channel=self.channel, session=self.session_id
-        )
+        scope = _scope_of(self)
         return Turn(
             id=self.id,
             key=self.key,
@@ -126,16 +125,26 @@ class MemoryRow(_Row):
     last_mention: _Moment | None
     made_by: _Name
     prompt_version: _Name
+    branch: _Name = ""
     evidence: list[EvidenceRow] = Field(default_factory=list[EvidenceRow], max_length=10_000)
 
     def memory(self) -> Memory:
         """The value it stands for."""
-        row = self.model_dump(exclude={"user_id", "scope", "project_id", "agent", "channel", "session_id", "evidence"})
-        scope = Scope(
-            user=self.user_id, project=self.project_id, agent=self.agent, channel=self.channel, session=self.session_id
-        )
+        row = self.model_dump(exclude={*_PLACED, "scope", "evidence"})
+        scope = _scope_of(self)
         cited = [Evidence(turn_id=one.turn_id, span=Span(start=one.start, end=one.end)) for one in self.evidence]
         return Memory(**row, scope=scope, scope_name=self.scope, evidence=tuple(cited))
+
+
+def _scope_of(row: MessageRow | MemoryRow) -> Scope:
+    return Scope(
+        user=row.user_id,
+        project=row.project_id,
+        agent=row.agent,
+        channel=row.channel,
+        session=row.session_id,
+        branch=row.branch,
+    )
 
 
 def message_row(turn: Turn) -> dict[str, Any]:
@@ -215,6 +224,7 @@ def _scope(scope: Scope) -> dict[str, Any]:
         "agent": scope.agent,
         "channel": scope.channel,
         "session_id": scope.session,
+        "branch": scope.branch,
     }
 
 
@@ -222,6 +232,7 @@ def _when(at: datetime | None) -> str | None:
     return to_text(at) if at else None
 
 
+_PLACED: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})
 _PLAIN: Final = (
     "kind", "text", "subject", "key", "value", "confidence", "sentiment", "timeframe", "trust", "state", "supersedes",
     "superseded_by", "previous_text", "pinned", "disabled", "mention_count", "made_by", "prompt_version",
@@ -231,11 +242,12 @@ COLUMNS: Final[Mapping[Table, Sequence[str]]] = {
     "projects": ("id", "name", "aliases"),
     "messages": (
         "id", "at", "channel", "session_id", "user_id", "project_id", "agent", "role", "source", "text", "trust",
+        "branch",
     ),
     "memories": (
         "id", "kind", "text", "key", "value", "state", "scope", "user_id", "project_id", "agent", "channel",
         "session_id", "subject", "confidence", "trust", "created_at", "valid_from", "valid_to", "supersedes",
-        "superseded_by", "pinned", "disabled", "mention_count",
+        "superseded_by", "pinned", "disabled", "mention_count", "branch",
     ),
     "threads": (
         "id", "title", "state", "summary", "topics", "user_id", "project_id", "channel", "weight", "opened_at",

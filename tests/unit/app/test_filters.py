@@ -56,6 +56,7 @@ class Item:
     role: Role
     trust: int
     day: int
+    branch: str = ""
 
     @property
     def at(self) -> datetime:
@@ -71,7 +72,7 @@ class Item:
 
     @property
     def scope(self) -> Scope:
-        return Scope(project=self.project, agent=self.agent, channel=self.channel, session="s")
+        return Scope(project=self.project, agent=self.agent, channel=self.channel, session="s", branch=self.branch)
 
     def turn(self) -> Turn:
         return Turn(
@@ -149,6 +150,7 @@ ITEMS = st.lists(
         role=ROLES,
         trust=TRUSTS,
         day=DAYS,
+        branch=st.sampled_from(["", "main", "next"]),
     ),
     max_size=12,
 ).map(lambda items: [replace(item, number=number) for number, item in enumerate(items)])
@@ -159,6 +161,14 @@ FILTERS = st.builds(
     kinds=st.lists(KINDS | st.just("turn"), max_size=2).map(tuple), since=st.none() | MOMENTS,
     until=st.none() | MOMENTS, trust=TRUSTS, role=st.none() | ROLES, as_of=st.none() | MOMENTS,
 ).filter(lambda filters: filters.narrow)  # fmt: skip
+
+
+#: A word index is not told of branches, so it is left out where one answers.
+BRANCHED = (
+    st.tuples(FILTERS | st.just(Filters()), st.none() | st.sampled_from(["main", "next"]))
+    .map(lambda pair: replace(pair[0], branch=pair[1]))
+    .filter(lambda filters: filters.narrow)
+)
 
 
 def passes(item: Item, filters: Filters, project: str | None, what: str) -> bool:
@@ -173,13 +183,14 @@ def passes(item: Item, filters: Filters, project: str | None, what: str) -> bool
         and (filters.as_of is None or item.at <= filters.as_of)
         and item.trust >= filters.trust
         and filters.role in (None, role)
+        and filters.branch in (None, item.branch)
     )
 
 
 @settings(max_examples=150, deadline=None)
 @whatever(
     ITEMS,
-    FILTERS,
+    BRANCHED,
     st.none() | PROJECTS,
     st.lists(WORDS, min_size=1, max_size=3, unique=True),
     st.sampled_from(["text", "semantic"]),
@@ -203,6 +214,20 @@ def test_a_filtered_answer_is_that_of_a_store_which_holds_only_what_passes(
     assert [hit.text for hit in found.hits] == [hit.text for hit in wanted.hits]
     assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], abs=1e-5)
     assert [hit.relevance for hit in found.hits] == pytest.approx([hit.relevance for hit in wanted.hits], abs=1e-5)
+
+
+@pytest.mark.parametrize("what", ["turns", "memories"])
+def test_a_branch_is_asked_for_in_a_large_store_too_and_narrows_nothing_unasked(
+    what: Literal["turns", "memories"],
+) -> None:
+    one = Item(number=0, words=("alpha",), project=SHOP, agent="", channel="codex", kind="fact", role="user",
+               trust=2, day=0, branch="main")  # fmt: skip
+    items = [one, replace(one, number=1, branch="next"), replace(one, number=2, branch="")]
+    question = Question(text="alpha", everywhere=True, mode="text")
+    with holding(*sides(what, items), large=True) as parts:
+        narrow = asked(parts, replace(question, filters=Filters(branch="next")), what)
+        assert [(hit.text, hit.item.scope.branch) for hit in narrow.hits] == [("alpha n1", "next")]
+        assert len(asked(parts, question, what).hits) == 3
 
 
 @settings(max_examples=60, deadline=None)

@@ -54,6 +54,34 @@ def test_a_linked_work_tree_has_the_names_of_its_repository(born: Path, tmp_path
     assert names(tmp_path / "feature") == names(born)
 
 
+def test_the_branch_is_the_one_that_is_checked_out(born: Path, tmp_path: Path) -> None:
+    git(born, "switch", "-q", "-c", "feature/coupons-é")
+    (born / "src").mkdir()
+    assert project.branch(str(born)) == project.branch(str(born / "src")) == "feature/coupons-é"
+    git(born, "worktree", "add", "-q", "-b", "hotfix", str(tmp_path / "beside"))
+    assert (project.branch(str(tmp_path / "beside")), project.branch(str(born))) == ("hotfix", "feature/coupons-é")
+    git(born, "checkout", "-q", "--detach")
+    commit = project.branch(str(born))
+    assert len(commit) == 12
+    assert git(born, "rev-parse", "HEAD").startswith(commit)
+
+
+def test_a_branch_without_a_commit_counts_and_outside_git_there_is_none(tmp_path: Path) -> None:
+    assert project.branch(str(tmp_path)) == project.branch("relative") == project.branch("/nowhere\0") == ""
+    git(tmp_path, "init", "-q", "-b", "trunk")
+    assert project.branch(str(tmp_path)) == "trunk"
+
+
+@pytest.mark.parametrize(
+    "head", ["", "ref: refs/tags/v1", "ref: refs/heads/two words", "ref: refs/heads/a\nb", "deadbeef", "\x00\xff",
+             f"ref: refs/heads/{'x' * 300}", "ref: refs/heads/.invalid", "ref: refs/heads/\x1b[2Jgone"]
+)  # fmt: skip
+def test_what_git_would_not_call_a_branch_is_none(tmp_path: Path, head: str) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".git" / "HEAD").write_text(head, "latin-1")
+    assert project.branch(str(tmp_path)) == ""
+
+
 def test_the_origin_comes_first_and_without_credentials(born: Path) -> None:
     git(born, "remote", "add", "other", "https://forge.example/not/this.git")
     git(born, "remote", "add", "origin", "https://ana:ghp_abcdef@Forge.example/Ana/shop.git")

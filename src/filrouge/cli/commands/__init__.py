@@ -50,7 +50,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "places": ("paths",),
 }
 #: Modules whose commands have a word in front, which is their name.
-GROUPS: Final = ("daemon", "model", "audit", "rules", "token", "config")
+GROUPS: Final = ("daemon", "model", "audit", "rules", "token", "config", "project")
 
 
 def run() -> int:

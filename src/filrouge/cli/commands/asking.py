@@ -27,6 +27,7 @@ AsOf = Annotated[str | None, typer.Option("--as-of", help="What was believed on 
 Trust = Annotated[int, typer.Option(min=0, max=3, help="At least: 1 the agent, 2 your prompts, 3 your own hand.")]
 Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
 Thread = Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")]
+Branch = Annotated[str | None, typer.Option(help="Only what was said on this git branch: its whole name.")]
 In = Annotated[str, typer.Option("--in", help="turns, memories, threads, or all: turns and memories.")]
 Status = Annotated[str, typer.Option("--status", "-s", help="Of threads: active, suspended, archived or all.")]
 _NOTHING = "Nothing is known about that."
@@ -99,13 +100,14 @@ def search(
     trust: Trust = 0,
     role: Role = None,
     thread: Thread = None,
+    branch: Branch = None,
     collection: In = "all",
     status: Status = "all",
     json: Json = False,
 ) -> None:
     """Search turns and memories of all projects, or threads."""
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
-    asked |= filters_of(agent, channel, kind, since, until, as_of, trust, role, thread)
+    asked |= filters_of(agent, channel, kind, since, until, as_of, trust, role, thread, branch)
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
     if json:
         output.show_json(found)
@@ -135,11 +137,18 @@ def recall(
     as_of: AsOf = None,
     trust: Trust = 0,
     thread: Thread = None,
+    branch: Branch = None,
     json: Json = False,
 ) -> None:
     """Recall the memories of this project that a prompt would bring up, with their relevance."""
-    body = {"query": query, "k": limit, "threshold": min_relevance, "project": [] if everywhere else here(project)}
-    found = ask("POST", "/search", body | filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread))
+    body: dict[str, Any] = {
+        "query": query,
+        "k": limit,
+        "threshold": min_relevance,
+        "project": [] if everywhere else here(project),
+    }
+    body |= filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
+    found = ask("POST", "/search", body)
     if json:
         output.show_json(found)
         return
@@ -164,11 +173,12 @@ def facts(
     as_of: AsOf = None,
     trust: Trust = 0,
     thread: Thread = None,
+    branch: Branch = None,
     json: Json = False,
 ) -> None:
     """List what is believed now, newest first."""
     query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {})
-    query |= filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread)
+    query |= filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
     found = ask("GET", "/api/memory/facts", query=query)
     if json:
         output.show_json(found)
@@ -184,8 +194,8 @@ def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: 
     if json:
         output.show_json(found)
         return
-    shown = ("id", "kind", "state", "scope", "created_at", "vitality", "uses")
-    output.box(found["text"], {name: found[name] for name in shown})
+    shown = ("id", "kind", "state", "scope", "branch", "created_at", "vitality", "uses")
+    output.box(found["text"], {name: found[name] for name in shown if found[name] != ""})
     for words in found["quotes"]:
         output.say(f"said {words['at']} ({words['channel']}): {words['text']}")
     for entry in found["journal"]:
@@ -240,11 +250,12 @@ def filters_of(
     trust: int,
     role: str | None = None,
     thread: str | None = None,
+    branch: str | None = None,
 ) -> dict[str, Any]:
     """The filters that were given, by the names the API has for them."""
     given = {
         "agent": agent, "channel": channel, "kind": kind, "since": since, "until": until, "as_of": as_of,
-        "trust": trust, "role": role, "thread": thread,
+        "trust": trust, "role": role, "thread": thread, "branch": branch,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value}
 

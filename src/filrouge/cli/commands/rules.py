@@ -9,7 +9,19 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.commands.asking import Agent, AsOf, Channel, Json, Project, Since, Thread, Trust, Until, filters_of
+from filrouge.cli.commands.asking import (
+    Agent,
+    AsOf,
+    Branch,
+    Channel,
+    Json,
+    Project,
+    Since,
+    Thread,
+    Trust,
+    Until,
+    filters_of,
+)
 from filrouge.cli.talk import ask, here
 
 app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
@@ -32,11 +44,13 @@ def rules(
     as_of: AsOf = None,
     trust: Trust = 0,
     thread: Thread = None,
+    branch: Branch = None,
     json: Json = False,
 ) -> None:
     """List the standing rules, newest first, with where each comes from and whether it stands."""
     if context.invoked_subcommand is None:
-        _list(everything, project, filters_of(agent, channel, None, since, until, as_of, trust, thread=thread), json)
+        given = filters_of(agent, channel, None, since, until, as_of, trust, thread=thread, branch=branch)
+        _list(everything, project, given, json)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask, here
+from filrouge.cli.talk import ask, branch_here, here
 from filrouge.errors import BadInput
 
 _DONE = {
@@ -39,11 +39,8 @@ def remember(
     """Remember a statement; a newer one about the same thing replaces the older."""
     if scope not in (None, "user", "project"):
         raise BadInput(f"--scope is user or project, not {scope!r}.")
-    found = ask(
-        "POST",
-        "/api/memory/memories",
-        {"text": text, "scope": scope, "project": here(project), "channel": "cli"},
-    )
+    body = {"text": text, "scope": scope, "project": here(project), "channel": "cli", "branch": branch_here(project)}
+    found = ask("POST", "/api/memory/memories", body)
     if json:
         output.show_json(found)
         return

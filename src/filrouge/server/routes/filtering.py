@@ -15,6 +15,7 @@ from filrouge.model.when import moment
 from filrouge.server.answers import Body
 
 _WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
+_BRANCH = "Said while this git branch was checked out: its whole name."
 
 
 class FilterBody(Body):
@@ -30,6 +31,7 @@ class FilterBody(Body):
     trust: int = Field(0, ge=0, le=3, description="At least: 1 the agent, 2 the user's prompts, 3 the user's own hand.")
     role: Role | None = None
     thread: str | None = Field(None, description="A thread's id: its turns, and what rests on them.")
+    branch: str | None = Field(None, description=_BRANCH)
 
     def filters(self) -> Filters:
         """The filters these fields spell.
@@ -48,6 +50,7 @@ class FilterBody(Body):
             trust=self.trust,
             role=self.role,
             thread=self.thread,
+            branch=self.branch,
         )
 
 
@@ -62,11 +65,12 @@ def filters_of(
     trust: Annotated[int, Query(ge=0, le=3, description="At least this much.")] = 0,
     role: Role | None = None,
     thread: Annotated[str | None, Query(description="A thread's id: its turns, and what rests on them.")] = None,
+    branch: Annotated[str | None, Query(description=_BRANCH)] = None,
 ) -> Filters:
     """The filters of a request's query."""
     return FilterBody(
         user=user, agent=agent, channel=channel, kind=kind or [], since=since, until=until, as_of=as_of, trust=trust,
-        role=role, thread=thread,
+        role=role, thread=thread, branch=branch,
     ).filters()  # fmt: skip
 
 

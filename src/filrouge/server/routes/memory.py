@@ -61,6 +61,7 @@ class StatementBody(Body):
     project: list[str] = Field(default_factory=list[str])
     scope: ScopeName | None = None
     channel: str = "api"
+    branch: str = Field("", max_length=255, description="The git branch that is checked out where it is said.")
 
 
 class SearchBody(FilterBody):
@@ -121,7 +122,7 @@ async def add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
     """Remember what the user says; answers what each statement came to."""
     parts = parts_of(request)
     actions = await elsewhere(
-        lambda: remember(parts, body.text, names=body.project, scope=body.scope, host=body.channel)
+        lambda: remember(parts, body.text, names=body.project, scope=body.scope, host=body.channel, branch=body.branch)
     )
     return {"actions": [action_json(action) for action in actions]}
 

@@ -35,6 +35,7 @@ class MemoryAnswer(Answer):
     project_name: str
     channel: str
     session_id: str
+    branch: str = Field(description="The git branch, or the beginning of the commit, it was learned on; may be empty.")
     subject: str
     confidence: float = Field(ge=0, le=1)
     sentiment: Sentiment

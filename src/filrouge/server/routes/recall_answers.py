@@ -25,6 +25,7 @@ class HitAnswer(Answer):
     id: str
     content: str
     channel: str
+    branch: str = Field(description="The git branch that was checked out when it was said; may be empty.")
     type: Kind | Literal["turn"]
     role: Role | None = Field(description="Who said it; null for a memory.")
     project: str | None

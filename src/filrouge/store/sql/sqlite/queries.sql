@@ -14,6 +14,58 @@ ON CONFLICT (alias) DO UPDATE SET project_id = excluded.project_id
 SELECT id, name, created_at FROM projects ORDER BY created_at
 -- name: projects.aliases
 SELECT alias FROM project_aliases WHERE project_id = :project_id ORDER BY alias
+-- name: projects.told
+-- Every project with how much it holds; memories that are believed.
+SELECT projects.id, name, created_at, ifnull(said.n, 0) AS turns, ifnull(known.n, 0) AS memories,
+       ifnull(worked.n, 0) AS threads, said.at AS last_activity
+FROM projects
+LEFT JOIN (SELECT project_id, count(*) AS n, max(at) AS at FROM turns GROUP BY project_id) AS said
+  ON said.project_id = projects.id
+LEFT JOIN (SELECT project_id, count(*) AS n FROM memories
+           WHERE state = 'live' AND kind NOT IN ('concept', 'episode') GROUP BY project_id) AS known
+  ON known.project_id = projects.id
+LEFT JOIN (SELECT project_id, count(*) AS n FROM threads WHERE merged_into IS NULL GROUP BY project_id) AS worked
+  ON worked.project_id = projects.id
+ORDER BY ifnull(said.at, created_at) DESC, projects.id
+-- name: projects.events_count
+SELECT count(*) AS n FROM events WHERE project_id = :project_id
+-- name: projects.threads_count
+SELECT count(*) AS n FROM threads WHERE project_id = :project_id
+-- name: projects.turns
+SELECT id FROM turns WHERE project_id = :project_id ORDER BY seq
+-- name: projects.memories
+SELECT * FROM memories WHERE project_id = :project_id ORDER BY seq
+-- name: projects.doubled
+-- Live memories of two projects of which only one may be live in one: of the same key, and concepts of the same subject.
+SELECT one.id AS one, other.id AS other FROM memories AS one
+JOIN memories AS other ON other.tenant = one.tenant AND other.user_id = one.user_id AND other.scope = one.scope
+  AND other.state = 'live'
+  AND (other.key = one.key OR (other.kind = 'concept' AND one.kind = 'concept' AND other.subject = one.subject))
+WHERE one.state = 'live' AND one.project_id = :source AND other.project_id = :into ORDER BY one.seq
+-- name: projects.place
+UPDATE memories SET project_id = :project_id, row_key = :row_key, row_hash = :row_hash WHERE id = :id
+-- name: projects.take_names
+UPDATE project_aliases SET project_id = :into WHERE project_id = :source
+-- name: projects.take_events
+UPDATE events SET project_id = :into WHERE project_id = :source
+-- name: projects.take_turns
+UPDATE turns SET project_id = :into WHERE project_id = :source
+-- name: projects.take_threads
+UPDATE threads SET project_id = :into WHERE project_id = :source
+-- name: projects.take_syntheses
+UPDATE syntheses SET project_id = :into WHERE project_id = :source
+-- name: projects.take_recalls
+UPDATE memory_retrievals SET project_id = :into WHERE project_id = :source
+-- name: projects.take_jobs
+-- What waits to be done for the one is done for the other.
+UPDATE jobs SET payload = json_set(payload, '$.project', :into) WHERE payload ->> '$.project' = :source
+-- name: projects.take_days
+INSERT INTO active_days (tenant, project_id, day) SELECT tenant, :into, day FROM active_days
+WHERE project_id = :source ON CONFLICT DO NOTHING
+-- name: projects.drop_days
+DELETE FROM active_days WHERE project_id = :project_id
+-- name: projects.drop
+DELETE FROM projects WHERE id = :project_id
 
 -- name: events.add
 INSERT INTO events (id, key, host, session_id, kind, project_id, at, received_at, payload, row_key, row_hash)
@@ -48,9 +100,9 @@ SELECT max(received_at) AS at FROM events
 
 -- name: turns.add
 INSERT INTO turns (id, key, transcript_key, event_id, host, session_id, user_id, project_id, agent, channel, role,
-                   source, text, text_hash, analyser, trust, at, skipped, row_key, row_hash)
+                   source, text, text_hash, analyser, trust, at, skipped, branch, row_key, row_hash)
 VALUES (:id, :key, :transcript_key, :event_id, :host, :session_id, :user_id, :project_id, :agent, :channel, :role,
-        :source, :text, :text_hash, :analyser, :trust, :at, :skipped, :row_key, :row_hash)
+        :source, :text, :text_hash, :analyser, :trust, :at, :skipped, :branch, :row_key, :row_hash)
 ON CONFLICT DO NOTHING
 -- name: turns.claim_from_transcript
 -- The hook reports what a transcript already gave: the row takes the hook's key.
@@ -170,6 +222,7 @@ WHERE tenant = 'local' AND (:everywhere OR project_id IS :project_id)
   AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND (:channel IS NULL OR channel = :channel) AND (:role IS NULL OR role = :role) AND trust >= :trust
   AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:as_of IS NULL OR at <= :as_of)
+  AND (:branch IS NULL OR branch = :branch)
   AND (:thread IS NULL OR id IN (SELECT turn_id FROM thread_turns WHERE thread_id = :thread))
 -- name: turns.share_matching
 SELECT rowid AS seq FROM messages_fts
@@ -236,7 +289,7 @@ SELECT block FROM messages_fts_data WHERE id = 1
 SELECT seq, id, role, text, at, row_key, row_hash FROM turns WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: turns.of_session
 -- The newest turns of a session behind one, newest first; of tool output its beginning.
-SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq,
+SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel, role, source, trust, at, skipped, seq, branch,
        iif(role = 'tool', substr(text, 1, :of_tools), text) AS text
 FROM turns WHERE tenant = 'local' AND session_id = :session_id AND host = :host AND seq > :after
 ORDER BY seq DESC LIMIT :limit
@@ -345,10 +398,12 @@ ON CONFLICT (path) DO UPDATE SET byte_offset = excluded.byte_offset,
 -- name: memories.add
 INSERT INTO memories (id, user_id, scope, project_id, agent, channel, session_id, kind, text, analyser, subject,
                       key, value, confidence, sentiment, timeframe, trust, state, created_at, valid_from, supersedes,
-                      previous_text, pinned, disabled, first_mention, last_mention, made_by, prompt_version, row_key, row_hash)
+                      previous_text, pinned, disabled, first_mention, last_mention, made_by, prompt_version, branch,
+                      row_key, row_hash)
 VALUES (:id, :user_id, :scope, :project_id, :agent, :channel, :session_id, :kind, :text, :analyser, :subject,
         :key, :value, :confidence, :sentiment, :timeframe, :trust, :state, :at, :at, :supersedes,
-        :previous_text, :pinned, :disabled, :at, :at, :made_by, :prompt_version, :row_key, :row_hash)
+        :previous_text, :pinned, :disabled, :at, :at, :made_by, :prompt_version, :branch,
+        :row_key, :row_hash)
 -- name: memories.get
 SELECT * FROM memories WHERE id = :id
 -- name: memories.some
@@ -510,6 +565,7 @@ WHERE tenant = 'local'
   AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
   AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
   AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
+  AND (:branch IS NULL OR branch = :branch)
   AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
                                  WHERE thread_id = :thread))
 -- name: memories.share_matching

@@ -191,7 +191,7 @@ CREATE TABLE memories (
   prompt_version TEXT NOT NULL DEFAULT '',
   row_key        BLOB NOT NULL,
   row_hash       BLOB NOT NULL
-, disabled INTEGER NOT NULL DEFAULT 0, uses INTEGER NOT NULL DEFAULT 0, last_used TEXT) STRICT;
+, disabled INTEGER NOT NULL DEFAULT 0, uses INTEGER NOT NULL DEFAULT 0, last_used TEXT, branch TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE memory_retrievals (
   id                       TEXT PRIMARY KEY,
@@ -406,7 +406,7 @@ CREATE TABLE turns (
   skipped      TEXT NOT NULL DEFAULT '',
   row_key      BLOB NOT NULL,
   row_hash     BLOB NOT NULL
-) STRICT;
+, branch TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE unread_answers (
   id              TEXT PRIMARY KEY,

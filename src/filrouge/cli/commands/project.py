@@ -1,0 +1,92 @@
+"""`filrouge project`: what is known of each project; know one by another name, or put two that are one together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.commands.plans import consent
+from filrouge.cli.talk import ask, here
+from filrouge.hosts.project import normalise
+
+app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
+Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+_PATH: Final = "/api/memory/projects"
+_KINDS: Final = ("name", "origin", "root", "clone", "path")
+#: Rows of a large project move in one transaction.
+_SECONDS: Final = 600.0
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List the projects, the one spoken in last first, with every name that leads to each."""
+    found: list[Mapping[str, Any]] = ask("GET", _PATH)
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("There is no project yet: an agent's first session in a directory begins one.")
+    for one in found:
+        last = (one["last_activity"] or "")[:16]
+        rows: dict[str, object] = {"Id": one["id"]}
+        rows["Holds"] = f"{one['memories']} memories, {one['turns']} turns, {one['threads']} threads"
+        rows |= {"Last spoken in": last} if last else {}
+        others = [name for name in one["aliases"] if name != one["id"]]
+        output.box(one["name"], rows | ({"Also": "\n".join(others)} if others else {}))
+
+
+@app.command()
+def alias(
+    name: Annotated[str, typer.Argument(help="The project: its name, id or directory.")],
+    other: Annotated[
+        str, typer.Argument(help="Also known as: an address, a directory, or a name of `.filrouge.toml`.")
+    ],
+    json: Json = False,
+) -> None:
+    """Know a project by another name: what is said under it from then on belongs to the project."""
+    told = ask("POST", f"{_PATH}/aliases", {"project": here(name), "names": _names_of(other)})
+    if json:
+        output.show_json(told)
+    else:
+        output.say(f"{told['name']} ({told['id']}) is known by: {', '.join(told['aliases'])}")
+
+
+@app.command()
+def merge(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The project that goes: its name, id or directory.")],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="The project that it goes into.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Put all of one project into another: memories, turns, threads and names. It cannot be undone."""
+    asked = {"source": here(source), "into": here(into)}
+    shown = ask("POST", f"{_PATH}/merge", asked | {"dry_run": True}, timeout=_SECONDS)
+    if not json:
+        output.say(shown["text"])
+    if dry_run:
+        if json:
+            output.show_json(shown)
+        return
+    if not consent("Put the two together?", yes=yes, json=json):
+        output.say("Nothing was changed.")
+        return
+    # By their ids: what was shown is what is done, whatever the names stand for by now.
+    done = ask("POST", f"{_PATH}/merge", {"source": shown["source"], "into": shown["into"]}, timeout=_SECONDS)
+    if json:
+        output.show_json(done)
+    else:
+        output.say(f"Done: {done['source']} is {done['into']} from now on.")
+
+
+def _names_of(other: str) -> list[str]:
+    """The names that a person may mean by one word: as they are sent by hooks."""
+    if os.path.isdir(other):
+        return here(other)
+    if other.partition(":")[0] in _KINDS and not other.partition(":")[2].startswith("//"):
+        return [other]
+    return [f"origin:{normalise(other)}"] if "/" in other or "@" in other else [f"name:{other}"]

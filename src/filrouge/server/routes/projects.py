@@ -1,0 +1,93 @@
+"""Projects over HTTP: listed, known by another name, and two that are one put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from filrouge.app import projects
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.answers import Answer, Body, answers
+from filrouge.server.scopes import needs
+
+router = APIRouter(tags=["projects"])
+_PROJECT = "A project: its id, alias or short name, or several aliases."
+
+
+class ProjectAnswer(Answer):
+    """A project with its names and what it holds."""
+
+    id: str
+    name: str = Field(description="What a person would call it.")
+    aliases: list[str] = Field(
+        description="Every name that leads to it: `origin:`, `root:`, `clone:`, `path:`, `name:`."
+    )
+    created_at: str
+    last_activity: str | None = Field(description="When something was said in it last.")
+    turns: int = Field(ge=0)
+    memories: int = Field(ge=0, description="Those that are believed now.")
+    threads: int = Field(ge=0)
+
+
+class NamesBody(Body):
+    """More names of a project."""
+
+    project: str | list[str] = Field(description=_PROJECT)
+    names: list[str] = Field(
+        description="`origin:host/path`, `path:/…`, `name:…`, `root:…` or `clone:…`.", max_length=50
+    )
+
+
+class MergeBody(Body):
+    """A project that is to go into another."""
+
+    source: str | list[str] = Field(description=_PROJECT)
+    into: str | list[str] = Field(description=_PROJECT)
+    dry_run: bool = False
+
+
+class MergeAnswer(Answer):
+    """What moved from one project into another, or would."""
+
+    source: str
+    into: str
+    source_name: str
+    into_name: str
+    aliases: list[str] = Field(description="Names that lead to the other from then on.")
+    turns: int = Field(ge=0)
+    memories: int = Field(ge=0, description="Of whatever state.")
+    threads: int = Field(ge=0)
+    events: int = Field(ge=0)
+    replaced: list[str] = Field(description="Live memories that end, because both projects say them.")
+    dry_run: bool
+    text: str
+
+
+@router.get("/api/memory/projects", responses=answers(list[ProjectAnswer]))
+async def all_projects(request: Request) -> list[dict[str, Any]]:
+    """Every project with its names and what it holds, the one spoken in last first."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: projects.listed(parts, tx))
+
+
+@router.post("/api/memory/projects/aliases", responses=answers(ProjectAnswer))
+async def add_names(body: NamesBody, request: Request) -> dict[str, Any]:
+    """Know a project by more names; answers it as it is listed then."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: projects.add_names(parts, _listed(body.project), body.names))
+
+
+@router.post("/api/memory/projects/merge", responses=answers(MergeAnswer))
+@needs("admin")
+async def merge(body: MergeBody, request: Request) -> dict[str, Any]:
+    """Let all of one project go into another, for good; or only say what would move."""
+    parts = parts_of(request)
+    carried_out = projects.plan if body.dry_run else projects.merge
+    found = await elsewhere(lambda: carried_out(parts, _listed(body.source), _listed(body.into)))
+    return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names

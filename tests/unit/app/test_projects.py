@@ -1,0 +1,247 @@
+"""Branches told with what was said on them, projects by other names, and two that are one put together."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filrouge.app import projects
+from filrouge.app.asking import Question, recall
+from filrouge.app.memory_report import listing
+from filrouge.app.observe import observe
+from filrouge.app.parts import Parts
+from filrouge.app.remember import put_fact
+from filrouge.app.report import audit
+from filrouge.app.undo import undo
+from filrouge.clock import SystemClock
+from filrouge.errors import BadInput, NotFound
+from filrouge.model.event import event_from_json
+from filrouge.store.analyses import Analyses
+from filrouge.store.carrying import Carrying
+from filrouge.store.events import Projects
+from filrouge.store.journal import Journal
+from filrouge.store.memory_rows import intact
+from filrouge.store.settings import StoredSettings
+from filrouge.testing import idle, running
+
+from .given import BLOG, SHOP, event, known, say
+
+PORT = "For the record: production listens on port 8443."
+VALKEY = "We decided on Valkey instead of Redis for the job queue."
+ASKED = "Please find out why the invoice export is slow. The invoice export runs in the billing worker."
+REPLIED = "I fixed the invoice export: the font was embedded once for each page."
+OLD, NEW = ("origin:old.example/ana/shop",), ("origin:new.example/ana/shop",)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Generator[Parts]:
+    with running(str(tmp_path)) as found:
+        yield found
+
+
+def told(parts: Parts, id_: str) -> dict[str, Any]:
+    return parts.readers.here(lambda tx: projects.one(parts, tx, id_))
+
+
+def ids(parts: Parts) -> set[str]:
+    return {row["id"] for row in parts.readers.here(lambda tx: projects.listed(parts, tx))}
+
+
+def facts(parts: Parts, *names: str, history: bool = False) -> list[dict[str, Any]]:
+    return parts.readers.here(lambda tx: listing(parts, tx, names, rules=False, history=history))
+
+
+def recalled(parts: Parts, question: str, project: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(hit.text, hit.item.scope.project or "") for hit in known(parts, question, project).hits]
+
+
+def test_a_branch_goes_with_the_turn_the_memory_and_their_export(parts: Parts, tmp_path: Path) -> None:
+    observe(parts, [event(text=PORT)._replace(branch="feature/ports")]).result(10)
+    idle(parts)
+    [fact] = facts(parts)
+    assert fact["branch"] == "feature/ports"
+    turns = parts.readers.here(lambda tx: Carrying(tx, parts.analyser).turns(0, 10))
+    memories = parts.readers.here(lambda tx: Carrying(tx, parts.analyser).memories(0, 10))
+    assert {one.scope.branch for _, one in (*turns, *memories)} == {"feature/ports"}
+    with running(str(tmp_path / "other")) as other:
+        now = SystemClock().now()
+
+        def carried(tx: Any) -> None:
+            carrying = Carrying(tx, other.analyser)
+            carrying.add_project(SHOP[0], "shop", SHOP, now)
+            for _, turn in turns:
+                carrying.add_turn(replace(turn, event_id=""))
+            for _, memory in memories:
+                carrying.add_memory(memory, now)
+
+        other.writer.run(carried)
+        assert [one["branch"] for one in facts(other)] == ["feature/ports"]
+
+
+def test_an_event_of_before_there_were_branches_is_read(parts: Parts) -> None:
+    raw = event(text=PORT).to_json()
+    del raw["branch"]
+    assert event_from_json(raw).branch == ""
+    with pytest.raises(ValueError, match="branch"):
+        event_from_json({**raw, "branch": 3})
+    observe(parts, [event_from_json(raw)]).result(10)
+    idle(parts)
+    assert [one["branch"] for one in facts(parts)] == [""]
+
+
+def test_a_project_is_known_by_another_name_from_then_on(parts: Parts) -> None:
+    say(parts, PORT, OLD)
+    row = projects.add_names(parts, OLD, [*NEW, *NEW, *OLD])
+    assert row["aliases"] == sorted([*OLD, *NEW])
+    say(parts, VALKEY, NEW)
+    assert ids(parts) == {OLD[0]}
+    assert told(parts, OLD[0])["memories"] == 2
+
+
+def test_a_name_that_cannot_be_added_is_refused_with_the_way_out(parts: Parts) -> None:
+    say(parts, PORT, OLD)
+    say(parts, VALKEY, BLOG)
+    with pytest.raises(BadInput, match="name of another project") as refused:
+        projects.add_names(parts, OLD, BLOG)
+    assert f"filrouge project merge {BLOG[0]} {OLD[0]}" in (refused.value.remedy or "")
+    for wrong in ("shop", "origin:", "https://forge.example/x", "path:" + "x" * 5000):
+        with pytest.raises(BadInput, match="no name of a project"):
+            projects.add_names(parts, OLD, [wrong])
+    with pytest.raises(NotFound, match="origin:nobody"):
+        projects.add_names(parts, ["origin:nobody"], NEW)
+    assert ids(parts) == {OLD[0], BLOG[0]}
+
+
+def test_all_of_a_project_goes_into_another_and_is_found_there(parts: Parts) -> None:
+    say(parts, PORT, OLD)
+    say(parts, VALKEY, NEW)
+    before = told(parts, OLD[0])
+    plan = projects.plan(parts, OLD, NEW)
+    assert (plan.memories, plan.turns, plan.threads, plan.replaced) == (1, 1, before["threads"], ())
+    assert ids(parts) == {OLD[0], NEW[0]}
+    assert projects.merge(parts, OLD, NEW) == plan
+    idle(parts)
+    assert ids(parts) == {NEW[0]}
+    row = told(parts, NEW[0])
+    assert (row["memories"], row["turns"], row["aliases"]) == (2, 2, sorted([*OLD, *NEW]))
+    assert recalled(parts, "Which port does production listen on?", NEW)[0] == (
+        "production listens on port 8443.", NEW[0]
+    )  # fmt: skip
+    question = Question(text="Which port does production listen on?", project=NEW[0], mode="semantic")
+    found = parts.readers.here(lambda tx: recall(parts, tx, question))
+    assert "production listens on port 8443." in [hit.text for hit in found.hits]
+    say(parts, "For the record: staging listens on port 9000.", OLD)
+    assert ids(parts) == {NEW[0]}
+
+
+def test_what_moved_keeps_its_seal_and_what_was_altered_stays_altered(parts: Parts) -> None:
+    say(parts, PORT, OLD)
+    say(parts, VALKEY, OLD)
+    say(parts, PORT, NEW)
+    [first, second] = [one["id"] for one in facts(parts, OLD[0])]
+    parts.writer.run(lambda tx: tx.run("projects.place", {
+        "id": first, "project_id": OLD[0], "row_key": b"x", "row_hash": b"y"
+    }))  # fmt: skip
+    projects.merge(parts, OLD, NEW)
+    rows = parts.readers.here(lambda tx: tx.all("projects.memories", {"project_id": NEW[0]}))
+    assert {row["id"]: intact(row) for row in rows if row["id"] in (first, second)} == {first: False, second: True}
+    assert parts.readers.here(audit)["sound"] is True
+
+
+def test_of_a_fact_that_both_projects_have_the_newer_stands_or_the_pinned_one(parts: Parts) -> None:
+    for project, value in ((OLD, "Helix"), (NEW, "Neovim")):
+        put_fact(parts, "editor", value, names=project, scope="project")
+    plan = projects.plan(parts, NEW, OLD)
+    assert [one["value"] for one in facts(parts) if one["id"] in plan.replaced] == ["Helix"]
+    projects.merge(parts, NEW, OLD)
+    assert [(one["value"], one["key"], one["project"]) for one in facts(parts)] == [("Neovim", "editor", OLD[0])]
+    ended = [one for one in facts(parts, history=True) if one["value"] == "Helix"]
+    assert [(one["state"], one["superseded_by"]) for one in ended] == [("superseded", facts(parts)[0]["id"])]
+    with pytest.raises(BadInput, match="cannot be live beside"):
+        undo(parts, memory_id=ended[0]["id"])
+
+
+def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) -> None:
+    for session, project in (("a", OLD), ("b", OLD), ("c", NEW)):
+        said = (
+            event(project=project, session=session, text=ASKED),
+            event("reply", project=project, session=session, text=REPLIED),
+            event("session_end", project=project, session=session, reason="exit"),
+        )
+        observe(parts, said).result(10)
+        idle(parts)
+
+    def concepts() -> dict[tuple[str, str], int]:
+        rows = parts.readers.here(
+            lambda tx: Analyses(tx, parts.analyser).concepts(project=None, everywhere=True, limit=99)
+        )
+        return {(row["text"], row["project_id"]): len(row["sessions"]) for row in rows}
+
+    apart = concepts()
+    both = {text for text, project in apart if project == OLD[0]} & {
+        text for text, project in apart if project == NEW[0]
+    }
+    assert "invoice export" in both
+    plan = projects.merge(parts, OLD, NEW)
+    assert len(plan.replaced) == len(both)
+    assert {text: concepts()[text, NEW[0]] for text in both} == {
+        text: apart[text, OLD[0]] + apart[text, NEW[0]] for text in both
+    }
+    assert not [text for text, project in concepts() if project == OLD[0]]
+    with pytest.raises(BadInput, match="cannot be live beside"):
+        undo(parts, memory_id=plan.replaced[0])
+
+
+def test_a_merge_is_in_the_journal_and_keeps_no_earlier_decision_from_being_undone(parts: Parts) -> None:
+    say(parts, PORT, OLD)
+    say(parts, VALKEY, NEW)
+    [memory] = [one["id"] for one in facts(parts, OLD[0])]
+    projects.merge(parts, OLD, NEW)
+    [entry] = parts.readers.here(lambda tx: Journal(tx).of(NEW[0]))
+    assert (entry.actor, entry.action) == ("user", "project_merge")
+    assert (entry.payload or {})["source"] == OLD[0]
+    undo(parts, memory_id=memory)
+    assert [one["state"] for one in facts(parts, history=True) if one["id"] == memory] == ["binned"]
+
+
+def test_what_waits_to_be_done_for_the_one_project_is_done_for_the_other(parts: Parts, tmp_path: Path) -> None:
+    say(parts, VALKEY, NEW)
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_text("")
+    observe(parts, [event(project=OLD, text=PORT)._replace(transcript=str(transcript))]).result(10)
+    projects.merge(parts, OLD, NEW)
+    idle(parts)
+    assert parts.readers.here(lambda tx: tx.all("jobs.dead")) == []
+    assert told(parts, NEW[0])["memories"] == 2
+
+
+def test_what_cannot_be_put_together_is_refused_with_the_way_out(parts: Parts) -> None:
+    say(parts, PORT, OLD)
+    say(parts, VALKEY, NEW)
+    for source, into, error, said in (
+        (OLD, OLD, BadInput, "already"),
+        (("shop",), NEW, BadInput, "2 projects are called 'shop'"),
+        (("nobody",), NEW, NotFound, "nobody"),
+        (OLD, ("origin:nobody",), NotFound, "origin:nobody"),
+        ((), NEW, NotFound, "no project"),
+    ):
+        with pytest.raises(error, match=said) as refused:
+            projects.merge(parts, source, into)
+        assert refused.value.remedy
+    parts.writer.run(lambda tx: StoredSettings(tx).put({"disabled_projects": [OLD[0]]}, parts.clock.now()))
+    with pytest.raises(BadInput, match="switched off"):
+        projects.merge(parts, OLD, NEW)
+    assert ids(parts) == {OLD[0], NEW[0]}
+
+
+def test_a_changed_remote_adds_a_name_where_the_clone_is_known(parts: Parts) -> None:
+    say(parts, PORT, (*OLD, "clone:abc", "path:/shop"))
+    say(parts, VALKEY, (*NEW, "clone:abc", "path:/shop"))
+    assert parts.readers.here(lambda tx: Projects(tx).aliases(OLD[0])) == sorted(
+        [*OLD, *NEW, "clone:abc", "path:/shop"]
+    )
+    assert ids(parts) == {OLD[0]}
