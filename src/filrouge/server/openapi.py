@@ -32,6 +32,7 @@ _TAGS: Final = {
     "hooks": "Events of agents, and what belongs in front of their prompts.",
     "memory": "What is remembered: told, listed, searched, brought in front of a prompt; settings.",
     "rules": "The standing instructions of the user.",
+    "projects": "What a project is known by, and two that are one.",
     "changing": "Changing one's mind: pin, bin, restore, supersede, review, undo.",
     "forgetting": "Forgetting for good, by preview and token, with a signed receipt.",
     "topics": "What was talked about, and when.",

@@ -23,8 +23,17 @@ from filrouge.store.memory_rows import content_of, intact, memory_from_row
 from filrouge.store.memory_writing import MemoryWriter, Origin
 from filrouge.store.merging import Merging
 
-#: In this order: what refers to a project, then nothing that does is left.
-_TAKING = ("names", "events", "turns", "threads", "syntheses", "recalls", "jobs", "days")
+#: What refers to a project; a row that still did would keep it from going.
+_TAKING = (
+    "projects.take_names",
+    "projects.take_events",
+    "projects.take_turns",
+    "projects.take_threads",
+    "projects.take_syntheses",
+    "projects.take_recalls",
+    "projects.take_jobs",
+    "projects.take_days",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,8 +90,8 @@ class ProjectRows:
         ended = [self._end(stands, ends, origin) for stands, ends in self.doubled(source, into)]
         self._tx.many("projects.place", self._sealed(source, into))
         ways = {"source": source, "into": into}
-        for what in _TAKING:
-            self._tx.run(f"projects.take_{what}", ways)
+        for query in _TAKING:
+            self._tx.run(query, ways)
         self._tx.run("projects.drop_days", {"project_id": source})
         self._tx.run("projects.alias", {"alias": source, "project_id": into})
         self._tx.run("projects.drop", {"project_id": source})
