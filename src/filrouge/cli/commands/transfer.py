@@ -5,8 +5,7 @@ from __future__ import annotations
 import json as json_
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Annotated, Any, cast
 from urllib.parse import urlencode
@@ -14,15 +13,16 @@ from urllib.parse import urlencode
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.pieces import hand_over, of_document, together
 from filrouge.cli.talk import ask
 from filrouge.daemon.streamed import streamed
 from filrouge.errors import BadInput, CannotWrite
 from filrouge.home import home
+from filrouge.transfer.lines import opened as opened_lines
 
-#: Characters of rows that are handed over at once: an export of any size comes in.
-_PIECE = 4 * 1024 * 1024
 _LONGEST_SECONDS = 600.0
-_TABLES = ("messages", "memories")
+#: Of the exports that can be read (`transfer.exported`, which a command does not load).
+_VERSION = 1
 
 
 def register(app: typer.Typer) -> None:
@@ -32,13 +32,15 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    form: Annotated[str, typer.Option("--format", help="json, which can be read in again, or csv.")] = "json",
+    form: Annotated[
+        str, typer.Option("--format", help="jsonl (loses nothing) or json, which can be read in again; or csv.")
+    ] = "json",
     what: Annotated[str | None, typer.Option(help="memories, messages, threads; default: all (csv: memories).")] = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="A file; default: standard output.")] = None,
 ) -> None:
     """Write out what is known: messages, memories with their history, threads; no settings, no keys."""
-    if form not in ("json", "csv"):
-        raise BadInput(f"--format is json or csv, not {form!r}.")
+    if form not in ("json", "jsonl", "csv"):
+        raise BadInput(f"--format is json, jsonl or csv, not {form!r}.")
     if what not in (None, "all", "memories", "messages", "threads"):
         raise BadInput(f"--what is memories, messages, threads or all, not {what!r}.")
     if form == "csv" and what == "all":
@@ -53,25 +55,26 @@ def export(
 
 
 def import_(
-    file: Annotated[str, typer.Argument(help="An export in JSON; `-`: standard input.")],
+    file: Annotated[str, typer.Argument(help="An export in JSON or JSON Lines; `-`: standard input.")],
     mine: Annotated[
         bool, typer.Option("--mine", help="It is your own: rules, preferences and core facts come back as such.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
 ) -> None:
     """Read an export in. What is here already stays as it is; what was forgotten here does not come back."""
-    given = _document(file)
-    found: dict[str, Any] = {}
-    for piece in _pieces(given):
-        part = ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_LONGEST_SECONDS)
-        found = _together(found, part)
+
+    def send(piece: Mapping[str, Any]) -> dict[str, Any]:
+        return ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_LONGEST_SECONDS)
+
+    found = _read_in(file, send)
     if json:
         output.show_json(found)
         return
-    for table in ("projects", "messages", "memories"):
-        output.say(f"{table}: " + ", ".join(f"{count} {outcome}" for outcome, count in found[table].items()))
+    ever = {table: found[table] for table in ("projects", "messages", "memories")}
+    for table, counts in (ever | {name: own for name, own in found["beside"].items() if any(own.values())}).items():
+        output.say(f"{table}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     for one in found["problems"]:
-        output.say(f"{one['table']} {one['place']}: {one['problem']}")
+        output.say(f"{one['table'] or 'line'} {one['place']}: {one['problem']}")
 
 
 def _private(path: str) -> int:
@@ -81,61 +84,22 @@ def _private(path: str) -> int:
         raise CannotWrite(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _document(file: str) -> Mapping[str, Any]:
-    try:
-        if file == "-":
-            given = json_.load(sys.stdin)
-        else:
-            with open(file, encoding="utf-8") as read:
-                given = json_.load(read)
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{file} is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
+def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Hand a file over, whole or piece by piece."""
+    with ExitStack() as opened:
+        try:
+            read = sys.stdin.buffer if file == "-" else opened.enter_context(open(file, "rb"))
+            first = read.readline()
+            if (lines := opened_lines(first, read, _VERSION)) is not None:
+                return hand_over(lines, send)
+            given: object = json_.loads(first + read.read())
+        except OSError as error:
+            raise BadInput(f"{file} cannot be read: {error.strerror}.") from error
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{file} is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
     if not isinstance(given, dict):
         raise BadInput(f"{file} is no export of Filrouge.", remedy="`filrouge export` writes one.")
-    return cast("Mapping[str, Any]", given)
-
-
-def _pieces(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The export in pieces that can be handed over one by one: messages before what cites them, then what was replaced
-    once more, by when its successors are there."""
-    head = {name: value for name, value in given.items() if name not in (*_TABLES, "threads")}
-    small = True
-    for table in _TABLES:
-        rows: list[Any] = given.get(table, [])
-        if not isinstance(cast("object", rows), list):
-            raise BadInput(f"{table} of this export is no list.")
-        pieces = list(_cut(rows))
-        small = small and len(pieces) <= 1
-        yield from ({**head, table: piece} for piece in pieces or [[]])
-    if not small:
-        memories: list[Any] = given.get("memories", [])
-        replaced: list[Any] = [
-            row for row in memories if isinstance(row, dict) and cast("dict[str, Any]", row).get("superseded_by")
-        ]
-        yield from ({**head, "memories": piece} for piece in _cut(replaced))
-
-
-def _cut(rows: list[Any]) -> Iterator[list[Any]]:
-    piece, size = list[Any](), 0
-    for row in rows:
-        piece.append(row)
-        size += len(json_.dumps(row))
-        if size > _PIECE:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
-
-
-def _together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of several pieces."""
-    if not found:
-        return dict(part)
-    for table in ("messages", "memories"):
-        counted = Counter[str](found[table])
-        counted.update(part[table])
-        found[table] = dict(counted)
-    found["problems"] = [*found["problems"], *part["problems"]]
+    found: dict[str, Any] = {}
+    for piece in of_document(cast("Mapping[str, Any]", given)):
+        found = together(found, send(piece))
     return found
