@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from filrouge.cli import output
+from filrouge.cli import output, page_files
 from filrouge.cli.pieces import hand_over, of_document, together
 from filrouge.cli.talk import ask
 from filrouge.daemon.streamed import streamed
@@ -33,18 +33,23 @@ def register(app: typer.Typer) -> None:
 
 def export(
     form: Annotated[
-        str, typer.Option("--format", help="jsonl (loses nothing) or json, which can be read in again; or csv.")
+        str, typer.Option("--format", help="jsonl (loses nothing), json, csv, or markdown: pages in a folder.")
     ] = "json",
     what: Annotated[str | None, typer.Option(help="memories, messages, threads; default: all (csv: memories).")] = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="A file; default: standard output.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="A file, or a folder of pages; default: standard output.")
+    ] = None,
 ) -> None:
     """Write out what is known: messages, memories with their history, threads; no settings, no keys."""
-    if form not in ("json", "jsonl", "csv"):
-        raise BadInput(f"--format is json, jsonl or csv, not {form!r}.")
+    if form not in ("json", "jsonl", "csv", "markdown"):
+        raise BadInput(f"--format is json, jsonl, csv or markdown, not {form!r}.")
     if what not in (None, "all", "memories", "messages", "threads"):
         raise BadInput(f"--what is memories, messages, threads or all, not {what!r}.")
     if form == "csv" and what == "all":
         raise BadInput("A CSV file is one table: name it with --what.")
+    if form == "markdown":
+        _export_pages(what, out)
+        return
     ask("GET", "/health")
     query = urlencode({"format": form, **({"what": what} if what else {})})
     with ExitStack() as opened:
@@ -54,8 +59,18 @@ def export(
         file.flush()
 
 
+def _export_pages(what: str | None, folder: str | None) -> None:
+    if what not in (None, "memories") or folder is None:
+        raise BadInput("Markdown pages hold memories, in a folder.", remedy="Name it with --out FOLDER.")
+    document = ask("GET", "/api/memory/export", query={"format": "json", "what": "memories"}, timeout=_LONGEST_SECONDS)
+    for name in page_files.write(folder, document):
+        output.say(os.path.join(folder, name))
+
+
 def import_(
-    file: Annotated[str, typer.Argument(help="An export in JSON or JSON Lines; `-`: standard input.")],
+    file: Annotated[
+        str, typer.Argument(help="An export in JSON or JSON Lines, or a folder of pages; `-`: standard input.")
+    ],
     mine: Annotated[
         bool, typer.Option("--mine", help="It is your own: rules, preferences and core facts come back as such.")
     ] = False,
@@ -86,6 +101,10 @@ def _private(path: str) -> int:
 
 def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     """Hand a file over, whole or piece by piece."""
+    if os.path.isdir(file):
+        document, problems = page_files.read(file, {"filrouge_export": _VERSION})
+        found = _in_pieces(document, send)
+        return {**found, "problems": [*problems, *found["problems"]]}
     with ExitStack() as opened:
         try:
             read = sys.stdin.buffer if file == "-" else opened.enter_context(open(file, "rb"))
@@ -99,7 +118,11 @@ def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> 
             raise BadInput(f"{file} is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
     if not isinstance(given, dict):
         raise BadInput(f"{file} is no export of Filrouge.", remedy="`filrouge export` writes one.")
+    return _in_pieces(cast("Mapping[str, Any]", given), send)
+
+
+def _in_pieces(given: Mapping[str, Any], send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for piece in of_document(cast("Mapping[str, Any]", given)):
+    for piece in of_document(given):
         found = together(found, send(piece))
     return found
