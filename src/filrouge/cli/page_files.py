@@ -60,9 +60,16 @@ def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dic
 
 
 def _once(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in the order of their birth, each once: what replaces another comes behind it."""
+    """Rows in the order of their birth, each once, and each behind what it replaces."""
     by_id = {str(row["id"]): row for row in rows}
-    return [by_id[id_] for id_ in sorted(by_id)]
+    done: dict[str, dict[str, Any]] = {}
+    for id_ in sorted(by_id):
+        line: list[str] = []
+        while id_ in by_id and id_ not in done and id_ not in line:
+            line.append(id_)
+            id_ = str(by_id[id_].get("supersedes"))
+        done |= {one: by_id[one] for one in reversed(line)}
+    return list(done.values())
 
 
 def _text(path: str) -> str:
