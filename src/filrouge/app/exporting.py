@@ -15,11 +15,24 @@ from filrouge.errors import BadInput
 from filrouge.ports import Tx
 from filrouge.store.carrying import Carrying
 from filrouge.store.events import Projects
-from filrouge.transfer.exported import COLUMNS, Rows, Table, document, memory_row, message_row, spreadsheet
+from filrouge.store.whole import FIRST, Whole
+from filrouge.transfer.exported import (
+    COLUMNS,
+    MARK,
+    VERSION,
+    Rows,
+    Table,
+    document,
+    memory_row,
+    message_row,
+    spreadsheet,
+)
+from filrouge.transfer.lines import written
 
-Format = Literal["json", "csv"]
+Format = Literal["json", "csv", "jsonl"]
 What = Literal["memories", "messages", "threads", "all"]
 T = TypeVar("T")
+K = TypeVar("K", int, str)
 _PAGE: Final = 500
 _ALL: Final[Sequence[Table]] = ("messages", "memories", "threads")
 
@@ -31,19 +44,60 @@ def exported(parts: Parts, form: Format, what: What | None = None) -> Iterator[s
         what: None = everything in JSON, the memories in CSV.
 
     Raises:
-        BadInput: everything in one CSV table.
+        BadInput: everything in one CSV table, or a part of a whole.
     """
+    if form == "jsonl":
+        if what not in (None, "all"):
+            raise BadInput("JSON Lines hold everything.", remedy="For one table, ask for json or csv.")
+        return whole(parts)
     if form == "csv":
         if what == "all":
             raise BadInput("A CSV file is one table.", remedy="Name it: memories, messages or threads.")
         table: Table = what or "memories"
         return spreadsheet(COLUMNS[table], _rows(parts, table))
-    head = {"version": __version__, "exported_at": to_text(parts.clock.now())}
+    head = _head(parts)
     names = _ALL if what in (None, "all") else (what,)
     tables: dict[Table, Rows] = {"projects": _rows(parts, "projects")}
     for name in names:
         tables[name] = _rows(parts, name)
     return document(head, tables)
+
+
+def whole(parts: Parts) -> Iterator[str]:
+    """Everything, so that nothing need be made anew: see `transfer.lines` for its form."""
+    counts = _here(parts, Whole.counts)
+    return written({MARK: VERSION, **_head(parts), "counts": counts}, _all_rows(parts))
+
+
+def _all_rows(parts: Parts) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from (("projects", row) for row in parts.readers.here(_projects))
+    ids = _here(parts, Whole.descent)
+    for place in range(0, len(ids), _PAGE):
+        page = ids[place : place + _PAGE]
+        yield from (("threads", row) for row in _here(parts, lambda from_, page=page: from_.threads(page)))
+    for turn, more in _whole_pages(parts, Whole.messages, 0):
+        yield "messages", message_row(turn) | more
+    for memory, more in _whole_pages(parts, Whole.memories, 0):
+        yield "memories", memory_row(memory) | more
+    yield from (("links", row) for row in _whole_pages(parts, Whole.links, 0))
+    for table, first in FIRST.items():
+        rows = _whole_pages(parts, lambda from_, behind, limit, table=table: from_.beside(table, behind, limit), first)
+        yield from ((table, row) for row in rows)
+
+
+def _here(parts: Parts, read: Callable[[Whole], T]) -> T:
+    return parts.readers.here(lambda tx: read(Whole(tx, parts.analyser)))
+
+
+def _whole_pages(parts: Parts, page: Callable[[Whole, K, int], Sequence[tuple[K, T]]], first: K) -> Iterator[T]:
+    behind = first
+    while found := _here(parts, lambda from_, behind=behind: page(from_, behind, _PAGE)):
+        yield from (row for _, row in found)
+        behind = found[-1][0]
+
+
+def _head(parts: Parts) -> dict[str, Any]:
+    return {"version": __version__, "exported_at": to_text(parts.clock.now())}
 
 
 def _rows(parts: Parts, table: Table) -> Iterator[Mapping[str, Any]]:

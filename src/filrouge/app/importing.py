@@ -24,6 +24,7 @@ from filrouge.ports import Tx
 from filrouge.store.carrying import Carrying, Outcome
 from filrouge.store.tombstones import Tombstones
 from filrouge.transfer.exported import MARK, VERSION, MemoryRow, MessageRow, ProjectRow, parsed
+from filrouge.transfer.lines import TABLES
 
 #: Rows of one transaction: others write in between.
 _TOGETHER: Final = 100
@@ -36,9 +37,7 @@ _USERS_ALONE: Final = frozenset({"rule", "preference"})
 class Imported:
     """What became of the rows of each table, and what was wrong with the first that could not be read."""
 
-    counts: dict[str, Counter[str]] = field(
-        default_factory=lambda: {name: Counter[str]() for name in ("projects", "messages", "memories")}
-    )
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter[str]() for name in TABLES})
     problems: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     threads: int = 0
 
@@ -51,7 +50,8 @@ class Imported:
     def to_json(self) -> dict[str, Any]:
         """The body of the route."""
         counts = {name: {outcome: own[outcome] for outcome in _OUTCOMES} for name, own in self.counts.items()}
-        return {**counts, "threads_passed_over": self.threads, "problems": self.problems}
+        ever = {name: counts.pop(name) for name in ("projects", "messages", "memories")}
+        return {**ever, "beside": counts, "threads_passed_over": self.threads, "problems": self.problems}
 
 
 def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> Imported:
@@ -63,24 +63,16 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     Raises:
         BadInput: it is no export of ours, or of a later version.
     """
-    if not isinstance(exported, dict) or MARK not in exported:
-        raise BadInput("This is no export of Filrouge.", remedy="`filrouge export` writes one.")
-    given = cast("Mapping[str, Any]", exported)
-    if given[MARK] != VERSION:
-        raise BadInput(f"This export has the version {given[MARK]!r}, and {VERSION} can be read.")
+    given = checked(exported)
     done = Imported(threads=len(_listed(given, "threads")))
-    projects = _read(done, given, "projects", ProjectRow)
-    turns = [(one.turn()) for one in _read(done, given, "messages", MessageRow)]
-    memories = [one.memory() for one in _read(done, given, "memories", MemoryRow)]
-    known = {row.id for row in projects} | {row["id"] for row in parts.readers.here(lambda tx: tx.all("projects.all"))}
-    now = parts.clock.now()
-    _write(
-        parts, done, "projects", projects, lambda tx, row: _carrying(parts, tx).add_project(
-            row.id, row.name, row.aliases, now
-        )
-    )  # fmt: skip
-    _write(parts, done, "messages", [_turn(parts, one, known, trusted) for one in turns], _turn_writer(parts))
-    _write(parts, done, "memories", [_memory(parts, one, known, trusted) for one in memories], _memory_writer(parts))
+    projects = read_rows(done, given, "projects", ProjectRow)
+    turns = [(one.turn()) for one in read_rows(done, given, "messages", MessageRow)]
+    memories = [one.memory() for one in read_rows(done, given, "memories", MemoryRow)]
+    known = add_projects(parts, done, projects)
+    clean = [clean_turn(parts, one, known, trusted) for one in turns]
+    write_rows(parts, done, "messages", clean, _turn_writer(parts))
+    learned = [clean_memory(parts, one, known, trusted) for one in memories]
+    write_rows(parts, done, "memories", learned, _memory_writer(parts))
     _link(parts, [one for one in memories if one.superseded_by])
     if done.counts["memories"]["added"]:
         write_briefs(parts, None, everywhere=True)
@@ -88,7 +80,33 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     return done
 
 
-def _carrying(parts: Parts, tx: Tx) -> Carrying:
+def checked(exported: object) -> Mapping[str, Any]:
+    """An export that can be read.
+
+    Raises:
+        BadInput: it is no export of ours, or of a later version.
+    """
+    if not isinstance(exported, dict) or MARK not in exported:
+        raise BadInput("This is no export of Filrouge.", remedy="`filrouge export` writes one.")
+    given = cast("Mapping[str, Any]", exported)
+    if given[MARK] != VERSION:
+        raise BadInput(f"This export has the version {given[MARK]!r}, and {VERSION} can be read.")
+    return given
+
+
+def add_projects(parts: Parts, done: Imported, projects: Sequence[ProjectRow]) -> set[str]:
+    """Add projects; the ids of all that are known then."""
+    now = parts.clock.now()
+
+    def write(tx: Tx, row: ProjectRow) -> Outcome:
+        return carrying(parts, tx).add_project(row.id, row.name, row.aliases, now)
+
+    write_rows(parts, done, "projects", projects, write)
+    return {row["id"] for row in parts.readers.here(lambda tx: tx.all("projects.all"))}
+
+
+def carrying(parts: Parts, tx: Tx) -> Carrying:
+    """What carries rows of this memory over, within a transaction."""
     return Carrying(tx, parts.analyser)
 
 
@@ -99,7 +117,8 @@ def _listed(given: Mapping[str, Any], table: str) -> Sequence[object]:
     return cast("list[object]", rows)
 
 
-def _read(done: Imported, given: Mapping[str, Any], table: str, model: Any) -> list[Any]:
+def read_rows(done: Imported, given: Mapping[str, Any], table: str, model: Any) -> list[Any]:
+    """The rows of a table as what they stand for; those that cannot be read are noted."""
     found: list[Any] = []
     for place, row in enumerate(_listed(given, table)):
         try:
@@ -109,7 +128,7 @@ def _read(done: Imported, given: Mapping[str, Any], table: str, model: Any) -> l
     return found
 
 
-def _write(
+def write_rows(
     parts: Parts, done: Imported, table: str, rows: Sequence[Any], write: Callable[[Tx, Any], Outcome | None]
 ) -> None:
     """Write rows batch by batch; None is what was forgotten."""
@@ -124,14 +143,14 @@ def _link(parts: Parts, replaced: Sequence[Memory]) -> None:
     now = parts.clock.now()
     for place in range(0, len(replaced), _TOGETHER):
         batch = replaced[place : place + _TOGETHER]
-        parts.writer.run(lambda tx, batch=batch: [_carrying(parts, tx).link(one, now) for one in batch])
+        parts.writer.run(lambda tx, batch=batch: [carrying(parts, tx).link(one, now) for one in batch])
 
 
 def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
     def write(tx: Tx, turn: Turn) -> Outcome | None:
-        if parts.gate.refuses(tx, turn, turn.at) or _buried(parts, tx, turn.id):
+        if parts.gate.refuses(tx, turn, turn.at) or buried(parts, tx, turn.id):
             return None
-        outcome = _carrying(parts, tx).add_turn(turn)
+        outcome = carrying(parts, tx).add_turn(turn)
         if outcome == "added":
             if turn.role != "tool":
                 queue_vectors(tx, "turn", turn.id, parts.clock.now())
@@ -143,9 +162,9 @@ def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
 
 def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
     def write(tx: Tx, memory: Memory) -> Outcome | None:
-        if _buried(parts, tx, memory.id, memory.text):
+        if buried(parts, tx, memory.id, memory.text):
             return None
-        outcome = _carrying(parts, tx).add_memory(memory, parts.clock.now())
+        outcome = carrying(parts, tx).add_memory(memory, parts.clock.now())
         if outcome == "added" and memory.state == "live":
             queue_vectors(tx, "memory", memory.id, parts.clock.now())
         return outcome
@@ -153,7 +172,7 @@ def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
     return write
 
 
-def _buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
+def buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
     """True for a row that was forgotten here, by its id or its text."""
     stones = parts.gate.stones
     if stones is None or not Tombstones(tx).any():
@@ -161,7 +180,8 @@ def _buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
     return bool(Tombstones(tx).of([stones.row(id_), *([stones.text(text)] if text else [])]))
 
 
-def _turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trusted: bool) -> Turn:
+def clean_turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trusted: bool) -> Turn:
+    """A turn without secrets, in a project that is known, and trusted no more than it may be."""
     return replace(
         turn,
         text=parts.redact(turn.text),
@@ -170,7 +190,8 @@ def _turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trusted: b
     )
 
 
-def _memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str], trusted: bool) -> Memory:
+def clean_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str], trusted: bool) -> Memory:
+    """A memory without secrets, in a project that is known, and trusted no more than it may be."""
     clean = replace(
         memory,
         text=parts.redact(memory.text),

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from filrouge.clock import to_text
-from filrouge.model.memory import Memory
+from filrouge.model.memory import SUMS, Memory
 from filrouge.model.turn import Turn
 from filrouge.ports import Analyser, Tx
 from filrouge.store.lives import life_of, place_of
@@ -85,7 +85,8 @@ class Carrying:
         unborn: dict[str, object] = {"state": "binned", "supersedes": memory.supersedes, "pinned": False}
         unborn |= {"disabled": False, "previous_text": memory.previous_text, "analyser": self._analyser.version}
         self._tx.run("memories.add", row_of(memory) | unborn)
-        Words(self._tx, self._analyser, "memory").put(memory.id, f"{memory.text} {memory.subject}")
+        if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
+            Words(self._tx, self._analyser, "memory").put(memory.id, f"{memory.text} {memory.subject}")
         self._writer.lives.write({memory.id: life}, at)
         known = {one.id for one in Turns(self._tx, self._analyser).get([one.turn_id for one in memory.evidence])}
         for one in memory.evidence:

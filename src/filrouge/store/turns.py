@@ -65,6 +65,10 @@ class Turns:
         rows = self._tx.all("turns.vouch", _names(turn) | {"trust": turn.trust})
         return str(rows[0]["id"]) if rows else None
 
+    def restore(self, turn: Turn, transcript_key: str | None) -> bool:
+        """Store a turn as it was stored elsewhere, twice if it was said twice; False if it is there already."""
+        return self._insert(turn, text_hash(turn.text), transcript_key=transcript_key)
+
     def get(self, ids: Sequence[str]) -> list[Turn]:
         """The turns with these ids, in the order given."""
         return [turn_from_row(row) for row in self._tx.all("turns.get", {"ids": json.dumps(list(ids))})]

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from filrouge.clock import to_text
-from filrouge.model.memory import Evidence, Memory, Sentiment, Span
+from filrouge.model.memory import SUMS, Evidence, Kind, Memory, Sentiment, Span
 from filrouge.model.scope import Scope, ScopeName
 from filrouge.model.turn import Role, SourceType, Turn
 
@@ -30,6 +30,8 @@ Table = Literal["projects", "messages", "memories", "threads"]
 TABLES: Final[tuple[Table, ...]] = ("projects", "messages", "memories", "threads")
 Rows = Iterable[Mapping[str, Any]]
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_PLACED: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})
+_NOT_OF_A_MEMORY: Final = frozenset({*_PLACED, "scope", "evidence"})
 _Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_-]+$")]
 _Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), le=datetime(9000, 1, 1, tzinfo=UTC))]
 _Name = Annotated[str, Field(max_length=4096)]
@@ -93,8 +95,8 @@ class EvidenceRow(_Row):
     end: int = Field(ge=0)
 
 
-class MemoryRow(_Row):
-    """A memory with its life. Summaries and concepts are not exported, what waits for review neither."""
+class AnyMemoryRow(_Row):
+    """A memory of any kind with its life; what waits for review is not exported."""
 
     id: _Id
     user_id: _Name
@@ -103,7 +105,7 @@ class MemoryRow(_Row):
     agent: _Name
     channel: _Name
     session_id: _Name
-    kind: Literal["fact", "decision", "preference", "intent", "constraint", "note", "rule"]
+    kind: Kind
     text: str = Field(min_length=1)
     subject: _Name
     key: _Name | None
@@ -130,13 +132,24 @@ class MemoryRow(_Row):
 
     def memory(self) -> Memory:
         """The value it stands for."""
-        row = self.model_dump(exclude={*_PLACED, "scope", "evidence"})
+        row = self.model_dump(include=set(AnyMemoryRow.model_fields) - _NOT_OF_A_MEMORY)
         scope = _scope_of(self)
         cited = [Evidence(turn_id=one.turn_id, span=Span(start=one.start, end=one.end)) for one in self.evidence]
         return Memory(**row, scope=scope, scope_name=self.scope, evidence=tuple(cited))
 
 
-def _scope_of(row: MessageRow | MemoryRow) -> Scope:
+class MemoryRow(AnyMemoryRow):
+    """A memory that is no summary and no concept."""
+
+    @field_validator("kind")
+    @classmethod
+    def _no_sum(cls, kind: Kind) -> Kind:
+        if kind in SUMS:
+            raise ValueError("summaries and concepts are made anew")
+        return kind
+
+
+def _scope_of(row: MessageRow | AnyMemoryRow) -> Scope:
     return Scope(
         user=row.user_id,
         project=row.project_id,
@@ -175,7 +188,7 @@ def memory_row(memory: Memory) -> dict[str, Any]:
     }
 
 
-def parsed(row: object, model: type[_Row]) -> Any:
+def parsed(row: object, model: type[BaseModel]) -> Any:
     """A row as the value that it must be.
 
     Raises:
@@ -232,7 +245,6 @@ def _when(at: datetime | None) -> str | None:
     return to_text(at) if at else None
 
 
-_PLACED: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})
 _PLAIN: Final = (
     "kind", "text", "subject", "key", "value", "confidence", "sentiment", "timeframe", "trust", "state", "supersedes",
     "superseded_by", "previous_text", "pinned", "disabled", "mention_count", "made_by", "prompt_version",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json as json_
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -14,20 +13,21 @@ from urllib.parse import urlencode
 
 import typer
 
-from filrouge.cli import output
+from filrouge.cli import output, page_files
 from filrouge.cli.import_pages import Wanted
 from filrouge.cli.importing import export_of, history_of, read_in, tell
+from filrouge.cli.pieces import hand_over, of_document, together
 from filrouge.cli.talk import ask, here
 from filrouge.daemon.streamed import streamed
 from filrouge.errors import BadInput, CannotWrite
 from filrouge.home import home
 from filrouge.hosts.histories import AGENTS
+from filrouge.transfer.lines import opened as opened_lines
 from filrouge.transfer.readers import FORMATS
 
-#: Characters of rows that are handed over at once: an export of any size comes in.
-_PIECE = 4 * 1024 * 1024
 _LONGEST_SECONDS = 600.0
-_TABLES = ("messages", "memories")
+#: Of the exports that can be read (`transfer.exported`, which a command does not load).
+_VERSION = 1
 
 
 def register(app: typer.Typer) -> None:
@@ -37,17 +37,24 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    form: Annotated[str, typer.Option("--format", help="json, which can be read in again, or csv.")] = "json",
+    form: Annotated[
+        str, typer.Option("--format", help="jsonl (loses nothing), json, csv, or markdown: pages in a folder.")
+    ] = "json",
     what: Annotated[str | None, typer.Option(help="memories, messages, threads; default: all (csv: memories).")] = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="A file; default: standard output.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="A file, or a folder of pages; default: standard output.")
+    ] = None,
 ) -> None:
     """Write out what is known: messages, memories with their history, threads; no settings, no keys."""
-    if form not in ("json", "csv"):
-        raise BadInput(f"--format is json or csv, not {form!r}.")
+    if form not in ("json", "jsonl", "csv", "markdown"):
+        raise BadInput(f"--format is json, jsonl, csv or markdown, not {form!r}.")
     if what not in (None, "all", "memories", "messages", "threads"):
         raise BadInput(f"--what is memories, messages, threads or all, not {what!r}.")
     if form == "csv" and what == "all":
         raise BadInput("A CSV file is one table: name it with --what.")
+    if form == "markdown":
+        _export_pages(what, out)
+        return
     ask("GET", "/health")
     query = urlencode({"format": form, **({"what": what} if what else {})})
     with ExitStack() as opened:
@@ -57,12 +64,21 @@ def export(
         file.flush()
 
 
+def _export_pages(what: str | None, folder: str | None) -> None:
+    if what not in (None, "memories") or folder is None:
+        raise BadInput("Markdown pages hold memories, in a folder.", remedy="Name it with --out FOLDER.")
+    document = ask("GET", "/api/memory/export", query={"format": "json", "what": "memories"}, timeout=_LONGEST_SECONDS)
+    for name in page_files.write(folder, document):
+        output.say(os.path.join(folder, name))
+
+
 def import_(
     what: Annotated[
         str,
         typer.Argument(
-            help="An export of Filrouge in JSON (`-`: standard input); or, with what it left in FILE: claude-code, "
-            "codex, chatgpt, claude-ai, gemini, mem0, claude-mem, mcp-memory, markdown, ai-smartness."
+            help="An export of Filrouge in JSON or JSON Lines (`-`: standard input) or a folder of pages; or, with "
+            "what it left in FILE: claude-code, codex, chatgpt, claude-ai, gemini, mem0, claude-mem, mcp-memory, "
+            "markdown, ai-smartness."
         ),
     ],
     file: Annotated[
@@ -109,18 +125,18 @@ def _day(since: str | None) -> datetime | None:
 
 
 def _import_export(file: str, *, mine: bool, json: bool) -> None:
-    given = _document(file)
-    found: dict[str, Any] = {}
-    for piece in _pieces(given):
-        part = ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_LONGEST_SECONDS)
-        found = _together(found, part)
+    def send(piece: Mapping[str, Any]) -> dict[str, Any]:
+        return ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_LONGEST_SECONDS)
+
+    found = _read_in(file, send)
     if json:
         output.show_json(found)
         return
-    for table in ("projects", "messages", "memories"):
-        output.say(f"{table}: " + ", ".join(f"{count} {outcome}" for outcome, count in found[table].items()))
+    ever = {table: found[table] for table in ("projects", "messages", "memories")}
+    for table, counts in (ever | {name: own for name, own in found["beside"].items() if any(own.values())}).items():
+        output.say(f"{table}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     for one in found["problems"]:
-        output.say(f"{one['table']} {one['place']}: {one['problem']}")
+        output.say(f"{one['table'] or 'line'} {one['place']}: {one['problem']}")
 
 
 def _private(path: str) -> int:
@@ -130,61 +146,30 @@ def _private(path: str) -> int:
         raise CannotWrite(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _document(file: str) -> Mapping[str, Any]:
-    try:
-        if file == "-":
-            given = json_.load(sys.stdin)
-        else:
-            with open(file, encoding="utf-8") as read:
-                given = json_.load(read)
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{file} is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
+def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Hand a file over, whole or piece by piece."""
+    if os.path.isdir(file):
+        document, problems = page_files.read(file, {"filrouge_export": _VERSION})
+        found = _in_pieces(document, send)
+        return {**found, "problems": [*problems, *found["problems"]]}
+    with ExitStack() as opened:
+        try:
+            read = sys.stdin.buffer if file == "-" else opened.enter_context(open(file, "rb"))
+            first = read.readline()
+            if (lines := opened_lines(first, read, _VERSION)) is not None:
+                return hand_over(lines, send)
+            given: object = json_.loads(first + read.read())
+        except OSError as error:
+            raise BadInput(f"{file} cannot be read: {error.strerror}.") from error
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{file} is no JSON.", remedy="`filrouge export` writes what can be read in.") from error
     if not isinstance(given, dict):
         raise BadInput(f"{file} is no export of Filrouge.", remedy="`filrouge export` writes one.")
-    return cast("Mapping[str, Any]", given)
+    return _in_pieces(cast("Mapping[str, Any]", given), send)
 
 
-def _pieces(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The export in pieces that can be handed over one by one: messages before what cites them, then what was replaced
-    once more, by when its successors are there."""
-    head = {name: value for name, value in given.items() if name not in (*_TABLES, "threads")}
-    small = True
-    for table in _TABLES:
-        rows: list[Any] = given.get(table, [])
-        if not isinstance(cast("object", rows), list):
-            raise BadInput(f"{table} of this export is no list.")
-        pieces = list(_cut(rows))
-        small = small and len(pieces) <= 1
-        yield from ({**head, table: piece} for piece in pieces or [[]])
-    if not small:
-        memories: list[Any] = given.get("memories", [])
-        replaced: list[Any] = [
-            row for row in memories if isinstance(row, dict) and cast("dict[str, Any]", row).get("superseded_by")
-        ]
-        yield from ({**head, "memories": piece} for piece in _cut(replaced))
-
-
-def _cut(rows: list[Any]) -> Iterator[list[Any]]:
-    piece, size = list[Any](), 0
-    for row in rows:
-        piece.append(row)
-        size += len(json_.dumps(row))
-        if size > _PIECE:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
-
-
-def _together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of several pieces."""
-    if not found:
-        return dict(part)
-    for table in ("messages", "memories"):
-        counted = Counter[str](found[table])
-        counted.update(part[table])
-        found[table] = dict(counted)
-    found["problems"] = [*found["problems"], *part["problems"]]
+def _in_pieces(given: Mapping[str, Any], send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for piece in of_document(given):
+        found = together(found, send(piece))
     return found

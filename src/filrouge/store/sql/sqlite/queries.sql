@@ -689,6 +689,92 @@ ORDER BY seq LIMIT :limit
 SELECT seq, id, user_id, project_id, agent, channel, title, summary, topics, state, parent_id, weight, opened_at,
        last_active
 FROM threads WHERE tenant = 'local' AND merged_into IS NULL AND seq > :behind ORDER BY seq LIMIT :limit
+-- name: carrying.counts
+-- How many rows a whole export has, as of now.
+SELECT (SELECT count(*) FROM projects) AS projects,
+       (SELECT count(*) FROM threads WHERE tenant = 'local') AS threads,
+       (SELECT count(*) FROM turns WHERE tenant = 'local') AS messages,
+       (SELECT count(*) FROM memories WHERE tenant = 'local' AND state <> 'quarantined') AS memories,
+       (SELECT count(*) FROM bridges WHERE tenant = 'local') AS bridges,
+       (SELECT count(*) FROM session_analyses WHERE tenant = 'local') AS sessions,
+       (SELECT count(*) FROM syntheses WHERE tenant = 'local') AS syntheses,
+       (SELECT count(*) FROM readings WHERE tenant = 'local') AS readings,
+       (SELECT count(*) FROM active_days WHERE tenant = 'local') AS days
+-- name: carrying.lineage
+-- What each thread comes after, so that none is read in before those that it names.
+SELECT id, parent_id, merged_into FROM threads WHERE tenant = 'local' ORDER BY seq
+-- name: carrying.whole_threads
+SELECT threads.* FROM json_each(:ids) CROSS JOIN threads ON threads.id = value ORDER BY json_each.key
+-- name: carrying.placed
+SELECT turn_id, thread_id, at, topics FROM thread_turns WHERE turn_id IN (SELECT value FROM json_each(:ids))
+-- name: carrying.whole_memories
+-- All but what waits for review, with what of them is counted.
+SELECT seq, id, first_mention, last_mention, mention_count, uses, last_used FROM memories
+WHERE tenant = 'local' AND seq > :behind AND state <> 'quarantined' ORDER BY seq LIMIT :limit
+-- name: carrying.mentions
+SELECT memory_id, host, session_id, first_at, last_at FROM concept_mentions
+WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, first_at, host, session_id
+-- name: carrying.concept
+SELECT 1 FROM memories WHERE tenant = 'local' AND kind = 'concept' AND state = 'live' AND user_id = :user_id
+  AND project_id IS :project_id AND subject = :subject
+-- name: carrying.links
+-- Memories that name one that comes later in the order of the store.
+SELECT seq, id, supersedes, superseded_by FROM memories AS own
+WHERE tenant = 'local' AND seq > :behind AND state <> 'quarantined'
+  AND (superseded_by IS NOT NULL OR supersedes IN (SELECT id FROM memories WHERE seq > own.seq AND id = own.supersedes))
+ORDER BY seq LIMIT :limit
+-- name: carrying.counted
+UPDATE memories SET first_mention = :first_mention, last_mention = :last_mention, mention_count = :mention_count,
+                    uses = :uses, last_used = :last_used
+WHERE id = :id
+-- name: carrying.bridges
+SELECT id AS behind, id, source_id, target_id, kind, reason, confidence, depth, made_by, created_at, reinforced_at,
+       removed_at
+FROM bridges WHERE tenant = 'local' AND id > :behind ORDER BY id LIMIT :limit
+-- name: carrying.add_bridge
+INSERT INTO bridges (id, source_id, target_id, kind, reason, confidence, depth, made_by, created_at, reinforced_at,
+                     removed_at)
+VALUES (:id, :source_id, :target_id, :kind, :reason, :confidence, :depth, :made_by, :created_at, :reinforced_at,
+        :removed_at)
+ON CONFLICT DO NOTHING
+-- name: carrying.sessions
+-- What was made of sessions; up to which of its messages is told by that message.
+SELECT json_array(host, session_id) AS behind, host, session_id, analysis, episode_id, analysed_at,
+  (SELECT id FROM turns WHERE turns.tenant = 'local' AND turns.host = own.host AND turns.session_id = own.session_id
+     AND seq <= until_seq ORDER BY seq DESC LIMIT 1) AS until
+FROM session_analyses AS own
+WHERE tenant = 'local' AND (host, session_id) > (ifnull(:behind ->> 0, ''), ifnull(:behind ->> 1, ''))
+ORDER BY host, session_id LIMIT :limit
+-- name: carrying.add_session
+INSERT INTO session_analyses (host, session_id, until_seq, analysis, episode_id, analysed_at)
+VALUES (:host, :session_id, ifnull((SELECT seq FROM turns WHERE id = :until), 0), :analysis,
+        (SELECT id FROM memories WHERE id = :episode_id), :analysed_at)
+ON CONFLICT DO NOTHING
+-- name: carrying.syntheses
+SELECT id AS behind, id, user_id, project_id, agent, channel, host, session_id, thread_id, occasion, at, content, made_by,
+  (SELECT id FROM turns WHERE turns.tenant = 'local' AND turns.host = own.host AND turns.session_id = own.session_id
+     AND seq <= until_seq ORDER BY seq DESC LIMIT 1) AS until
+FROM syntheses AS own WHERE tenant = 'local' AND id > :behind ORDER BY id LIMIT :limit
+-- name: carrying.add_synthesis
+INSERT INTO syntheses (id, user_id, project_id, agent, channel, host, session_id, thread_id, occasion, at, until_seq,
+                       content, made_by)
+VALUES (:id, :user_id, :project_id, :agent, :channel, :host, :session_id, :thread_id, :occasion, :at,
+        ifnull((SELECT seq FROM turns WHERE id = :until), 0), :content, :made_by)
+ON CONFLICT DO NOTHING
+-- name: carrying.readings
+SELECT json_array(host, session_id) AS behind, host, session_id, at,
+  (SELECT id FROM turns WHERE turns.tenant = 'local' AND turns.host = own.host AND turns.session_id = own.session_id
+     AND turns.seq <= own.seq ORDER BY seq DESC LIMIT 1) AS until
+FROM readings AS own
+WHERE tenant = 'local' AND (host, session_id) > (ifnull(:behind ->> 0, ''), ifnull(:behind ->> 1, ''))
+ORDER BY host, session_id LIMIT :limit
+-- name: carrying.add_reading
+INSERT INTO readings (host, session_id, seq, at)
+VALUES (:host, :session_id, ifnull((SELECT seq FROM turns WHERE id = :until), 0), :at) ON CONFLICT DO NOTHING
+-- name: carrying.days
+SELECT json_array(project_id, day) AS behind, project_id, day FROM active_days
+WHERE tenant = 'local' AND (project_id, day) > (ifnull(:behind ->> 0, ''), ifnull(:behind ->> 1, ''))
+ORDER BY project_id, day LIMIT :limit
 
 -- name: analyses.of
 SELECT until_seq, analysis, episode_id, analysed_at FROM session_analyses
