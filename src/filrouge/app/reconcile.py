@@ -18,7 +18,7 @@ from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.capture.transcripts import read_from
 from filrouge.clock import from_epoch, new_id, to_text
-from filrouge.hosts.project import names
+from filrouge.hosts.project import LONGEST_BRANCH, names
 from filrouge.hosts.transcripts import fullness, records
 from filrouge.model.scope import Scope
 from filrouge.model.transcript import TranscriptRecord
@@ -93,7 +93,8 @@ def _elsewhere(cwd: str, payload: Mapping[str, Any]) -> tuple[str, ...] | None:
 def _branch(payload: Mapping[str, Any], record: TranscriptRecord) -> str:
     """What the transcript says, else what the hook saw, unless the agent was in another directory by then."""
     elsewhere = record.cwd and record.cwd != payload.get("cwd")
-    return record.branch or ("" if elsewhere else str(payload.get("branch") or ""))
+    told = record.branch or ("" if elsewhere else str(payload.get("branch") or ""))
+    return told[:LONGEST_BRANCH].encode("utf-8", "replace").decode()  # half of a pair is no text for a database
 
 
 def _turn(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None) -> Turn:

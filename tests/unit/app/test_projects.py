@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +92,24 @@ def test_an_event_of_before_there_were_branches_is_read(parts: Parts) -> None:
     observe(parts, [event_from_json(raw)]).result(10)
     idle(parts)
     assert [one["branch"] for one in facts(parts)] == [""]
+
+
+def test_what_only_a_transcript_tells_has_the_branch_it_names_else_that_of_the_hook(
+    parts: Parts, tmp_path: Path
+) -> None:
+    lines = [
+        {"type": "user", "uuid": f"{number}" * 36, "message": {"content": text}, "timestamp": "2026-05-01T10:00:00Z"}
+        | ({"gitBranch": branch} if branch else {})
+        for number, (text, branch) in enumerate((("Tell me of a.", ""), ("Tell me of b.", "next\ud800")), start=1)
+    ]
+    transcript = tmp_path / "t.jsonl"
+    transcript.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    observe(parts, [event(text=PORT)._replace(transcript=str(transcript), branch="main")]).result(10)
+    idle(parts)
+    turns = parts.readers.here(lambda tx: Carrying(tx, parts.analyser).turns(0, 10))
+    assert {turn.text: turn.scope.branch for _, turn in turns} == {
+        PORT: "main", "Tell me of a.": "main", "Tell me of b.": "next?"
+    }  # fmt: skip
 
 
 def test_a_project_is_known_by_another_name_from_then_on(parts: Parts) -> None:

@@ -101,6 +101,17 @@ def test_blocks_of_one_answer_become_one_message() -> None:
     assert [(record.key, record.text) for record in records] == [("u1", "First.\n\nSecond.")]
 
 
+def test_claude_code_tells_the_branch_of_each_message_and_none_where_none_is_checked_out() -> None:
+    recorded = [record for _, lines in sessions("claude-code") for record in told("claude-code", lines)]
+    assert {record.branch for record in recorded} == {"main"}
+
+    def said(uuid: str, branch: str) -> bytes:
+        return line(type="user", uuid=uuid, gitBranch=branch, message={"content": f"The words of {uuid}."})
+
+    records = told("claude-code", [said("u1", "next"), said("u2", "HEAD")])
+    assert [(record.key, record.branch) for record in records] == [("u1", "next"), ("u2", "")]
+
+
 def test_an_older_rollout_tells_each_message_once() -> None:
     def response(role: str, text: str) -> bytes:
         content = [{"type": "input_text" if role == "user" else "output_text", "text": text}]
