@@ -28,6 +28,10 @@ Beside = Literal["bridges", "sessions", "syntheses", "readings", "days"]
 FIRST: Final[Mapping[Beside, str]] = {
     "bridges": "", "sessions": "null", "syntheses": "", "readings": "null", "days": "null",
 }  # fmt: skip
+_PAGES: Final[Mapping[Beside, str]] = {
+    "bridges": "carrying.bridges", "sessions": "carrying.sessions", "syntheses": "carrying.syntheses",
+    "readings": "carrying.readings", "days": "carrying.days",
+}  # fmt: skip
 #: Columns that hold JSON: an export shows what they hold.
 _HOLDING: Final[Mapping[str, str]] = {"sessions": "analysis", "syntheses": "content"}
 
@@ -105,7 +109,7 @@ class Whole:
 
     def beside(self, table: Beside, behind: str, limit: int) -> list[tuple[str, Row]]:
         """Rows of a table behind a key."""
-        rows = self._tx.all(f"carrying.{table}", {"behind": behind, "limit": limit})
+        rows = self._tx.all(_PAGES[table], {"behind": behind, "limit": limit})
         return [(row.pop("behind"), row | (_loaded(row, _HOLDING[table]) if table in _HOLDING else {})) for row in rows]
 
     def known_threads(self, ids: Collection[str | None]) -> set[str]:
@@ -181,7 +185,7 @@ class Whole:
         """Add a row of a table, unless it or its like is here, or what it is about is not."""
         match table:
             case "bridges":
-                if not {row["source_id"], row["target_id"]} <= self.known_threads([row["source_id"], row["target_id"]]):
+                if len(self.known_threads([row["source_id"], row["target_id"]])) < 2:
                     return False
                 return bool(self._tx.run("carrying.add_bridge", row))
             case "sessions":

@@ -4,19 +4,37 @@ stored, and what a later version adds is passed over.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from filrouge.clock import from_text, to_text
+from filrouge.model.analysis import Analysis
 from filrouge.model.bridge import BridgeBy, BridgeKind
-from filrouge.model.thread import Action, ThreadState, TitleBy
+from filrouge.model.synthesis import Point
+from filrouge.model.thread import Action, ThreadState, TitleBy, Weighed
 from filrouge.transfer.exported import AnyMemoryRow, MessageRow, ProjectRow
 
 
 def _time(text: str) -> str:
-    return to_text(from_text(text))
+    try:
+        return to_text(from_text(text))
+    except OverflowError as error:
+        raise ValueError("no moment of the calendar") from error
+
+
+def _like(shape: Any) -> AfterValidator:
+    """A value of JSON that has this shape and no more, as it is stored."""
+    adapter = TypeAdapter[Any](shape)
+
+    def checked(value: Any) -> Any:
+        kept = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
+        json.dumps(kept, allow_nan=False)
+        return kept
+
+    return AfterValidator(checked)
 
 
 _Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
@@ -25,7 +43,22 @@ _Name = Annotated[str, Field(max_length=4096)]
 
 
 class _Row(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+class _Drift(_Row):
+    turn_id: _Id
+    at: _Time
+    similarity: float
+    became: _Id
+
+
+class _Work(_Row):
+    state: list[Point] = []
+    decisions: list[Point] = []
+    questions: list[Point] = []
+    files: list[str] = []
+    error: Point | None = None
 
 
 class ThreadRow(_Row):
@@ -48,7 +81,7 @@ class ThreadRow(_Row):
     opened_at: _Time
     last_active: _Time
     suspended_at: _Time | None
-    drifts: list[dict[str, Any]]
+    drifts: Annotated[list[dict[str, Any]], _like(list[_Drift])]
 
 
 class PlacedRow(_Row):
@@ -71,7 +104,7 @@ class DecisionRow(_Row):
     borderline: bool
     model: _Name
     actor: _Name
-    weighed: list[dict[str, Any]]
+    weighed: Annotated[list[dict[str, Any]], _like(list[Weighed])]
 
 
 class WholeMessageRow(MessageRow):
@@ -129,7 +162,7 @@ class SessionRow(_Row):
 
     host: _Name
     session_id: _Name
-    analysis: dict[str, Any]
+    analysis: Annotated[dict[str, Any], _like(Analysis)]
     episode_id: _Id | None
     analysed_at: _Time
     until: _Id | None
@@ -148,7 +181,7 @@ class SynthesisRow(_Row):
     thread_id: _Id | None
     occasion: Literal["pre_compact", "post_compact", "session_end", "quiet"]
     at: _Time
-    content: dict[str, Any]
+    content: Annotated[dict[str, Any], _like(_Work)]
     made_by: _Name
     until: _Id | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -16,6 +17,8 @@ from filrouge.app.exporting import whole
 from filrouge.app.importing_whole import import_any
 from filrouge.app.parts import Parts
 from filrouge.clock import to_text
+from filrouge.model.analysis import Analysis
+from filrouge.model.synthesis import Point
 from filrouge.testing import running
 
 AT = "2026-01-02T03:04:05.000006Z"
@@ -62,11 +65,17 @@ def documents(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
         "removed_at": draw(st.sampled_from([None, AT])),
     }  # fmt: skip
     where = {"host": "h", "session_id": mark, "until": f"{mark}m"}
-    session = {**where, "analysis": {"summary": draw(names)}, "episode_id": None, "analysed_at": AT}
+    session = {
+        **where,
+        "analysis": made_of(Analysis(summary=draw(names), concepts=(draw(names),))),
+        "episode_id": None,
+        "analysed_at": AT,
+    }
     synthesis = {
         **where, "id": f"{mark}s", "user_id": "local", "project_id": "name:shop", "agent": "", "channel": "h",
         "thread_id": draw(st.sampled_from([None, f"{mark}t1"])), "occasion": "session_end", "at": AT,
-        "content": {"work": draw(names)}, "made_by": "rules",
+        "content": {"state": [made_of(Point(text=draw(names), turn_id="t", trust=2))], "files": [draw(names)]},
+        "made_by": "rules",
     }  # fmt: skip
     return {
         "projects": [SHOP], "threads": [first, second], "messages": [said], "memories": [old, new, concept],
@@ -103,6 +112,11 @@ def memory(draw: st.DrawFn, id_: str, **more: Any) -> dict[str, Any]:
     return plain | more
 
 
+def made_of(value: Any) -> dict[str, Any]:
+    """A value as JSON."""
+    return json.loads(json.dumps(asdict(value)))
+
+
 def moment(draw: st.DrawFn) -> str:
     return to_text(draw(dates).replace(tzinfo=UTC))
 
@@ -129,3 +143,29 @@ def test_every_row_that_is_read_in_is_written_out_again(home: Parts, document: d
             assert row in found[table], table
     again = import_any(home, piece, trusted=True)
     assert sum(counts["added"] for counts in again.counts.values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong"),
+    [
+        ("threads", {"drifts": [{"turn_id": "t"}]}),
+        ("threads", {"opened_at": "0001-01-01T00:00:00+10:00"}),
+        ("messages", {"decisions": [{"weighed": [{"odd": 1}]}]}),
+        ("bridges", {"confidence": float("nan")}),
+        ("sessions", {"analysis": {"decisions": ["none"]}}),
+        ("syntheses", {"content": {"state": [1]}}),
+        ("memories", {"mentions": [{}]}),
+        ("days", {"day": "yesterday"}),
+    ],
+)
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(document=documents())
+def test_a_row_that_nobody_could_read_afterwards_is_not_read_in(
+    home: Parts, table: str, wrong: dict[str, Any], document: dict[str, list[dict[str, Any]]]
+) -> None:
+    before = said_again(home)
+    piece = {"filrouge_export": 1, "form": "jsonl", table: [{**document[table][0], **wrong}]}
+    done = import_any(home, piece, trusted=True)
+    assert [one["table"] for one in done.problems] == [table]
+    assert next(iter(wrong)) in done.problems[0]["problem"]
+    assert said_again(home).get(table) == before.get(table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from filrouge.cli.pieces import hand_over
 from filrouge.home import socket_path
+from filrouge.model.analysis import Analysis
 from filrouge.server.routes.exporting import ImportedAnswer
 from filrouge.testing import idle
 from filrouge.transfer.lines import TABLES, opened
@@ -115,12 +117,17 @@ def summed_up(lines: list[bytes]) -> list[bytes]:
     memories = [row for row in rows(lines) if row.get("table") == "memories"]
     messages = [row for row in rows(lines) if row.get("table") == "messages" and row["session_id"] == "s1"]
     at, until = messages[-1]["at"], messages[-1]["id"]
-    plain = memories[0] | {"state": "live", "superseded_by": None, "valid_to": None, "evidence": []}
-    episode = plain | {"id": "e1", "kind": "episode", "text": "The move to Lyon was planned.", "subject": "s1"}
+    plain: dict[str, Any] = memories[0] | {"state": "live", "superseded_by": None, "valid_to": None, "evidence": []}
+    episode: dict[str, Any] = plain | {
+        "id": "e1",
+        "kind": "episode",
+        "text": "The move to Lyon was planned.",
+        "subject": "s1",
+    }
     mention = {"host": "claude-code", "session_id": "s1", "first_at": at, "last_at": at}
     concept = plain | {"id": "c1", "kind": "concept", "text": "replica", "subject": "replica", "mentions": [mention]}
     where: dict[str, Any] = {"host": "claude-code", "session_id": "s1", "until": until}
-    analysis = {"summary": "The move was planned."}
+    analysis: dict[str, Any] = json.loads(json.dumps(asdict(Analysis(summary="The move was planned."))))
     more: list[dict[str, Any]] = [
         episode,
         concept,
