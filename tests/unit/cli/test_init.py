@@ -78,6 +78,18 @@ def test_the_agents_that_are_there_are_connected_and_taken_back(user: Path, type
     assert "Nothing of Filrouge stands" in typed("uninstall", "--yes").out
 
 
+def test_the_doctor_sees_what_init_wrote(typed: Type) -> None:
+    def about(name: str) -> dict[str, str]:
+        [found] = [one for one in typed("doctor", "--json").json if one["check"] == name]
+        return found
+
+    assert "no hook" in about("Claude Code: hooks")["cause"]
+    typed("init", "--yes")
+    assert about("Claude Code: hooks")["state"] == "ok"
+    assert about("Codex: hooks")["state"] == "ok"
+    assert (about("Codex: trust")["state"], "/hooks" in about("Codex: trust")["remedy"]) == ("fail", True)
+
+
 def test_a_dry_run_shows_every_line_and_writes_none(user: Path, typed: Type) -> None:
     (user / ".claude/settings.json").write_text('{\n  "apiKey": "sk-not-to-be-shown"\n}\n')
     before = files(user.parent)

@@ -1,6 +1,6 @@
 """What Claude Code and Codex have of ours in their configuration: which hooks, in which file.
 
-An entry is ours whose command has `filrouge` and `hook` in it. Files of the user and of the directory that the
+An entry is ours that runs `filrouge hook`. Files of the user and of the directory that the
 command runs in are read, and nothing is written.
 """
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from filrouge.cli.commands.doctoring.scene import Scene
+from filrouge.hosts.setup.ours import is_hook_of_ours
 
 #: Codex names events so in the keys under which it keeps what the user trusts.
 _STATE: Final = "state"
@@ -162,15 +163,20 @@ def _parsed(path: str) -> File:
         return File(path=path, content={}, trouble=f"{path} is no {kind}")
 
 
+def _line(handler: Mapping[str, Any]) -> str:
+    """What a hook runs, as one line; with arguments of its own its command is the path of a program."""
+    command, words = str(handler.get("command", "")), [str(word) for word in _list(handler.get("args"))]
+    return shlex.join([command, *words]) if words else command
+
+
 def _ours(path: str, events: Mapping[str, Any]) -> Iterator[Hook]:
     for event, groups in events.items():
         if event == _STATE:
             continue
         for number, group in enumerate(_list(groups)):
             for index, handler in enumerate(_list(_table(group).get("hooks"))):
-                command = _table(handler).get("command")
-                if isinstance(command, str) and "filrouge" in command and "hook" in command:
-                    yield Hook(event=event, command=command, file=path, group=number, index=index)
+                if is_hook_of_ours(handler):
+                    yield Hook(event=event, command=_line(_table(handler)), file=path, group=number, index=index)
 
 
 def _table(value: Any) -> Mapping[str, Any]:
