@@ -1785,3 +1785,56 @@ DELETE FROM answered WHERE key = :key
 UPDATE answered SET request = NULL, body = NULL WHERE request IS NOT NULL OR body IS NOT NULL
 -- name: answered.prune
 DELETE FROM answered WHERE at < :since OR key IN (SELECT key FROM answered ORDER BY at DESC LIMIT -1 OFFSET :most)
+
+-- name: vault.known
+SELECT path, stamp, hash FROM vault_notes
+-- name: vault.put
+INSERT INTO vault_notes (path, stamp, hash, changed, tags, trouble)
+VALUES (:path, :stamp, :hash, :changed, :tags, :trouble)
+ON CONFLICT (path) DO UPDATE SET stamp = excluded.stamp, hash = excluded.hash, changed = excluded.changed,
+  tags = excluded.tags, trouble = excluded.trouble
+-- name: vault.stamp
+UPDATE vault_notes SET stamp = :stamp, changed = :changed WHERE path = :path
+-- name: vault.drop
+DELETE FROM vault_notes WHERE path IN (SELECT value FROM json_each(:paths))
+-- name: vault.drop_words
+DELETE FROM vault_fts WHERE rowid IN (SELECT seq FROM vault_chunks WHERE path IN (SELECT value FROM json_each(:paths)))
+-- name: vault.drop_chunks
+DELETE FROM vault_chunks WHERE path IN (SELECT value FROM json_each(:paths))
+-- name: vault.put_chunk
+INSERT INTO vault_chunks (path, part, heading, text) VALUES (:path, :part, :heading, :text)
+-- name: vault.put_words
+INSERT INTO vault_fts (rowid, tokens) SELECT seq, :tokens FROM vault_chunks WHERE path = :path AND part = :part
+-- name: vault.forget_words
+DELETE FROM vault_fts WHERE rowid IN (SELECT value FROM json_each(:seqs))
+-- name: vault.forget_chunks
+DELETE FROM vault_chunks WHERE seq IN (SELECT value FROM json_each(:seqs))
+-- name: vault.missing
+-- Chunks without a vector in this space, those of the notes first that were written last.
+SELECT seq, heading, text FROM vault_chunks JOIN vault_notes USING (path)
+WHERE space_id IS NOT :space_id ORDER BY changed DESC, seq LIMIT :limit
+-- name: vault.embed
+-- A chunk that was cut anew meanwhile has another number.
+UPDATE vault_chunks SET space_id = :space_id, vector = :vector WHERE seq = :seq
+-- name: vault.vectors
+SELECT seq, vector FROM vault_chunks WHERE space_id = :space_id ORDER BY seq
+-- name: vault.best
+SELECT rowid AS seq, bm25(vault_fts) AS bm25 FROM vault_fts WHERE vault_fts MATCH :match ORDER BY bm25 LIMIT :limit
+-- name: vault.frequencies
+SELECT term, doc FROM vault_words WHERE term IN (SELECT value FROM json_each(:forms))
+-- name: vault.chunks
+SELECT seq, path, part, heading, text, changed FROM vault_chunks JOIN vault_notes USING (path)
+WHERE seq IN (SELECT value FROM json_each(:seqs))
+-- name: vault.of_note
+SELECT path, part, heading, text, changed FROM vault_chunks JOIN vault_notes USING (path)
+WHERE path = :path ORDER BY part LIMIT :limit
+-- name: vault.tagged
+-- Notes with a tag or one below it, those first that were written last.
+SELECT path FROM vault_notes
+WHERE EXISTS (SELECT 1 FROM json_each(tags) WHERE value = :tag OR substr(value, 1, length(:tag) + 1) = :tag || '/')
+ORDER BY changed DESC, path LIMIT :limit
+-- name: vault.counts
+SELECT (SELECT count(*) FROM vault_notes) AS notes, count(*) AS chunks,
+  ifnull(sum(space_id IS :space_id), 0) AS embedded FROM vault_chunks
+-- name: vault.troubles
+SELECT path, trouble FROM vault_notes WHERE trouble <> '' ORDER BY path LIMIT :limit
