@@ -145,4 +145,6 @@ def beside(
 
 def _hit(stored: StoredChunk, **scores: Any) -> NoteHit:
     chunk = stored.chunk
-    return NoteHit(path=chunk.path, heading=chunk.heading, text=chunk.text, changed=stored.changed, **scores)
+    return NoteHit(
+        path=chunk.path, part=chunk.part, heading=chunk.heading, text=chunk.text, changed=stored.changed, **scores
+    )

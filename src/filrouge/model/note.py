@@ -1,6 +1,6 @@
 """Notes: Markdown files of the user's vault, and the chunks that they are searched in.
 
-A note is the user's file: Filrouge reads it and never changes it. What is kept of it is derived, and goes with the file.
+A note is the user's file: Filrouge reads it and never changes it. What is kept of it is derived, and goes with it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Chunk:
     @property
     def id(self) -> str:
         """What it is known by; no other chunk has it at the same time."""
-        return f"{self.path}#{self.part}"
+        return chunk_id(self.path, self.part)
 
     @property
     def indexed(self) -> str:
@@ -85,6 +85,7 @@ class NoteHit:
     """A note that was found, by its best chunk; the scores are those of `model.recall.Hit`."""
 
     path: str
+    part: int
     heading: str
     text: str
     changed: datetime
@@ -95,6 +96,11 @@ class NoteHit:
     coverage: float
     relevance: float
     boosts: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def chunk(self) -> str:
+        """The id of the chunk."""
+        return chunk_id(self.path, self.part)
 
     def explain(self) -> dict[str, Any]:
         """Each part of the score."""
@@ -107,6 +113,11 @@ class NoteHit:
             "coverage": round(self.coverage, 4),
             "relevance": round(self.relevance, 4),
         }
+
+
+def chunk_id(path: str, part: int) -> str:
+    """What a chunk is known by."""
+    return f"{path}#{part}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -76,10 +76,15 @@ class StoredVault:
         self._empty(paths)
         self._tx.run("vault.drop", {"paths": json.dumps(list(paths))})
 
-    def forget(self, seqs: Collection[int], paths: Collection[str]) -> None:
-        """Take chunks out, and whole notes; of the others the rest stays."""
-        self._tx.run("vault.forget_words", {"seqs": json.dumps(list(seqs))})
-        self._tx.run("vault.forget_chunks", {"seqs": json.dumps(list(seqs))})
+    def doomed(self, ids: Collection[str], paths: Collection[str]) -> dict[str, str]:
+        """The texts of these chunks and of all chunks of these notes, by their ids."""
+        asked = {"ids": json.dumps(list(ids)), "paths": json.dumps(list(paths))}
+        return {row["id"]: row["text"] for row in self._tx.all("vault.doomed", asked)}
+
+    def forget(self, ids: Collection[str], paths: Collection[str]) -> None:
+        """Take chunks out, and whole notes; of the other notes the rest stays, until their files are written again."""
+        self._tx.run("vault.forget_words", {"ids": json.dumps(list(ids))})
+        self._tx.run("vault.forget_chunks", {"ids": json.dumps(list(ids))})
         self.drop(paths)
 
     def missing(self, space_id: str, limit: int) -> list[tuple[int, str]]:

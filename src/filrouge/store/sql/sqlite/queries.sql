@@ -1461,7 +1461,7 @@ SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
 ) WHERE woken OR state <> 'active'
 
 -- name: exact.found
--- Every row that holds some words, of every table that holds any. An index of notes, once there is one, belongs here.
+-- Every row that holds some words, of every table that holds any.
 -- Of an event what was said counts, not where. What is plain ASCII and has not even their longest word is passed
 -- over at once; of other letters nobody knows before they are folded.
 SELECT 'memories' AS place, id FROM memories
@@ -1488,10 +1488,16 @@ UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT) FROM thread_decisions
   WHERE (reason LIKE :run OR weighed LIKE :run OR octet_length(reason) > length(reason)) AND says(:words, reason, weighed)
 UNION ALL SELECT 'thread_turns', turn_id FROM thread_turns
   WHERE (topics LIKE :run OR topics LIKE '%\u%' OR octet_length(topics) > length(topics)) AND says(:words, topics)
+UNION ALL SELECT 'vault_notes', path FROM vault_notes WHERE says(:words, path, tags)
+UNION ALL SELECT 'vault_chunks', path || '#' || part FROM vault_chunks
+  WHERE (text LIKE :run OR heading LIKE :run OR octet_length(heading || text) > length(heading || text))
+    AND says(:words, heading, text)
 
 -- name: exact.within
 SELECT 1 FROM memories WHERE text LIKE :like ESCAPE '\' OR ifnull(value, '') LIKE :like ESCAPE '\'
 UNION ALL SELECT 1 FROM turns WHERE text LIKE :like ESCAPE '\'
+UNION ALL SELECT 1 FROM vault_chunks WHERE heading LIKE :like ESCAPE '\' OR text LIKE :like ESCAPE '\'
+UNION ALL SELECT 1 FROM vault_notes WHERE path LIKE :like ESCAPE '\'
 UNION ALL SELECT 1 FROM events WHERE payload LIKE :like ESCAPE '\' LIMIT 1
 
 -- name: forgetting.known
@@ -1502,6 +1508,7 @@ UNION ALL SELECT 'threads' FROM threads WHERE id = :id
 UNION ALL SELECT 'bridges' FROM bridges WHERE id = :id
 UNION ALL SELECT 'events' FROM events WHERE id = :id
 UNION ALL SELECT 'syntheses' FROM syntheses WHERE id = :id
+UNION ALL SELECT 'vault_notes' FROM vault_notes WHERE path = :id
 -- name: forgetting.present
 SELECT 'memories' AS place, id FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 UNION ALL SELECT 'turns', id FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
@@ -1556,6 +1563,10 @@ SELECT 'memories' AS place, id, 'erased' AS deed, text AS words, state || text |
   FROM memories WHERE id IN (SELECT value FROM json_each(:memories))
 UNION ALL SELECT 'memories', id, 'rebuilt', text, text FROM memories WHERE id IN (SELECT value FROM json_each(:recounted))
 UNION ALL SELECT 'turns', id, 'erased', text, text FROM turns WHERE id IN (SELECT value FROM json_each(:turns))
+UNION ALL SELECT 'vault_notes', path, 'erased', path, hash || tags
+  FROM vault_notes WHERE path IN (SELECT value FROM json_each(:notes))
+UNION ALL SELECT 'vault_chunks', path || '#' || part, 'erased', text, heading || text
+  FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:chunks))
 UNION ALL SELECT 'events', id, 'emptied', ifnull(payload ->> '$.data.text', kind), payload
   FROM events WHERE id IN (SELECT value FROM json_each(:events))
 UNION ALL SELECT 'evidence', memory_id || ' ' || turn_id || ' ' || start || ' ' || stop, 'erased', '', '' FROM evidence
@@ -1806,9 +1817,14 @@ INSERT INTO vault_chunks (path, part, heading, text) VALUES (:path, :part, :head
 -- name: vault.put_words
 INSERT INTO vault_fts (rowid, tokens) SELECT seq, :tokens FROM vault_chunks WHERE path = :path AND part = :part
 -- name: vault.forget_words
-DELETE FROM vault_fts WHERE rowid IN (SELECT value FROM json_each(:seqs))
+DELETE FROM vault_fts
+WHERE rowid IN (SELECT seq FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:ids)))
 -- name: vault.forget_chunks
-DELETE FROM vault_chunks WHERE seq IN (SELECT value FROM json_each(:seqs))
+DELETE FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:ids))
+-- name: vault.doomed
+-- These chunks, and all of these notes.
+SELECT path || '#' || part AS id, text FROM vault_chunks
+WHERE path || '#' || part IN (SELECT value FROM json_each(:ids)) OR path IN (SELECT value FROM json_each(:paths))
 -- name: vault.missing
 -- Chunks without a vector in this space, those of the notes first that were written last.
 SELECT seq, heading, text FROM vault_chunks JOIN vault_notes USING (path)
