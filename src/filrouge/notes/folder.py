@@ -82,7 +82,7 @@ class FolderVault:
     def _content(self, path: str) -> tuple[os.stat_result, bytes, os.stat_result]:
         """The bytes of a file, and what it looked like before and after."""
         names = path.split("/")
-        if not path.endswith(_SUFFIX) or any(not name or name.startswith(".") for name in names):
+        if not path.endswith(_SUFFIX) or "\0" in path or any(not name or name.startswith(".") for name in names):
             raise FileNotFoundError(path)
         # Step by step from the vault's top, no step through a link: whoever exchanges a folder for one gets nothing.
         at = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

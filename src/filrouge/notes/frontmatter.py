@@ -43,7 +43,7 @@ def parted(content: str) -> Front:
         return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is too long")
     try:
         read: Any = yaml.load(block[1], Loader=yaml.BaseLoader)  # noqa: S506 (texts, lists and mappings alone)
-    except (yaml.YAMLError, RecursionError, ValueError):
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError):
         return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is no YAML")
     named = _by_lower_name(read)
     return Front(

@@ -17,7 +17,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _TICKS: Final = re.compile(r"`+")
 _PARAGRAPH: Final = re.compile(r"(\n[ \t]*\n)")
 _COMMENT: Final = re.compile(r"%%.*?(?:%%|\Z)", re.DOTALL)
-_LINK: Final = re.compile(r"\[\[[^\]\n]*\]\]")
+_LINK: Final = re.compile(r"\[\[[^\[\]\n]*\]\]")
 _SEPARATORS: Final = re.compile(r"[,\s]+")
 
 
