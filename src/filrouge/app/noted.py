@@ -57,14 +57,21 @@ class Noted:
         self._lock = Lock()
 
     def changed(self) -> None:
-        """Note that rows changed: what is held in memory is read again."""
+        """Note that rows changed; whoever embeds them loads them anew, and nobody who asks waits for it."""
         with self._lock:
             self._revision += 1
-            self._held = None  # a forgotten vector is not left in memory
+
+    def forget(self) -> None:
+        """Hold nothing any more: a forgotten vector is not left in memory."""
+        with self._lock:
+            self._revision += 1
+            self._held = None
 
     def nearest(self, tx: Tx, space: EmbeddingSpace, vector: Vector, limit: int) -> dict[int, float]:
         """The chunks nearest to a vector with the cosine of their best window, best first."""
-        held = self.load(tx, space)
+        held = self._held
+        if held is None or held.of[1] != space.id:
+            held = self.load(tx, space)
         cosines = np.vecdot(held.vectors, vector)  # see `index.vectors.products`
         found = dict[int, float]()
         for row in map(int, np.argsort(-cosines, kind="stable")):

@@ -1,9 +1,10 @@
-"""The vault: a look every second at what changed in it.
+"""The vault: a look every second at what changed in it, and beside it the vectors of what was read.
 
-A look lists the files with their times and sizes, reads those that changed, the latest first, takes out what is gone,
-and embeds a few chunks that have no vector. It stops after half a second and goes on with the next, so a vault that is
-named for the first time keeps nobody waiting, and what is written meanwhile is noticed within two seconds all the same.
-A vault that is not there keeps its rows, and nothing of it is shown until it is back.
+A look lists the files with their times and sizes, reads those that changed, the latest first, and takes out what is
+gone. It stops after half a second and goes on with the next, so of a vault that is named for the first time what is
+written meanwhile is noticed within two seconds all the same, and found by its words. Vectors take longer, and are made
+on a thread of their own, those of the latest notes first. A vault that is not there keeps its rows, and nothing of it
+is shown until it is back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from filrouge.store.vault import Seen, StoredVault
 MOST_TAGGED: Final = 5
 """Notes that a tag may bring."""
 _LOOK_SECONDS: Final = 1.0
-#: A look works so long at the most, and writes after so many notes.
+_REST_SECONDS: Final = 0.25
+#: Both work so long at the most before they look again, and write after so many notes or chunks.
 _WORK_SECONDS: Final = 0.5
 _NOTES_AT_ONCE: Final = 16
 _CHUNKS_AT_ONCE: Final = 8
@@ -38,9 +40,13 @@ _CUT: Final = 1
 _TROUBLES_SHOWN: Final = 50
 
 
-def vault_watch(parts: Parts) -> Every:
-    """Looks once a second at the vault of the settings."""
-    return Every(_LOOK_SECONDS, Watch(parts).look, name="vault", failed="the vault could not be looked at")
+def vault_watches(parts: Parts) -> tuple[Every, Every]:
+    """Looks at the vault of the settings, and embeds what was read."""
+    watch = Watch(parts)
+    return (
+        Every(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be looked at"),
+        Every(_REST_SECONDS, watch.embed, name="vault-vectors", failed="the notes could not be embedded"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +63,7 @@ class _Read:
 
 
 class Watch:
-    """Keeps the index of notes as the vault is. `look` is called again and again."""
+    """Keeps the index of notes as the vault is. `look` and `embed` are called again and again."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -81,8 +87,6 @@ class Watch:
         self._drop([path for path in known if path not in listing.stamps])
         looked = self._take_in(vault, listing, known, until)
         parts.noted.looked = replace(looked, folder=folder)
-        self._embed(until)
-        parts.readers.here(lambda tx: parts.noted.load(tx, parts.meaning.space))
 
     def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> Looked:
         """Read what changed, as long as there is time."""
@@ -142,9 +146,9 @@ class Watch:
         """Those of these notes whose very names were forgotten."""
         return self._parts.readers.here(lambda tx: _forgotten(self._parts, tx, paths)) if paths else frozenset()
 
-    def _embed(self, until: float) -> None:
-        """Give vectors to chunks that have none in the space of today."""
-        parts = self._parts
+    def embed(self) -> None:
+        """Give vectors to chunks that have none in the space of today, for half a second at the most."""
+        parts, until = self._parts, monotonic() + _WORK_SECONDS
         meaning = parts.meaning
         space_id = meaning.space.id
         while not meaning.is_lost and monotonic() < until and not parts.leaving.is_set():
@@ -152,13 +156,14 @@ class Watch:
             texts = {seq: windows(text) for seq, text in waiting}
             found = meaning.passages([one for own in texts.values() for one in own]) if texts else None
             if found is None:
-                return
+                break
             vectors, begin = dict[int, Vectors](), 0
             for seq, own in texts.items():
                 vectors[seq] = found[begin : begin + len(own)]
                 begin += len(own)
             parts.writer.run_patient(lambda tx, made=vectors: StoredVault(tx).embed(space_id, made))
             parts.noted.changed()
+        parts.readers.here(lambda tx: parts.noted.load(tx, meaning.space))  # nobody who asks is to wait for it
 
 
 def described(parts: Parts, tx: Tx) -> dict[str, Any]:

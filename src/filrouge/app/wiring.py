@@ -34,7 +34,7 @@ from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.tombs import bring_up
 from filrouge.app.upgrading import bring_up_to_date
-from filrouge.app.vault import vault_watch
+from filrouge.app.vault import vault_watches
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
 from filrouge.capture.redact_complete import redact_completely
@@ -123,7 +123,7 @@ def start(
         retention_watch(parts),
         garden_watch(parts),
         backup_watch(parts),
-        vault_watch(parts),
+        *vault_watches(parts),
     )
     words = WordFeed(parts.words, parts.readers.here)
     parts.feed.start()
