@@ -17,7 +17,7 @@ from filrouge.model.filters import Filters
 from filrouge.model.note import CHANNEL, NoteHit, NotesFound
 from filrouge.ports import Tx, Vector
 from filrouge.recall.bm25 import Collection, bm25
-from filrouge.recall.hybrid import OKAPI, fused
+from filrouge.recall.hybrid import OKAPI
 from filrouge.recall.judging import Questioned, alone, judged
 from filrouge.recall.relevance import shares
 from filrouge.recall.weights import ALONE_MEANING, ALONE_WORDS
@@ -54,43 +54,49 @@ class _Search:
         match = any_of(self._terms)
         self._worded = store.best(match, POOL) if match else []
         space = parts.meaning.space
-        self._cosines = parts.noted.nearest(tx, space, vector, POOL) if vector is not None else {}
-        found = store.chunks({*self._worded, *self._cosines})
+        self._near = parts.noted.nearest(tx, space, vector, POOL) if vector is not None else {}
+        found = store.chunks({*self._worded, *self._near})
         self._chunks = {str(one.seq): one for one in found}
-        self._tokens = {id_: parts.analyser.tokens(one.chunk.indexed).split() for id_, one in self._chunks.items()}
+        self._tokens = {id_: one.tokens.split() for id_, one in self._chunks.items()}
 
     def ranked(self, alpha: float) -> tuple[list[NoteHit], float]:
-        """The hits, best first, and the probability that anything is known."""
-        lexical = self._lexical() if alpha < 1 else {}
-        cosines = {str(seq): cosine for seq, cosine in self._cosines.items() if str(seq) in self._chunks}
-        ordered = fused(lexical, cosines, alpha=alpha if self._vector is not None else 0.0)
-        space = self._parts.meaning.space
+        """The hits, best first, and the probability that anything is known.
+
+        Words count by the share of the question that they are, meaning by how near a chunk comes to the nearest one: a
+        few everyday words that a hundred notes have must not outweigh what the question is about.
+        """
+        alpha = alpha if self._vector is not None else 0.0
         questioned = Questioned(self._terms, self._frequencies, self._rows)
-        parts = shares([ALONE_WORDS * one.bm25_score + ALONE_MEANING * one.vector_score for one in ordered])
-        matched = [questioned.matched(frozenset(self._tokens[one.id])) for one in ordered]
+        matched = {id_: questioned.matched(frozenset(tokens)) for id_, tokens in self._tokens.items()}
+        words = {id_: questioned.covered(found) if alpha < 1 else 0.0 for id_, found in matched.items()}
+        lexical = _of_best(self._lexical()) if alpha < 1 else {}
+        meaning = _of_best({str(seq): one.above for seq, one in self._near.items() if str(seq) in self._chunks})
+        scores = {id_: (1 - alpha) * words[id_] + alpha * meaning.get(id_, 0.0) for id_ in self._chunks}
+        ordered = sorted(
+            (id_ for id_, score in scores.items() if score > 0),
+            key=lambda id_: (-round(scores[id_], 9), -lexical.get(id_, 0.0), int(id_)),
+        )
+        space = self._parts.meaning.space
+        near = {str(seq): space.calibrated_to_question(one.cosine) for seq, one in self._near.items()}
+        parts = shares([ALONE_WORDS * lexical.get(id_, 0.0) + ALONE_MEANING * meaning.get(id_, 0.0) for id_ in ordered])
         signs = [
-            alone(
-                questioned,
-                words,
-                similarity=space.calibrated_to_question(cosines[one.id]) if one.id in cosines else None,
-                share=part,
-            )
-            for one, words, part in zip(ordered, matched, parts, strict=True)
+            alone(questioned, matched[id_], similarity=near.get(id_), share=part)
+            for id_, part in zip(ordered, parts, strict=True)
         ]
         by_meaning = self._vector is not None and space.is_measured
-        chances, known = judged(questioned, signs, matched, by_meaning=by_meaning)
+        chances, known = judged(questioned, signs, [matched[id_] for id_ in ordered], by_meaning=by_meaning)
         hits = [
             _hit(
-                self._chunks[one.id],
-                bm25_score=one.bm25_score,
-                vector_score=one.vector_score,
-                score=one.score,
-                similarity=sign.similarity if one.id in cosines else None,
+                self._chunks[id_],
+                bm25_score=lexical.get(id_, 0.0),
+                vector_score=meaning.get(id_, 0.0),
+                score=scores[id_],
+                similarity=near.get(id_),
                 coverage=sign.covered,
                 relevance=chance,
-                boosts=(("words", one.words), ("meaning", one.meaning)),
+                boosts=(("words", (1 - alpha) * words[id_]), ("meaning", alpha * meaning.get(id_, 0.0))),
             )
-            for one, sign, chance in zip(ordered, signs, chances, strict=True)
+            for id_, sign, chance in zip(ordered, signs, chances, strict=True)
         ]
         return hits, known
 
@@ -141,6 +147,12 @@ def beside(
             place = next((n for n, one in enumerate(merged) if one["relevance"] < hit.relevance), len(merged))
             merged.insert(place, hit_json(hit))
     return merged[:limit], notes
+
+
+def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
+    """Each score as a share of the best; what is below nought is nothing."""
+    best = max(scores.values(), default=0.0)
+    return {id_: max(0.0, score) / best for id_, score in scores.items()} if best > 0 else {}
 
 
 def _hit(stored: StoredChunk, **scores: Any) -> NoteHit:

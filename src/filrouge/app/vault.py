@@ -163,6 +163,8 @@ class Watch:
                 begin += len(own)
             parts.writer.run_patient(lambda tx, made=vectors: StoredVault(tx).embed(space_id, made))
             parts.noted.changed()
+        if parts.noted.looked.is_there:
+            parts.noted.learn(meaning)
         parts.readers.here(lambda tx: parts.noted.load(tx, meaning.space))  # nobody who asks is to wait for it
 
 

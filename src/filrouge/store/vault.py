@@ -28,10 +28,11 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredChunk:
-    """A chunk with its number, and when its note was written."""
+    """A chunk with its number, the words that it is indexed under, and when its note was written."""
 
     seq: int
     chunk: Chunk
+    tokens: str
     changed: datetime
 
 
@@ -119,7 +120,10 @@ class StoredVault:
     def chunks(self, seqs: Collection[int]) -> list[StoredChunk]:
         """These chunks, in no order; those that are gone are left out."""
         rows = self._tx.all("vault.chunks", {"seqs": json.dumps(list(seqs))})
-        return [StoredChunk(seq=row["seq"], chunk=_chunk(row), changed=from_text(row["changed"])) for row in rows]
+        return [
+            StoredChunk(seq=row["seq"], chunk=_chunk(row), tokens=row["tokens"], changed=from_text(row["changed"]))
+            for row in rows
+        ]
 
     def beginning(self, path: str, limit: int) -> tuple[str, datetime] | None:
         """The first characters of a note and when it was written; None where there is none, or no word in it."""

@@ -1839,8 +1839,9 @@ SELECT rowid AS seq, bm25(vault_fts) AS bm25 FROM vault_fts WHERE vault_fts MATC
 -- name: vault.frequencies
 SELECT term, doc FROM vault_words WHERE term IN (SELECT value FROM json_each(:forms))
 -- name: vault.chunks
-SELECT seq, path, part, heading, text, changed FROM vault_chunks JOIN vault_notes USING (path)
-WHERE seq IN (SELECT value FROM json_each(:seqs))
+SELECT seq, chunks.path, part, heading, text, changed, tokens FROM json_each(:seqs)
+CROSS JOIN vault_chunks AS chunks ON seq = value CROSS JOIN vault_notes AS notes ON notes.path = chunks.path
+CROSS JOIN vault_fts ON vault_fts.rowid = seq
 -- name: vault.of_note
 SELECT path, part, heading, text, changed FROM vault_chunks JOIN vault_notes USING (path)
 WHERE path = :path ORDER BY part LIMIT :limit
