@@ -141,12 +141,12 @@ def beside(
     if filters.narrow:
         return list(found), NotesFound()
     notes = search_notes(parts, tx, text, mode=mode, limit=limit)
+    bearing = [hit for hit in notes.hits if hit.relevance >= max(least, LEAST_BESIDE)]
     merged = list(found)
-    for hit in notes.hits:
-        if hit.relevance >= max(least, LEAST_BESIDE):
-            place = next((n for n, one in enumerate(merged) if one["relevance"] < hit.relevance), len(merged))
-            merged.insert(place, hit_json(hit))
-    return merged[:limit], notes
+    for hit in bearing:
+        place = next((n for n, one in enumerate(merged) if one["relevance"] < hit.relevance), len(merged))
+        merged.insert(place, hit_json(hit))
+    return merged[:limit], notes if bearing else NotesFound()
 
 
 def _of_best(scores: Mapping[str, float]) -> dict[str, float]:

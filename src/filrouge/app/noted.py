@@ -8,6 +8,7 @@ questions taken off; of 300 notes twice as many are then found. Few notes have n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,17 +16,18 @@ from threading import Lock
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from filrouge.app.meaning import Meaning
 from filrouge.embed.sample import bundled
 from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import EmbeddingSpace, Tx, Vector, Vectors
-from filrouge.store.vault import StoredVault
+from filrouge.store.vault import StoredVault, Windows
 from filrouge.threads.ground import Ground
 
 #: A ground is made again when the vectors have become so many times more or fewer.
 _GROWN: Final = 1.1
+#: Chunks of one note that make the ground, and that may be found for a question.
+_OF_ONE_NOTE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +72,7 @@ class _Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Every window's vector with its chunk's number, as of one revision of the rows, in one space.
+    """Every window, as of one revision of the rows, in one space.
 
     Attributes:
         above: the same vectors above the ground; None where there is none.
@@ -78,8 +80,7 @@ class _Held:
     """
 
     of: tuple[int, str]
-    seqs: NDArray[np.int64]
-    vectors: Vectors
+    windows: Windows
     ground: Ground | None
     above: Vectors | None
     sized: int
@@ -119,20 +120,23 @@ class Noted:
         self._asking = _Asking(space.id, mean)
 
     def nearest(self, tx: Tx, space: EmbeddingSpace, vector: Vector, limit: int) -> dict[int, Near]:
-        """The chunks nearest to a question, by the best window of each, best first."""
+        """The chunks nearest to a question, by the best window of each, best first; of one note a few at the most."""
         held, asking = self._held, self._asking
         if held is None or held.of[1] != space.id:
             held = self.load(tx, space)
-        cosines = np.vecdot(held.vectors, vector)  # see `index.vectors.products`
+        cosines = np.vecdot(held.windows.vectors, vector)  # see `index.vectors.products`
         near = cosines
         if held.ground is not None and held.above is not None and asking is not None and asking.space_id == space.id:
             asked = (vector - asking.mean) @ held.ground.levels
             near = np.vecdot(held.above, asked / max(float(np.linalg.norm(asked)), 1e-9))
-        found = dict[int, Near]()
+        found, taken = dict[int, Near](), Counter[int]()
         for row in map(int, np.argsort(-near, kind="stable")):
             if len(found) == limit:
                 break
-            found.setdefault(int(held.seqs[row]), Near(float(cosines[row]), float(near[row])))
+            seq, note = int(held.windows.seqs[row]), int(held.windows.notes[row])
+            if seq not in found and taken[note] < _OF_ONE_NOTE:
+                found[seq] = Near(float(cosines[row]), float(near[row]))
+                taken[note] += 1
         return found
 
     def load(self, tx: Tx, space: EmbeddingSpace) -> _Held:
@@ -140,10 +144,11 @@ class Noted:
         wanted = (self._revision, space.id)
         held = self._held
         if held is None or held.of != wanted:
-            seqs, vectors = StoredVault(tx).vectors(space.id, space.dimension)
-            ground, sized = _ground(held, space, vectors)
-            above = ground.off(vectors) if ground else None
-            held = _Held(wanted, seqs, vectors, ground, above, sized)
+            windows = StoredVault(tx).windows(space.id, space.dimension)
+            # A thick note is no more of the ground than others.
+            ground, sized = _ground(held, space, windows.vectors[windows.parts < _OF_ONE_NOTE])
+            above = ground.off(windows.vectors) if ground else None
+            held = _Held(wanted, windows, ground, above, sized)
             with self._lock:
                 if self._revision == wanted[0]:
                     self._held = held

@@ -37,6 +37,22 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Windows:
+    """What is embedded of chunks, window by window.
+
+    Attributes:
+        seqs: the chunk's number.
+        notes: a number for its note, another one for each.
+        parts: the chunk's place in its note.
+    """
+
+    seqs: NDArray[np.int64]
+    notes: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
     """How many notes and chunks are indexed, and how many of these have a vector in a space."""
 
@@ -100,13 +116,17 @@ class StoredVault:
         ]
         self._tx.many("vault.embed", rows)
 
-    def vectors(self, space_id: str, dimension: int) -> tuple[NDArray[np.int64], Vectors]:
-        """Every window of all chunks that are embedded in a space, and for each window the number of its chunk."""
+    def windows(self, space_id: str, dimension: int) -> Windows:
+        """Every window of all chunks that are embedded in a space."""
         rows = self._tx.all("vault.vectors", {"space_id": space_id})
-        windows = [len(row["vector"]) // (2 * dimension) for row in rows]
-        seqs = np.repeat(np.array([row["seq"] for row in rows], dtype=np.int64), windows)
+        numbers = {path: n for n, path in enumerate(dict.fromkeys(row["path"] for row in rows))}
+        table = np.array([(row["seq"], numbers[row["path"]], row["part"]) for row in rows], dtype=np.int64).reshape(
+            -1, 3
+        )
+        seqs, notes, parts = np.repeat(table, [len(row["vector"]) // (2 * dimension) for row in rows], axis=0).T
         read = np.frombuffer(b"".join(row["vector"] for row in rows), dtype="<f2")
-        return seqs, read.reshape(-1, dimension).astype(np.float32)
+        vectors = read.reshape(-1, dimension).astype(np.float32)
+        return Windows(seqs=seqs, notes=notes, parts=parts, vectors=vectors)
 
     def best(self, match: str, limit: int) -> list[int]:
         """The chunks that match an expression of full text, best first."""

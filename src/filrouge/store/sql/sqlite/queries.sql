@@ -1833,7 +1833,7 @@ WHERE space_id IS NOT :space_id ORDER BY changed DESC, seq LIMIT :limit
 -- A chunk that was cut anew meanwhile has another number.
 UPDATE vault_chunks SET space_id = :space_id, vector = :vector WHERE seq = :seq
 -- name: vault.vectors
-SELECT seq, vector FROM vault_chunks WHERE space_id = :space_id ORDER BY seq
+SELECT seq, path, part, vector FROM vault_chunks WHERE space_id = :space_id ORDER BY seq
 -- name: vault.best
 SELECT rowid AS seq, bm25(vault_fts) AS bm25 FROM vault_fts WHERE vault_fts MATCH :match ORDER BY bm25 LIMIT :limit
 -- name: vault.frequencies
