@@ -30,7 +30,7 @@ LEAST_BESIDE: Final = 0.5
 
 def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limit: int = 10) -> NotesFound:
     """The notes for a question, best first; nothing where no vault is named, or it is not there."""
-    counts = StoredVault(tx).counts(parts.meaning.space.id) if parts.noted.looked.is_there else None
+    counts = StoredVault(tx).counts() if parts.noted.looked.is_there else None
     if counts is None or not counts.chunks:
         return NotesFound()
     asked = text[:LONGEST_QUERY]

@@ -121,9 +121,7 @@ class Noted:
 
     def nearest(self, tx: Tx, space: EmbeddingSpace, vector: Vector, limit: int) -> dict[int, Near]:
         """The chunks nearest to a question, by the best window of each, best first; of one note a few at the most."""
-        held, asking = self._held, self._asking
-        if held is None or held.of[1] != space.id:
-            held = self.load(tx, space)
+        held, asking = self._now(tx, space), self._asking
         cosines = np.vecdot(held.windows.vectors, vector)  # see `index.vectors.products`
         near = cosines
         if held.ground is not None and held.above is not None and asking is not None and asking.space_id == space.id:
@@ -138,6 +136,15 @@ class Noted:
                 found[seq] = Near(float(cosines[row]), float(near[row]))
                 taken[note] += 1
         return found
+
+    def embedded(self, tx: Tx, space: EmbeddingSpace) -> int:
+        """How many chunks are found by their meaning."""
+        return len(np.unique(self._now(tx, space).windows.seqs))
+
+    def _now(self, tx: Tx, space: EmbeddingSpace) -> _Held:
+        """What is held of this space, even if it lags behind the rows."""
+        held = self._held
+        return held if held is not None and held.of[1] == space.id else self.load(tx, space)
 
     def load(self, tx: Tx, space: EmbeddingSpace) -> _Held:
         """Read the vectors where they are not held as they are now."""

@@ -35,6 +35,7 @@ _REST_SECONDS: Final = 0.25
 _WORK_SECONDS: Final = 0.5
 _NOTES_AT_ONCE: Final = 16
 _CHUNKS_AT_ONCE: Final = 8
+_DROPPED_AT_ONCE: Final = 100
 #: Another one when notes are cut otherwise, so that they are read again.
 _CUT: Final = 1
 _TROUBLES_SHOWN: Final = 50
@@ -138,8 +139,9 @@ class Watch:
         self._parts.noted.changed()
 
     def _drop(self, paths: Sequence[str]) -> None:
-        if paths:
-            self._parts.writer.run_patient(lambda tx: StoredVault(tx).drop(paths))
+        for begin in range(0, len(paths), _DROPPED_AT_ONCE):
+            step = paths[begin : begin + _DROPPED_AT_ONCE]
+            self._parts.writer.run_patient(lambda tx, gone=step: StoredVault(tx).drop(gone))
             self._parts.noted.changed()
 
     def _buried(self, paths: Sequence[str]) -> frozenset[str]:
@@ -171,7 +173,7 @@ class Watch:
 def described(parts: Parts, tx: Tx) -> dict[str, Any]:
     """How the vault stands: what is indexed, what is brought into prompts, and what could not be read."""
     settings, looked, store = parts.settings(tx), parts.noted.looked, StoredVault(tx)
-    counts = store.counts(parts.meaning.space.id)
+    counts = store.counts()
     troubles = dict(looked.troubles) | store.troubles(_TROUBLES_SHOWN)
     return {
         "folder": settings.notes_folder,
@@ -181,7 +183,7 @@ def described(parts: Parts, tx: Tx) -> dict[str, Any]:
         "looked_at": to_text(looked.at) if looked.at else None,
         "notes": counts.notes,
         "chunks": counts.chunks,
-        "embedded": counts.embedded,
+        "embedded": min(counts.chunks, parts.noted.embedded(tx, parts.meaning.space)),
         "waiting": looked.waiting,
         "tag": settings.notes_tag,
         "tagged": store.tagged(folded(settings.notes_tag), MOST_TAGGED),

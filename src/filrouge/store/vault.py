@@ -54,11 +54,10 @@ class Windows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """How many notes and chunks are indexed, and how many of these have a vector in a space."""
+    """How many notes and chunks are indexed."""
 
     notes: int
     chunks: int
-    embedded: int
 
 
 class StoredVault:
@@ -99,10 +98,14 @@ class StoredVault:
         return {row["id"]: row["text"] for row in self._tx.all("vault.doomed", asked)}
 
     def forget(self, ids: Collection[str], paths: Collection[str]) -> None:
-        """Take chunks out, and whole notes; of the other notes the rest stays, until their files are written again."""
+        """Take chunks out, and whole notes; of the other notes the rest stays, until their files are written again.
+
+        The words that were taken out before go from the file as well.
+        """
         self._tx.run("vault.forget_words", {"ids": json.dumps(list(ids))})
         self._tx.run("vault.forget_chunks", {"ids": json.dumps(list(ids))})
         self.drop(paths)
+        self._tx.run("vault.merge")
 
     def missing(self, space_id: str, limit: int) -> list[tuple[int, str]]:
         """Chunks without a vector in this space: their numbers, and what is to be embedded."""
@@ -156,10 +159,10 @@ class StoredVault:
         """The paths of notes with a tag, as it is folded, or one below it; those first that were written last."""
         return [row["path"] for row in self._tx.all("vault.tagged", {"tag": tag, "limit": limit})] if tag else []
 
-    def counts(self, space_id: str) -> Counts:
+    def counts(self) -> Counts:
         """How much is indexed."""
-        row = self._tx.one("vault.counts", {"space_id": space_id}) or {"notes": 0, "chunks": 0, "embedded": 0}
-        return Counts(notes=row["notes"], chunks=row["chunks"], embedded=row["embedded"])
+        row = self._tx.one("vault.counts") or {"notes": 0, "chunks": 0}
+        return Counts(notes=row["notes"], chunks=row["chunks"])
 
     def troubles(self, limit: int) -> dict[str, str]:
         """What could not be read of notes that are indexed, by their paths."""

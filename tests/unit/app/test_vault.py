@@ -298,6 +298,17 @@ def test_forgetting_takes_a_note_out_of_the_index_and_leaves_the_file(parts: Par
     assert paths(parts) == []
 
 
+def test_what_a_note_said_before_it_was_removed_is_forgotten_to_the_byte(parts: Parts, folder: Path) -> None:
+    (folder / "Trip.md").write_text("We sail to Zanzibar in May.", encoding="utf-8")
+    settled(parts)
+    (folder / "Trip.md").unlink()
+    settled(parts)
+    forget_at_once(parts, Asked(text="zanzibar"))
+    parts.writer.checkpoint()
+    files = [Path(parts.home, DATABASE), Path(parts.home, f"{DATABASE}-wal")]
+    assert not any(b"zanzibar" in file.read_bytes().lower() for file in files if file.exists())
+
+
 def test_what_is_left_of_a_note_is_found_after_a_part_was_forgotten(parts: Parts, folder: Path) -> None:
     text = f"# One\nThe kiosk is in Lyon. {'filler ' * 120}\n# Two\nThe beacon is in Brest. {'filler ' * 120}"
     (folder / "Places.md").write_text(text, encoding="utf-8")

@@ -1821,6 +1821,9 @@ DELETE FROM vault_fts
 WHERE rowid IN (SELECT seq FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:ids)))
 -- name: vault.forget_chunks
 DELETE FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:ids))
+-- name: vault.merge
+-- All segments become one, without a word that was taken out.
+INSERT INTO vault_fts (vault_fts) VALUES ('optimize')
 -- name: vault.doomed
 -- These chunks, and all of these notes.
 SELECT path || '#' || part AS id, text FROM vault_chunks
@@ -1851,7 +1854,6 @@ SELECT path FROM vault_notes
 WHERE EXISTS (SELECT 1 FROM json_each(tags) WHERE value = :tag OR substr(value, 1, length(:tag) + 1) = :tag || '/')
 ORDER BY changed DESC, path LIMIT :limit
 -- name: vault.counts
-SELECT (SELECT count(*) FROM vault_notes) AS notes, count(*) AS chunks,
-  ifnull(sum(space_id IS :space_id), 0) AS embedded FROM vault_chunks
+SELECT (SELECT count(*) FROM vault_notes) AS notes, (SELECT count(*) FROM vault_chunks) AS chunks
 -- name: vault.troubles
 SELECT path, trouble FROM vault_notes WHERE trouble <> '' ORDER BY path LIMIT :limit
