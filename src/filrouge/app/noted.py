@@ -77,6 +77,7 @@ class _Held:
     Attributes:
         above: the same vectors above the ground; None where there is none.
         sized: how many vectors the ground was made of.
+        is_whole: all of them.
     """
 
     of: tuple[int, str]
@@ -84,6 +85,7 @@ class _Held:
     ground: Ground | None
     above: Vectors | None
     sized: int
+    is_whole: bool
 
 
 class Noted:
@@ -146,16 +148,21 @@ class Noted:
         held = self._held
         return held if held is not None and held.of[1] == space.id else self.load(tx, space)
 
-    def load(self, tx: Tx, space: EmbeddingSpace) -> _Held:
-        """Read the vectors where they are not held as they are now."""
+    def load(self, tx: Tx, space: EmbeddingSpace, *, is_whole: bool = False) -> _Held:
+        """Read the vectors where they are not held as they are now.
+
+        Args:
+            is_whole: no chunk is without its vector, so the ground is worth making to the letter.
+        """
         wanted = (self._revision, space.id)
         held = self._held
-        if held is None or held.of != wanted:
+        if held is None or held.of != wanted or (is_whole and not held.is_whole):
             windows = StoredVault(tx).windows(space.id, space.dimension)
             # A thick note is no more of the ground than others.
-            ground, sized = _ground(held, space, windows.vectors[windows.parts < _OF_ONE_NOTE])
+            vectors = windows.vectors[windows.parts < _OF_ONE_NOTE]
+            ground, sized = _ground(None if is_whole else held, space, vectors)
             above = ground.off(windows.vectors) if ground else None
-            held = _Held(wanted, windows, ground, above, sized)
+            held = _Held(wanted, windows, ground, above, sized, is_whole)
             with self._lock:
                 if self._revision == wanted[0]:
                     self._held = held

@@ -153,11 +153,13 @@ class Watch:
         parts, until = self._parts, monotonic() + _WORK_SECONDS
         meaning = parts.meaning
         space_id = meaning.space.id
+        is_whole = False
         while not meaning.is_lost and monotonic() < until and not parts.leaving.is_set():
             waiting = parts.readers.here(lambda tx: StoredVault(tx).missing(space_id, _CHUNKS_AT_ONCE))
             texts = {seq: windows(text) for seq, text in waiting}
             found = meaning.passages([one for own in texts.values() for one in own]) if texts else None
             if found is None:
+                is_whole = not texts
                 break
             vectors, begin = dict[int, Vectors](), 0
             for seq, own in texts.items():
@@ -167,7 +169,9 @@ class Watch:
             parts.noted.changed()
         if parts.noted.looked.is_there:
             parts.noted.learn(meaning)
-        parts.readers.here(lambda tx: parts.noted.load(tx, meaning.space))  # nobody who asks is to wait for it
+        parts.readers.here(
+            lambda tx: parts.noted.load(tx, meaning.space, is_whole=is_whole)
+        )  # nobody who asks is to wait for it
 
 
 def described(parts: Parts, tx: Tx) -> dict[str, Any]:
