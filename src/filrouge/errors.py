@@ -16,6 +16,7 @@
     │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
     ├── ExtractionOff         nothing is to be understood here         exit 1   HTTP 501
     ├── NotInstalled          an extra is missing                      exit 1   HTTP 501
+    ├── VaultUnavailable      the notes cannot be reached              exit 1   HTTP 503
     ├── Unreadable            what a model answered is no answer       exit 1   HTTP 502
     ├── Unauthorized          no valid token came with it              exit 4   HTTP 401
     ├── Forbidden             it may not be done from there            exit 4   HTTP 403
@@ -58,6 +59,7 @@ __all__ = [
     "TooMany",
     "Unauthorized",
     "Unreadable",
+    "VaultUnavailable",
     "WrongEngine",
 ]
 
@@ -211,6 +213,13 @@ class Unreadable(FilrougeError):
         self.text = text
         self.prompt = prompt
         self.operation = operation
+
+
+class VaultUnavailable(FilrougeError):
+    """The vault, or a note in it, cannot be read."""
+
+    http_status = 503
+    default_remedy = "Name the folder: `filrouge settings notes_folder PATH`; `filrouge notes` says how it stands."
 
 
 class Unauthorized(FilrougeError):

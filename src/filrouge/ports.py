@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,10 +16,12 @@ from numpy.typing import NDArray
 
 from filrouge.model.asking import Ask, Completion
 from filrouge.model.asking import Prompt as Prompt
+from filrouge.model.note import Listing, Note
 from filrouge.model.space import Anchor as Anchor
 from filrouge.model.space import Calibration as Calibration
 from filrouge.model.space import EmbeddingSpace
 from filrouge.model.space import EmbeddingUsage as EmbeddingUsage
+from filrouge.model.space import Nearest as Nearest
 from filrouge.model.wording import Counted, Mark, Selection, WordRow
 
 Vector = NDArray[np.float32]
@@ -138,14 +139,6 @@ class HealthChecked(Protocol):
             EmbedderUnavailable: with the cause and what to do about it.
         """
         ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Nearest:
-    """One answer of a vector index: an owner and its cosine, the best over the owner's windows."""
-
-    owner_id: str
-    cosine: float
 
 
 class VectorIndex(Protocol):
@@ -283,6 +276,18 @@ class Prompts(Protocol):
 
     def __call__(self, name: str, language: str) -> Prompt:
         """The prompt of this name, in English where the language has none."""
+        ...
+
+
+class Vault(Protocol):
+    """Where the user's notes are; it only reads. `notes.folder.FolderVault` implements it, and is its own fake."""
+
+    def list(self) -> Listing:
+        """Every note with a stamp that changes when the note does; raises `VaultUnavailable`."""
+        ...
+
+    def read(self, path: str) -> Note:
+        """One note; raises `NotFound` where there is none (any more), `VaultUnavailable` where it cannot be read."""
         ...
 
 

@@ -78,3 +78,4 @@ def leave_indexes(parts: Parts, doomed: Doomed) -> None:
     parts.words.forget("turn", doomed.turns)
     parts.embedders.forget_texts()
     parts.grounds.forget()
+    parts.noted.forget()

@@ -20,6 +20,7 @@ from filrouge.app.ballast import with_room
 from filrouge.app.conversations import search_turns
 from filrouge.app.forgetting_after import after_the_deed, queue_emptying
 from filrouge.app.forgetting_deed import carry_out, rebuilt, tombstones_of
+from filrouge.app.note_search import search_notes
 from filrouge.app.old_copies import Sought, holding
 from filrouge.app.parts import Parts
 from filrouge.clock import monotonic, new_id
@@ -201,10 +202,12 @@ def _look(parts: Parts, tx: Tx, asked: Asked) -> _Glance:
     near = [hit for hit in hits if hit.relevance >= LEAST_RELEVANCE][:MOST_RELATED]
     memories = [hit.id for hit in near if hit in rankings[0].hits]
     turns = [hit.id for hit in near if hit in rankings[1].hits]
+    notes = search_notes(parts, tx, asked.text, limit=MOST_RELATED).hits[: MOST_RELATED - len(near)]
+    chunks = {hit.chunk: round(hit.relevance, 4) for hit in notes if hit.relevance >= LEAST_RELEVANCE}
     return _Glance(
-        found=_merged(exact, {"memories": memories, "turns": turns}),
+        found=_merged(exact, {"memories": memories, "turns": turns, "vault_chunks": list(chunks)}),
         exact=exact,
-        related={hit.id: round(hit.relevance, 4) for hit in near},
+        related={hit.id: round(hit.relevance, 4) for hit in near} | chunks,
         words=(asked.text,),
         notices=tuple(dict.fromkeys(notice for one in rankings for notice in one.notices)),
         newest=newest,

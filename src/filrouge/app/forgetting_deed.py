@@ -57,7 +57,7 @@ def tombstones_of(reach: Reach, stones: Stones, at: datetime) -> list[Tombstone]
     rows += [*reach.recalls, *reach.unread, *reach.informed]
     found = [Tombstone(hash=stones.row(id_), kind="row", at=at) for id_ in rows]
     found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in reach.keys]
-    texts = dict.fromkeys((*reach.texts, *reach.sayings))
+    texts = dict.fromkeys((*reach.texts, *reach.sayings, *reach.passages, *reach.notes))
     return found + [Tombstone(hash=stones.text(text), kind="text", at=at) for text in texts if text.strip()]
 
 

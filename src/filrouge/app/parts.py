@@ -20,11 +20,12 @@ from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders, Meaning, NewIndex
 from filrouge.app.meters import Meters
 from filrouge.app.models import Models
+from filrouge.app.noted import Noted
 from filrouge.app.word_feed import LargeWords
 from filrouge.clock import Clock
 from filrouge.config import Effective, Settings, resolve
 from filrouge.errors import BadConfig
-from filrouge.ports import Analyser, Redactor, Tx
+from filrouge.ports import Analyser, Redactor, Tx, Vault
 from filrouge.recall.bridging import Bridging
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
@@ -43,6 +44,8 @@ class Parts:
         gate: keeps out what was forgotten.
         models: who is asked where a model is to understand.
         meaning: what vectors are made and found with; take it once, and use only that.
+        open_vault: the vault of a folder, which need not be there.
+        noted: what is held of that of the settings.
         grounds: what prompts are compared above.
         regrouped: up to when the threads of each user's projects were looked at as a whole.
         bus: who listens to what happens here.
@@ -68,9 +71,11 @@ class Parts:
     models: Models
     environ: Mapping[str, str]
     gate: Gate
+    open_vault: Callable[[str], Vault]
     bus: Bus
     feed: Feed
     meters: Meters = field(default_factory=Meters)
+    noted: Noted = field(default_factory=Noted)
     grounds: Grounds = field(default_factory=Grounds)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])

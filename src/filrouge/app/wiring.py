@@ -34,6 +34,7 @@ from filrouge.app.retokenise import queue_stale_words
 from filrouge.app.spaces import adopt, wanted_name
 from filrouge.app.tombs import bring_up
 from filrouge.app.upgrading import bring_up_to_date
+from filrouge.app.vault import vault_watches
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
 from filrouge.capture.redact_complete import redact_completely
@@ -48,6 +49,7 @@ from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.word_files import WordFiles, is_possible
 from filrouge.llm.prompt_files import prompt
+from filrouge.notes.folder import FolderVault
 from filrouge.ports import Analyser, Embedder, EmbeddingSpace, VectorIndex, Vectors
 from filrouge.recall.bridging import Bridging
 from filrouge.store.jobs import MODELS
@@ -121,6 +123,7 @@ def start(
         retention_watch(parts),
         garden_watch(parts),
         backup_watch(parts),
+        *vault_watches(parts),
     )
     words = WordFeed(parts.words, parts.readers.here)
     parts.feed.start()
@@ -190,6 +193,7 @@ def build(
         ),
         environ=environ,
         gate=Gate(home),
+        open_vault=FolderVault,
         bus=bus,
         feed=feed,
     )

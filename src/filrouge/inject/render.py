@@ -20,6 +20,8 @@ from filrouge.model.when import Language
 
 TAG: Final = "filrouge-memory"
 LONGEST_ITEM: Final = 500
+LONGEST_NOTE: Final = 1000
+"""Characters of a note."""
 _LONGEST_SOURCE: Final = 60
 #: Characters of a text that are looked at; the rest could not be shown.
 _LONGEST_READ: Final = 4 * LONGEST_ITEM
@@ -62,7 +64,8 @@ class Line:
 
     def render(self) -> str:
         """The item as its one line; a note has two."""
-        text = shortened(_spoken(self.text) if self.conversation else neutral(self.text[:_LONGEST_READ]))
+        longest = LONGEST_NOTE if self.path else LONGEST_ITEM
+        text = shortened(_spoken(self.text) if self.conversation else neutral(self.text[:_LONGEST_READ]), longest)
         if self.path:
             return f"### {shortened(neutral(self.path), _LONGEST_SOURCE * 2)}\n{_unmarked(text)}"
         source = shortened(neutral(self.source[:_LONGEST_READ]), _LONGEST_SOURCE) or "unknown"

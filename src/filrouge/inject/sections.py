@@ -87,8 +87,8 @@ SHAPES: Final[Mapping[Section, Shape]] = {
     ),
     "notes": Shape(
         heading=_named("Reference notes", "Notes de référence", "Notas de referencia"),
-        at_start=4,
-        before_prompt=4,
+        at_start=12,
+        before_prompt=12,
         goes_along=False,
     ),
 }

@@ -24,7 +24,7 @@ NOT_PROMISED: Final = (
     "snapshots of the file system, and backups made by other programs",
     "copies of this home elsewhere: what is forgotten goes from them when they are opened with this home's tombstones",
     "the agents' own transcripts, which belong to them: they are not read into memory again",
-    "notes that Obsidian synchronised, or that git keeps",
+    "the files of your notes, which are yours and stay, and copies of them that Obsidian synchronised or git keeps",
     "what was sent to the provider of a model while it was remembered",
 )
 

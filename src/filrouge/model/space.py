@@ -106,3 +106,11 @@ class EmbeddingUsage:
             estimated=self.estimated or other.estimated,
             dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nearest:
+    """One answer of a vector index: an owner and its cosine, the best over the owner's windows."""
+
+    owner_id: str
+    cosine: float

@@ -51,6 +51,7 @@ from filrouge.server.routes import (
     memory_tool,
     metrics,
     models,
+    notes,
     novelty,
     projects,
     rules,
@@ -95,7 +96,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     for routes in (
         hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
         metrics, forgetting, gardens, backups, tokens, mount, memory_tool, live, static, usage,
-        turns, extracting, facts, jobs, exporting, imports, novelty, projects,
+        turns, extracting, facts, jobs, exporting, imports, novelty, projects, notes,
     ):  # fmt: skip
         app.include_router(routes.router)
     app.add_middleware(Once)

@@ -35,6 +35,7 @@ _TAGS: Final = {
     "projects": "What a project is known by, and two that are one.",
     "changing": "Changing one's mind: pin, bin, restore, supersede, review, undo.",
     "forgetting": "Forgetting for good, by preview and token, with a signed receipt.",
+    "notes": "The vault: the folder of the user's notes.",
     "topics": "What was talked about, and when.",
     "concepts": "What sessions were about.",
     "threads": "Lines of work over sessions.",

@@ -21,11 +21,13 @@ from filrouge.ports import Analyser, Tx
 from filrouge.store.analyses import Analyses, Session, output_hash
 from filrouge.store.erasing import Doomed, Erasing, jobs_about
 from filrouge.store.journal import Journal
+from filrouge.store.lists import as_json, by_table, once, pairs
 from filrouge.store.lives import Lives
 from filrouge.store.memories import Memories
 from filrouge.store.syntheses import Syntheses
 from filrouge.store.thread_erasing import ThreadErasing
 from filrouge.store.turns import Turns
+from filrouge.store.vault import StoredVault
 
 Found = Mapping[str, Collection[str]]
 """Ids by the name of their table."""
@@ -46,6 +48,8 @@ class Reach:
             whose own title or summary holds the words, whoever wrote it.
         bridges: to be found anew; `reasons`: those that stay without their reason.
         journal: entries that lose their payload.
+        notes: of the vault, by path, that leave the index; `chunks`: of others, too; `passages`: what these say. The
+            files are the user's and stay.
         texts: of what is erased; `sayings`: titles, reasons, values that go.
         keys: host, session and key of what was handed over.
     """
@@ -69,6 +73,9 @@ class Reach:
     reviews: tuple[str, ...]
     topics: tuple[str, ...]
     decisions: tuple[str, ...]
+    notes: tuple[str, ...]
+    chunks: tuple[str, ...]
+    passages: tuple[str, ...]
     texts: tuple[str, ...]
     sayings: tuple[str, ...]
     keys: tuple[tuple[str, str, str], ...]
@@ -121,20 +128,20 @@ class Forgetting:
 
     def is_read(self, sessions: Sequence[Session]) -> bool:
         """True while a look into a transcript of these sessions is to come."""
-        return self._tx.one("jobs.reading", _lists(sessions=_pairs(sessions))) is not None
+        return self._tx.one("jobs.reading", as_json(sessions=pairs(sessions))) is not None
 
     def hasten(self, sessions: Sequence[Session], now: datetime) -> None:
         """Let these looks come at once."""
-        self._tx.run("jobs.hasten", _lists(sessions=_pairs(sessions)) | {"now": to_text(now)})
+        self._tx.run("jobs.hasten", as_json(sessions=pairs(sessions)) | {"now": to_text(now)})
 
     def present(self, ids: Sequence[str]) -> dict[str, list[str]]:
         """Those of these memories, turns and events that are there with their words, by table."""
-        return _by_table(self._tx.all("forgetting.present", _lists(ids=ids)))
+        return by_table(self._tx.all("forgetting.present", as_json(ids=ids)))
 
     def parts_of(self, found: Found) -> dict[str, list[str]]:
         """The same with the turns of the events and threads among them, where somebody named these."""
         of_events = self._ids("forgetting.turns_of_events", {"ids": found.get("events", ())})
-        threads = [row["id"] for row in self._tx.all("threads.with_merged", _lists(ids=found.get("threads", ())))]
+        threads = [row["id"] for row in self._tx.all("threads.with_merged", as_json(ids=found.get("threads", ())))]
         of_threads = self._ids("forgetting.turns_of_threads", {"ids": threads})
         turns = list(dict.fromkeys([*found.get("turns", ()), *of_events, *of_threads]))
         return {table: list(ids) for table, ids in found.items()} | {"turns": turns}
@@ -156,13 +163,15 @@ class Forgetting:
         worked = list(Syntheses(self._tx).sessions(turns))
         worked += self._sessions("forgetting.sessions_of_syntheses", {"ids": found.get("syntheses", ())})
         worked = list(dict.fromkeys(worked))
-        syntheses = self._ids("forgetting.syntheses", {"threads": ended, "sessions": _pairs(worked)})
-        quoting = self._tx.all("journal.quoting", _lists(memories=memories, turns=turns, texts=texts))
+        syntheses = self._ids("forgetting.syntheses", {"threads": ended, "sessions": pairs(worked)})
+        quoting = self._tx.all("journal.quoting", as_json(memories=memories, turns=turns, texts=texts))
         keys = jobs_about(doomed, going)
+        notes = tuple(found.get("vault_notes", ()))
+        passages = StoredVault(self._tx).doomed(found.get("vault_chunks", ()), notes)
         return Reach(
             doomed=doomed,
             shared=shared,
-            recounted=self._ids("forgetting.recounted", {"sessions": _pairs(sessions), "memories": memories}),
+            recounted=self._ids("forgetting.recounted", {"sessions": pairs(sessions), "memories": memories}),
             sessions=sessions,
             worked=tuple(worked),
             syntheses=syntheses,
@@ -171,14 +180,17 @@ class Forgetting:
             renamed=renamed,
             bridges=bridges,
             reasons=tuple(id_ for id_ in held if id_ not in bridges),
-            journal=_once([*found.get("journal", ()), *(str(row["seq"]) for row in quoting)]),
-            recalls=_once([*found.get("memory_retrievals", ()), *self._ids("recalls.quoting", {"texts": texts})]),
-            jobs=_once([*found.get("jobs", ()), *self._ids("jobs.about", {"dedupe_keys": keys})]),
-            informed=_once([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in going)]),
-            unread=_once([*found.get("unread_answers", ()), *self._ids("forgetting.unread", {"turns": turns})]),
+            journal=once([*found.get("journal", ()), *(str(row["seq"]) for row in quoting)]),
+            recalls=once([*found.get("memory_retrievals", ()), *self._ids("recalls.quoting", {"texts": texts})]),
+            jobs=once([*found.get("jobs", ()), *self._ids("jobs.about", {"dedupe_keys": keys})]),
+            informed=once([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in going)]),
+            unread=once([*found.get("unread_answers", ()), *self._ids("forgetting.unread", {"turns": turns})]),
             reviews=tuple(id_ for id_ in found.get("reviews", ()) if id_ not in memories),
             topics=tuple(id_ for id_ in found.get("thread_turns", ()) if id_ not in turns),
             decisions=tuple(found.get("thread_decisions", ())),
+            notes=notes,
+            chunks=tuple(passages),
+            passages=tuple(passages.values()),
             texts=texts,
             sayings=self._sayings(memories, [*renamed, *ended], held),
             keys=self._keys(doomed),
@@ -197,16 +209,17 @@ class Forgetting:
     def carry_out(self, reach: Reach, *, at: datetime, actor: str) -> None:
         """Take it out; each memory and turn that goes leaves a record without words in the journal."""
         self._tx.run("journal.redact", {"seqs": json.dumps([int(seq) for seq in reach.journal])})
-        self._tx.run("recalls.empty", _lists(ids=reach.recalls))
-        self._tx.run("jobs.drop", _lists(ids=reach.jobs))
-        self._tx.run("informed.erase", _lists(hashes=reach.informed))
-        self._tx.run("forgetting.unanswer", _lists(ids=reach.unread))
-        self._tx.run("forgetting.unreview", _lists(ids=reach.reviews))
-        self._tx.run("forgetting.untopic", _lists(ids=reach.topics))
+        self._tx.run("recalls.empty", as_json(ids=reach.recalls))
+        self._tx.run("jobs.drop", as_json(ids=reach.jobs))
+        self._tx.run("informed.erase", as_json(hashes=reach.informed))
+        self._tx.run("forgetting.unanswer", as_json(ids=reach.unread))
+        self._tx.run("forgetting.unreview", as_json(ids=reach.reviews))
+        self._tx.run("forgetting.untopic", as_json(ids=reach.topics))
         self._tx.run("forgetting.undecide", {"ids": json.dumps([int(seq) for seq in reach.decisions])})
-        self._tx.run("forgetting.unreason", _lists(ids=reach.reasons))
-        self._tx.run("bridges.drop", _lists(ids=reach.bridges))
-        self._tx.run("forgetting.unsum", _lists(ids=reach.syntheses))
+        self._tx.run("forgetting.unreason", as_json(ids=reach.reasons))
+        self._tx.run("bridges.drop", as_json(ids=reach.bridges))
+        self._tx.run("forgetting.unsum", as_json(ids=reach.syntheses))
+        StoredVault(self._tx).forget(reach.chunks, reach.notes)
         self._analyses.forget(reach.sessions, reach.doomed.memories)
         self._erasing.carry_out(reach.doomed, at=at, actor=actor)
         journal = Journal(self._tx)
@@ -223,7 +236,7 @@ class Forgetting:
         size = -1
         while size != (size := len(memories) + len(turns) + len(sessions)):
             memories |= dict.fromkeys(Lives(self._tx).kin(tuple(memories)))
-            turns |= dict.fromkeys(row["turn_id"] for row in self._tx.all("evidence.of", _lists(ids=memories)))
+            turns |= dict.fromkeys(row["turn_id"] for row in self._tx.all("evidence.of", as_json(ids=memories)))
             left = self._left_alone(memories, turns)
             shared |= dict.fromkeys(left)
             memories |= dict.fromkeys(left)
@@ -235,30 +248,23 @@ class Forgetting:
     def _left_alone(self, memories: Collection[str], turns: Collection[str]) -> list[str]:
         """Memories that these turns are all the evidence of."""
         rests_on: dict[str, set[str]] = {}
-        for row in self._tx.all("evidence.citing", _lists(turns=turns)):
+        for row in self._tx.all("evidence.citing", as_json(turns=turns)):
             rests_on.setdefault(row["memory_id"], set()).add(row["turn_id"])
         return [id_ for id_, cited in rests_on.items() if id_ not in memories and cited <= set(turns)]
 
     def _sayings(self, memories: Sequence[str], threads: Sequence[str], bridges: Collection[str]) -> tuple[str, ...]:
-        asked = _lists(memories=memories, threads=threads, bridges=bridges)
+        asked = as_json(memories=memories, threads=threads, bridges=bridges)
         return tuple(row["text"] for row in self._tx.all("forgetting.sayings", asked) if row["text"])
 
     def _keys(self, doomed: Doomed) -> tuple[tuple[str, str, str], ...]:
-        rows = self._tx.all("forgetting.keys", _lists(events=doomed.events, turns=doomed.turns))
+        rows = self._tx.all("forgetting.keys", as_json(events=doomed.events, turns=doomed.turns))
         return tuple((row["host"], row["session_id"], row["key"]) for row in rows)
 
     def _ids(self, name: str, lists: Mapping[str, Collection[object]]) -> tuple[str, ...]:
-        return tuple(str(row["id"]) for row in self._tx.all(name, _lists(**lists)))
+        return tuple(str(row["id"]) for row in self._tx.all(name, as_json(**lists)))
 
     def _sessions(self, name: str, lists: Mapping[str, Collection[object]]) -> list[Session]:
-        return [Session(host=row["host"], id=row["session_id"]) for row in self._tx.all(name, _lists(**lists))]
-
-
-def _by_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault(row["place"], []).append(row["id"])
-    return found
+        return [Session(host=row["host"], id=row["session_id"]) for row in self._tx.all(name, as_json(**lists))]
 
 
 def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping[str, float]) -> Row:
@@ -277,22 +283,11 @@ def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping
 
 
 def _parameters(reach: Reach) -> dict[str, object]:
-    return _lists(
+    return as_json(
         memories=reach.doomed.memories, turns=reach.doomed.turns, events=reach.doomed.events,
-        recounted=reach.recounted, sessions=_pairs(reach.sessions), syntheses=reach.syntheses, ended=reach.ended,
+        recounted=reach.recounted, sessions=pairs(reach.sessions), syntheses=reach.syntheses, ended=reach.ended,
         changed=reach.changed, bridges=reach.bridges, reasons=reach.reasons, recalls=reach.recalls, jobs=reach.jobs,
         informed=reach.informed, unread=reach.unread, reviews=reach.reviews, topics=reach.topics,
+        notes=reach.notes, chunks=reach.chunks,
         journal=[int(seq) for seq in reach.journal], decisions=[int(seq) for seq in reach.decisions],
     )  # fmt: skip
-
-
-def _pairs(sessions: Collection[Session]) -> list[list[str]]:
-    return [[one.host, one.id] for one in sessions]
-
-
-def _lists(**lists: Collection[object]) -> dict[str, object]:
-    return {name: json.dumps(list(values)) for name, values in lists.items()}
-
-
-def _once(ids: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(ids))

@@ -18,8 +18,8 @@ from filrouge.store.pages import ROWS_LEAF, TABLE_LEAF, Leaf, Pages, Row, Value
 from filrouge.store.sqlite import Connection, Database
 from filrouge.store.words import Owner, Words
 
-#: Tables that the new database has of itself.
-_OWN: Final = ("schema_migrations", "sqlite_sequence")
+#: Tables that the new database has of itself, and those that are read again from the user's own files.
+_OWN: Final = ("schema_migrations", "sqlite_sequence", "vault_notes", "vault_chunks")
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "TEXT": (str,), "INTEGER": (int,), "REAL": (int, float), "BLOB": (bytes,),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from filrouge.app.moment import Source
 from filrouge.app.sources.hints import due, hints
 from filrouge.app.sources.known import core_facts, worth_knowing
 from filrouge.app.sources.memories import memories
+from filrouge.app.sources.notes import notes
 from filrouge.app.sources.reminders import reminders
 from filrouge.app.sources.rules import rules
 from filrouge.app.sources.synthesis import in_brief, synthesis
@@ -31,10 +32,18 @@ AT_START: Table = {
     "core facts": core_facts,
     "worth knowing": worth_knowing,
     "due": due,
+    "notes": notes,
 }
 """What a session starts with."""
 
-BEFORE_PROMPT: Table = {"reminders": reminders, "memories": memories, "threads": threads, "hints": hints, "due": due}
+BEFORE_PROMPT: Table = {
+    "reminders": reminders,
+    "memories": memories,
+    "threads": threads,
+    "hints": hints,
+    "due": due,
+    "notes": notes,
+}
 """What may stand before a prompt."""
 
 ASKED_BACK: Table = {"topics": topics}

@@ -39,6 +39,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "changing": ("review", "history", "undo", "supersede", "pin", "unpin", "bin"),
     "restoring": ("restore",),
     "concepts": ("concepts",),
+    "notes": ("notes",),
     "forgetting": ("forget",),
     "garden": ("garden",),
     "backups": ("backup",),

@@ -28,7 +28,7 @@ Trust = Annotated[int, typer.Option(min=0, max=3, help="At least: 1 the agent, 2
 Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
 Thread = Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")]
 Branch = Annotated[str | None, typer.Option(help="Only what was said on this git branch: its whole name.")]
-In = Annotated[str, typer.Option("--in", help="turns, memories, threads, or all: turns and memories.")]
+In = Annotated[str, typer.Option("--in", help="turns, memories, threads, notes, or all but threads.")]
 Status = Annotated[str, typer.Option("--status", "-s", help="Of threads: active, suspended, archived or all.")]
 _NOTHING = "Nothing is known about that."
 
@@ -105,7 +105,7 @@ def search(
     status: Status = "all",
     json: Json = False,
 ) -> None:
-    """Search turns and memories of all projects, or threads."""
+    """Search turns and memories of all projects and your notes, or threads."""
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
     asked |= filters_of(agent, channel, kind, since, until, as_of, trust, role, thread, branch)
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))

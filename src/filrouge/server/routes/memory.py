@@ -11,6 +11,7 @@ from filrouge.app import memory_report, report
 from filrouge.app.asking import Mode, Question, recall
 from filrouge.app.conversations import search_turns
 from filrouge.app.mirror import write_briefs, write_hook_settings
+from filrouge.app.note_search import beside, hit_json, search_notes
 from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.app.thread_report import Status
 from filrouge.app.thread_search import found_threads
@@ -135,10 +136,13 @@ async def search(
     mode: Mode = "text",
     limit: Limit = 10,
     project: Names = None,
-    collection: Literal["turns", "memories", "threads", "all"] = "all",
+    collection: Literal["turns", "memories", "threads", "notes", "all"] = "all",
     status: Annotated[Status, Query(description="Only threads in this state.")] = "all",
 ) -> list[dict[str, Any]]:
-    """Search verbatim turns, then memories, one of them alone, or threads; text mode ranks by full text alone."""
+    """Search turns, memories and the notes that bear on the question, one kind of them alone, or threads.
+
+    Text mode ranks by full text alone.
+    """
     parts = parts_of(request)
     if collection != "threads" and status != "all":
         raise BadInput("Only threads have a `status`.", remedy="Search them with `collection=threads`.")
@@ -146,11 +150,16 @@ async def search(
     def find(tx: Tx) -> list[dict[str, Any]]:
         if collection == "threads":
             return found_threads(parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters)
+        if collection == "notes":
+            return [hit_json(hit) for hit in search_notes(parts, tx, q, mode=mode, limit=limit).hits]
         place = report.project_id(tx, project or [])
         question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit, filters=filters)
         turns = [] if collection == "memories" else [search_turns(parts, tx, question)]
         memories = [] if collection == "turns" else [recall(parts, tx, question)]
-        return report.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
+        found = report.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
+        if collection == "all":
+            found, _ = beside(parts, tx, q, found, mode=mode, limit=limit, filters=filters)
+        return found
 
     return await recalling(parts, find)
 
@@ -158,7 +167,7 @@ async def search(
 @router.post("/search", responses=answers(SearchAnswer))
 @needs("read")
 async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
-    """Recall memories for a question, best first; `threshold` cuts relevance."""
+    """Recall memories, and notes that bear on it, for a question, best first; `threshold` cuts relevance."""
     parts, filters = parts_of(request), body.filters()
 
     def find(tx: Tx) -> dict[str, Any]:
@@ -171,14 +180,17 @@ async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
             filters=filters,
         )
         ranking = recall(parts, tx, question)
-        found = report.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
+        hits = report.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
+        found, notes = beside(
+            parts, tx, body.query, hits, mode=question.mode, limit=body.k, filters=filters, least=body.threshold
+        )
         results = [
             hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found
         ]
         return {
             "results": results,
             "notices": list(ranking.notices),
-            "known": round(ranking.known, 4),
+            "known": round(max(ranking.known, notes.known), 4),
             "nothing_known": not results,
         }
 

@@ -1617,7 +1617,7 @@ SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
 ) WHERE woken OR state <> 'active'
 
 -- name: exact.found
--- Every row that holds some words, of every table that holds any. An index of notes, once there is one, belongs here.
+-- Every row that holds some words, of every table that holds any.
 -- Of an event what was said counts, not where. What is plain ASCII and has not even their longest word is passed
 -- over at once; of other letters nobody knows before they are folded.
 SELECT 'memories' AS place, id FROM memories
@@ -1644,10 +1644,16 @@ UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT) FROM thread_decisions
   WHERE (reason LIKE :run OR weighed LIKE :run OR octet_length(reason) > length(reason)) AND says(:words, reason, weighed)
 UNION ALL SELECT 'thread_turns', turn_id FROM thread_turns
   WHERE (topics LIKE :run OR topics LIKE '%\u%' OR octet_length(topics) > length(topics)) AND says(:words, topics)
+UNION ALL SELECT 'vault_notes', path FROM vault_notes WHERE says(:words, path, tags)
+UNION ALL SELECT 'vault_chunks', path || '#' || part FROM vault_chunks
+  WHERE (text LIKE :run OR heading LIKE :run OR octet_length(heading || text) > length(heading || text))
+    AND says(:words, heading, text)
 
 -- name: exact.within
 SELECT 1 FROM memories WHERE text LIKE :like ESCAPE '\' OR ifnull(value, '') LIKE :like ESCAPE '\'
 UNION ALL SELECT 1 FROM turns WHERE text LIKE :like ESCAPE '\'
+UNION ALL SELECT 1 FROM vault_chunks WHERE heading LIKE :like ESCAPE '\' OR text LIKE :like ESCAPE '\'
+UNION ALL SELECT 1 FROM vault_notes WHERE path LIKE :like ESCAPE '\'
 UNION ALL SELECT 1 FROM events WHERE payload LIKE :like ESCAPE '\' LIMIT 1
 
 -- name: forgetting.known
@@ -1658,6 +1664,7 @@ UNION ALL SELECT 'threads' FROM threads WHERE id = :id
 UNION ALL SELECT 'bridges' FROM bridges WHERE id = :id
 UNION ALL SELECT 'events' FROM events WHERE id = :id
 UNION ALL SELECT 'syntheses' FROM syntheses WHERE id = :id
+UNION ALL SELECT 'vault_notes' FROM vault_notes WHERE path = :id
 -- name: forgetting.present
 SELECT 'memories' AS place, id FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 UNION ALL SELECT 'turns', id FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
@@ -1712,6 +1719,10 @@ SELECT 'memories' AS place, id, 'erased' AS deed, text AS words, state || text |
   FROM memories WHERE id IN (SELECT value FROM json_each(:memories))
 UNION ALL SELECT 'memories', id, 'rebuilt', text, text FROM memories WHERE id IN (SELECT value FROM json_each(:recounted))
 UNION ALL SELECT 'turns', id, 'erased', text, text FROM turns WHERE id IN (SELECT value FROM json_each(:turns))
+UNION ALL SELECT 'vault_notes', path, 'erased', path, hash || tags
+  FROM vault_notes WHERE path IN (SELECT value FROM json_each(:notes))
+UNION ALL SELECT 'vault_chunks', path || '#' || part, 'erased', text, heading || text
+  FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:chunks))
 UNION ALL SELECT 'events', id, 'emptied', ifnull(payload ->> '$.data.text', kind), payload
   FROM events WHERE id IN (SELECT value FROM json_each(:events))
 UNION ALL SELECT 'evidence', memory_id || ' ' || turn_id || ' ' || start || ' ' || stop, 'erased', '', '' FROM evidence
@@ -1941,3 +1952,64 @@ DELETE FROM answered WHERE key = :key
 UPDATE answered SET request = NULL, body = NULL WHERE request IS NOT NULL OR body IS NOT NULL
 -- name: answered.prune
 DELETE FROM answered WHERE at < :since OR key IN (SELECT key FROM answered ORDER BY at DESC LIMIT -1 OFFSET :most)
+
+-- name: vault.known
+SELECT path, stamp, hash FROM vault_notes
+-- name: vault.put
+INSERT INTO vault_notes (path, stamp, hash, changed, tags, trouble)
+VALUES (:path, :stamp, :hash, :changed, :tags, :trouble)
+ON CONFLICT (path) DO UPDATE SET stamp = excluded.stamp, hash = excluded.hash, changed = excluded.changed,
+  tags = excluded.tags, trouble = excluded.trouble
+-- name: vault.stamp
+UPDATE vault_notes SET stamp = :stamp, changed = :changed WHERE path = :path
+-- name: vault.drop
+DELETE FROM vault_notes WHERE path IN (SELECT value FROM json_each(:paths))
+-- name: vault.drop_words
+DELETE FROM vault_fts WHERE rowid IN (SELECT seq FROM vault_chunks WHERE path IN (SELECT value FROM json_each(:paths)))
+-- name: vault.drop_chunks
+DELETE FROM vault_chunks WHERE path IN (SELECT value FROM json_each(:paths))
+-- name: vault.put_chunk
+INSERT INTO vault_chunks (path, part, heading, text) VALUES (:path, :part, :heading, :text)
+-- name: vault.put_words
+INSERT INTO vault_fts (rowid, tokens) SELECT seq, :tokens FROM vault_chunks WHERE path = :path AND part = :part
+-- name: vault.forget_words
+DELETE FROM vault_fts
+WHERE rowid IN (SELECT seq FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:ids)))
+-- name: vault.forget_chunks
+DELETE FROM vault_chunks WHERE path || '#' || part IN (SELECT value FROM json_each(:ids))
+-- name: vault.merge
+-- All segments become one, without a word that was taken out.
+INSERT INTO vault_fts (vault_fts) VALUES ('optimize')
+-- name: vault.doomed
+-- These chunks, and all of these notes.
+SELECT path || '#' || part AS id, text FROM vault_chunks
+WHERE path || '#' || part IN (SELECT value FROM json_each(:ids)) OR path IN (SELECT value FROM json_each(:paths))
+-- name: vault.missing
+-- Chunks without a vector in this space, those of the notes first that were written last.
+SELECT seq, heading, text FROM vault_chunks JOIN vault_notes USING (path)
+WHERE space_id IS NOT :space_id ORDER BY changed DESC, seq LIMIT :limit
+-- name: vault.embed
+-- A chunk that was cut anew meanwhile has another number.
+UPDATE vault_chunks SET space_id = :space_id, vector = :vector WHERE seq = :seq
+-- name: vault.vectors
+SELECT seq, path, part, vector FROM vault_chunks WHERE space_id = :space_id ORDER BY seq
+-- name: vault.best
+SELECT rowid AS seq, bm25(vault_fts) AS bm25 FROM vault_fts WHERE vault_fts MATCH :match ORDER BY bm25 LIMIT :limit
+-- name: vault.frequencies
+SELECT term, doc FROM vault_words WHERE term IN (SELECT value FROM json_each(:forms))
+-- name: vault.chunks
+SELECT seq, chunks.path, part, heading, text, changed, tokens FROM json_each(:seqs)
+CROSS JOIN vault_chunks AS chunks ON seq = value CROSS JOIN vault_notes AS notes ON notes.path = chunks.path
+CROSS JOIN vault_fts ON vault_fts.rowid = seq
+-- name: vault.of_note
+SELECT path, part, heading, text, changed FROM vault_chunks JOIN vault_notes USING (path)
+WHERE path = :path ORDER BY part LIMIT :limit
+-- name: vault.tagged
+-- Notes with a tag or one below it, those first that were written last.
+SELECT path FROM vault_notes
+WHERE EXISTS (SELECT 1 FROM json_each(tags) WHERE value = :tag OR substr(value, 1, length(:tag) + 1) = :tag || '/')
+ORDER BY changed DESC, path LIMIT :limit
+-- name: vault.counts
+SELECT (SELECT count(*) FROM vault_notes) AS notes, (SELECT count(*) FROM vault_chunks) AS chunks
+-- name: vault.troubles
+SELECT path, trouble FROM vault_notes WHERE trouble <> '' ORDER BY path LIMIT :limit

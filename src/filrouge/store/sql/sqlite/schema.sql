@@ -430,6 +430,29 @@ CREATE TABLE vectors (
   PRIMARY KEY (owner_kind, owner_id, space_id, part)
 ) STRICT, WITHOUT ROWID;
 
+-- Notes of the user's vault: derived from its files, and made again from them. A note that is gone from the vault is gone
+-- here. `hash` and `stamp` tell whether a file must be read again; `stamp` is empty where it must.
+CREATE TABLE vault_notes (
+  path     TEXT PRIMARY KEY,
+  stamp    TEXT NOT NULL,
+  hash     TEXT NOT NULL,
+  changed  TEXT NOT NULL,
+  tags     TEXT NOT NULL,
+  trouble  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A vector is that of one space; in another space the chunk is embedded again.
+CREATE TABLE vault_chunks (
+  seq       INTEGER PRIMARY KEY AUTOINCREMENT,
+  path      TEXT NOT NULL REFERENCES vault_notes (path),
+  part      INTEGER NOT NULL,
+  heading   TEXT NOT NULL,
+  text      TEXT NOT NULL,
+  space_id  TEXT,
+  vector    BLOB,
+  UNIQUE (path, part)
+) STRICT;
+
 CREATE VIRTUAL TABLE memories_fts USING fts5 (
   tokens, content = '', tokenize = 'unicode61 remove_diacritics 0'
 );
@@ -445,6 +468,10 @@ CREATE VIRTUAL TABLE messages_fts USING fts5 (
 CREATE VIRTUAL TABLE messages_places USING fts5vocab ('messages_fts', 'instance');
 
 CREATE VIRTUAL TABLE messages_words USING fts5vocab ('messages_fts', 'row');
+
+CREATE VIRTUAL TABLE vault_fts USING fts5 (tokens, tokenize = 'unicode61 remove_diacritics 0');
+
+CREATE VIRTUAL TABLE vault_words USING fts5vocab ('vault_fts', 'row');
 
 CREATE INDEX answered_at ON answered (at);
 
@@ -526,3 +553,5 @@ CREATE UNIQUE INDEX turns_once_by_transcript ON turns (tenant, host, transcript_
   WHERE transcript_key IS NOT NULL;
 
 CREATE INDEX turns_passing ON turns (at, id) WHERE role = 'tool' OR skipped <> '';
+
+CREATE INDEX vault_chunks_by_space ON vault_chunks (space_id);

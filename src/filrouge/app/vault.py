@@ -1,0 +1,212 @@
+"""The vault: a look every second at what changed in it, and beside it the vectors of what was read.
+
+A look lists the files with their times and sizes, reads those that changed, the latest first, and takes out what is
+gone. It stops after half a second and goes on with the next, so of a vault that is named for the first time what is
+written meanwhile is noticed within two seconds all the same, and found by its words. Vectors take longer, and are made
+on a thread of their own, those of the latest notes first. A vault that is not there keeps its rows, and nothing of it
+is shown until it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from filrouge.app.every import Every
+from filrouge.app.noted import Looked
+from filrouge.app.parts import Parts
+from filrouge.clock import monotonic, to_text
+from filrouge.config import Settings
+from filrouge.embed.windows import windows
+from filrouge.errors import NotFound, VaultUnavailable
+from filrouge.model.note import Chunk, Listing, Note
+from filrouge.notes.chunks import chunks
+from filrouge.notes.tags import folded
+from filrouge.ports import Tx, Vault, Vectors
+from filrouge.store.tombstones import Tombstones
+from filrouge.store.vault import Seen, StoredVault
+
+MOST_TAGGED: Final = 5
+"""Notes that a tag may bring."""
+_LOOK_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 0.25
+#: Both work so long at the most before they look again, and write after so many notes or chunks.
+_WORK_SECONDS: Final = 0.5
+_NOTES_AT_ONCE: Final = 16
+_CHUNKS_AT_ONCE: Final = 8
+_DROPPED_AT_ONCE: Final = 100
+#: Another one when notes are cut otherwise, so that they are read again.
+_CUT: Final = 1
+_TROUBLES_SHOWN: Final = 50
+
+
+def vault_watches(parts: Parts) -> tuple[Every, Every]:
+    """Looks at the vault of the settings, and embeds what was read."""
+    watch = Watch(parts)
+    return (
+        Every(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be looked at"),
+        Every(_REST_SECONDS, watch.embed, name="vault-vectors", failed="the notes could not be embedded"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Read:
+    """A note as it is to be indexed.
+
+    Attributes:
+        is_same: it holds what it held before.
+    """
+
+    note: Note
+    chunks: Sequence[Chunk]
+    is_same: bool
+
+
+class Watch:
+    """Keeps the index of notes as the vault is. `look` and `embed` are called again and again."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._version = f"{_CUT}.{parts.analyser.version}:"
+
+    def look(self) -> None:
+        """Take in what changed, for half a second at the most."""
+        parts, until = self._parts, monotonic() + _WORK_SECONDS
+        folder = parts.readers.here(lambda tx: parts.settings(tx)).notes_folder
+        known = parts.readers.here(lambda tx: StoredVault(tx).known())
+        if not folder:
+            self._drop(list(known))
+            parts.noted.looked = Looked()
+            return
+        vault = parts.open_vault(folder)
+        try:
+            listing = vault.list()
+        except VaultUnavailable as error:
+            parts.noted.looked = Looked(folder=folder, at=parts.clock.now(), problem=error.message)
+            return
+        self._drop([path for path in known if path not in listing.stamps])
+        looked = self._take_in(vault, listing, known, until)
+        parts.noted.looked = replace(looked, folder=folder)
+
+    def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> Looked:
+        """Read what changed, as long as there is time."""
+        troubles = dict(listing.troubles)
+        due = [path for path, stamp in listing.stamps.items() if self._is_due(known.get(path), stamp)]
+        buried = self._buried([path for path in due if path not in known])
+        due = [path for path in due if path not in buried]
+        while due and monotonic() < until and not self._parts.leaving.is_set():
+            step, due = due[:_NOTES_AT_ONCE], due[_NOTES_AT_ONCE:]
+            read, unreadable = list[_Read](), list[str]()
+            for path in step:
+                try:
+                    read.append(self._read(vault.read(path), known.get(path)))
+                except NotFound:  # it went, or is being written: the next look sees
+                    continue
+                except VaultUnavailable as error:
+                    troubles[path] = error.message
+                    unreadable.append(path)
+            self._write(read)
+            self._drop([path for path in unreadable if path in known])
+        return Looked(at=self._parts.clock.now(), troubles=troubles, waiting=len(due))
+
+    def _is_due(self, seen: Seen | None, stamp: str) -> bool:
+        return seen is None or seen.stamp != self._version + stamp
+
+    def _read(self, note: Note, seen: Seen | None) -> _Read:
+        """Cut a note, without its secrets."""
+        is_same = seen is not None and seen.hash == note.hash and seen.stamp.startswith(self._version)
+        clean = note if is_same else replace(note, text=self._parts.redact(note.text))
+        return _Read(note=clean, chunks=() if is_same else chunks(clean), is_same=is_same)
+
+    def _write(self, read: Sequence[_Read]) -> None:
+        """Index notes, without the chunks that were forgotten."""
+        if not read:
+            return
+
+        def write(tx: Tx) -> None:
+            store = StoredVault(tx)
+            for one in read:
+                stamp = self._version + one.note.stamp
+                if one.is_same:
+                    store.touch(one.note.path, stamp, one.note.changed)
+                else:
+                    gone = _forgotten(self._parts, tx, [chunk.text for chunk in one.chunks])
+                    left = [chunk for chunk in one.chunks if chunk.text not in gone]
+                    store.put(one.note, left, stamp, self._parts.analyser)
+
+        self._parts.writer.run_patient(write)
+        self._parts.noted.changed()
+
+    def _drop(self, paths: Sequence[str]) -> None:
+        for begin in range(0, len(paths), _DROPPED_AT_ONCE):
+            step = paths[begin : begin + _DROPPED_AT_ONCE]
+            self._parts.writer.run_patient(lambda tx, gone=step: StoredVault(tx).drop(gone))
+            self._parts.noted.changed()
+
+    def _buried(self, paths: Sequence[str]) -> frozenset[str]:
+        """Those of these notes whose very names were forgotten."""
+        return self._parts.readers.here(lambda tx: _forgotten(self._parts, tx, paths)) if paths else frozenset()
+
+    def embed(self) -> None:
+        """Give vectors to chunks that have none in the space of today, for half a second at the most."""
+        parts, until = self._parts, monotonic() + _WORK_SECONDS
+        meaning = parts.meaning
+        space_id = meaning.space.id
+        is_whole = False
+        while not meaning.is_lost and monotonic() < until and not parts.leaving.is_set():
+            waiting = parts.readers.here(lambda tx: StoredVault(tx).missing(space_id, _CHUNKS_AT_ONCE))
+            texts = {seq: windows(text) for seq, text in waiting}
+            found = meaning.passages([one for own in texts.values() for one in own]) if texts else None
+            if found is None:
+                is_whole = not texts
+                break
+            vectors, begin = dict[int, Vectors](), 0
+            for seq, own in texts.items():
+                vectors[seq] = found[begin : begin + len(own)]
+                begin += len(own)
+            parts.writer.run_patient(lambda tx, made=vectors: StoredVault(tx).embed(space_id, made))
+            parts.noted.changed()
+        if parts.noted.looked.is_there:
+            parts.noted.learn(meaning)
+        parts.readers.here(
+            lambda tx: parts.noted.load(tx, meaning.space, is_whole=is_whole)
+        )  # nobody who asks is to wait for it
+
+
+def described(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """How the vault stands: what is indexed, what is brought into prompts, and what could not be read."""
+    settings, looked, store = parts.settings(tx), parts.noted.looked, StoredVault(tx)
+    counts = store.counts()
+    troubles = dict(looked.troubles) | store.troubles(_TROUBLES_SHOWN)
+    return {
+        "folder": settings.notes_folder,
+        "enabled": settings.notes_enabled,
+        "is_there": looked.is_there,
+        "problem": looked.problem,
+        "looked_at": to_text(looked.at) if looked.at else None,
+        "notes": counts.notes,
+        "chunks": counts.chunks,
+        "embedded": min(counts.chunks, parts.noted.embedded(tx, parts.meaning.space)),
+        "waiting": looked.waiting,
+        "tag": settings.notes_tag,
+        "tagged": store.tagged(folded(settings.notes_tag), MOST_TAGGED),
+        "fixed": [{"path": path, "found": path in known} for known in [store.known()] for path in fixed(settings)],
+        "troubles": [{"path": path, "trouble": troubles[path]} for path in sorted(troubles)[:_TROUBLES_SHOWN]],
+    }
+
+
+def fixed(settings: Settings) -> list[str]:
+    """The paths of the notes that are always brought, each once; `.md` may be left out."""
+    named = [path.strip().strip("/") for path in settings.notes_paths]
+    return list(dict.fromkeys(path if path.endswith(".md") else f"{path}.md" for path in named if path))
+
+
+def _forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
+    """Those of these texts that were forgotten, and are not to come back as they are."""
+    stones = parts.gate.stones
+    if stones is None or not Tombstones(tx).any():
+        return frozenset()
+    hashes = {text: stones.text(text) for text in texts}
+    buried = Tombstones(tx).of(hashes.values())
+    return frozenset(text for text, one in hashes.items() if one in buried)

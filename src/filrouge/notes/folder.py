@@ -1,0 +1,150 @@
+"""A vault as a folder: no app, no key. Its Markdown files are read, and nothing outside of it ever is.
+
+`.obsidian`, `.trash` and every other folder or file that begins with a dot is none of it. A symbolic link is not
+followed: what it leads to within the vault is there under its own name, and what lies outside is refused and said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from filrouge.clock import from_epoch
+from filrouge.errors import NotFound, VaultUnavailable
+from filrouge.model.note import Listing, Note
+from filrouge.notes import tags
+from filrouge.notes.chunks import MOST_CHARACTERS
+from filrouge.notes.frontmatter import parted
+
+MOST_NOTES: Final = 20_000
+"""Notes of one vault; whoever names his whole disk has that many."""
+#: Four bytes a character at the most.
+_MOST_BYTES: Final = 4 * MOST_CHARACTERS
+_SUFFIX: Final = ".md"
+#: A date of a file that is none (year 2100) must not keep the others from being read.
+_LAST_MOMENT: Final = 4_102_444_800.0
+_OUTSIDE: Final = "it is a link that leads out of the vault"
+
+
+class FolderVault:
+    """Implements `Vault` over a directory."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.abspath(os.path.expanduser(folder))
+
+    def list(self) -> Listing:
+        """Every note with its stamp, those written last first.
+
+        Raises:
+            VaultUnavailable: the folder is not there, or cannot be read.
+        """
+        files, troubles = dict[str, os.stat_result](), dict[str, str]()
+        for path, found in self._walk("", troubles):
+            if len(files) >= MOST_NOTES:
+                troubles[path] = f"there are more than {MOST_NOTES} notes; the rest is left out"
+                break
+            files[path] = found
+        ordered = sorted(files, key=lambda path: (-files[path].st_mtime_ns, path))
+        return Listing(stamps={path: _stamp(files[path]) for path in ordered}, troubles=troubles)
+
+    def read(self, path: str) -> Note:
+        """One note.
+
+        Raises:
+            NotFound: there is no such note in the vault, or it is being written.
+            VaultUnavailable: it cannot be read.
+        """
+        try:
+            before, content, after = self._content(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(f"There is no note {path!r}.", remedy="See `filrouge notes`.") from None
+        except OSError as error:
+            raise VaultUnavailable(f"The note {path!r} cannot be read: {error.strerror or error}.") from error
+        if _stamp(before) != _stamp(after):
+            raise NotFound(f"The note {path!r} is being written.", remedy="It is read again in a second.")
+        whole = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        front = parted(whole)
+        return Note(
+            path=path,
+            title=path.rpartition("/")[2].removesuffix(_SUFFIX),
+            aliases=front.aliases,
+            tags=tuple(dict.fromkeys([*front.tags, *tags.inline(front.text[:MOST_CHARACTERS])])),
+            text=front.text,
+            changed=from_epoch(min(max(after.st_mtime, 0.0), _LAST_MOMENT)),
+            stamp=_stamp(after),
+            hash=hashlib.sha256(content).hexdigest(),
+            trouble=front.trouble or _cut(len(front.text), after.st_size),
+        )
+
+    def _content(self, path: str) -> tuple[os.stat_result, bytes, os.stat_result]:
+        """The bytes of a file, and what it looked like before and after."""
+        names = path.split("/")
+        if not path.endswith(_SUFFIX) or "\0" in path or any(not name or name.startswith(".") for name in names):
+            raise FileNotFoundError(path)
+        # Step by step from the vault's top, no step through a link: whoever exchanges a folder for one gets nothing.
+        at = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in names[:-1]:
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+                os.close(at)
+                at = inner
+            # A pipe would keep whoever opens it waiting.
+            opened = os.open(names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+        finally:
+            os.close(at)
+        with os.fdopen(opened, "rb") as file:
+            before = os.fstat(opened)
+            if not stat.S_ISREG(before.st_mode):
+                raise FileNotFoundError(path)
+            content = file.read(_MOST_BYTES)
+            return before, content, os.fstat(opened)
+
+    def _walk(self, within: str, troubles: dict[str, str]) -> Iterator[tuple[str, os.stat_result]]:
+        """The Markdown files of a folder and those below, in no order; what cannot be read is noted."""
+        try:
+            with os.scandir(os.path.join(self._folder, within)) as entries:
+                found = [entry for entry in entries if not entry.name.startswith(".")]
+        except OSError as error:
+            if not within:
+                raise VaultUnavailable(f"The vault {self._folder} cannot be read: {error.strerror}.") from error
+            troubles[within] = f"it cannot be read: {error.strerror}"
+            return
+        for entry in found:
+            path = f"{within}/{entry.name}" if within else entry.name
+            if not _is_utf8(entry.name):
+                troubles[path.encode("utf-8", "replace").decode()] = "its name is no UTF-8"
+            elif entry.is_symlink():
+                if not self._is_inside(entry.path):
+                    troubles[path] = _OUTSIDE
+            elif entry.is_dir(follow_symlinks=False):
+                yield from self._walk(path, troubles)
+            elif entry.name.endswith(_SUFFIX) and entry.is_file(follow_symlinks=False):
+                try:
+                    yield path, entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # it went while we looked
+                    continue
+
+    def _is_inside(self, link: str) -> bool:
+        top = os.path.realpath(self._folder)
+        return os.path.commonpath([top, os.path.realpath(link)]) == top
+
+
+def _stamp(found: os.stat_result) -> str:
+    """Another one when a file was written, or exchanged for another."""
+    return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _cut(characters: int, size: int) -> str:
+    is_cut = characters > MOST_CHARACTERS or size > _MOST_BYTES
+    return f"only its first {MOST_CHARACTERS} characters are searched" if is_cut else ""
