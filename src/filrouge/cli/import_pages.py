@@ -25,9 +25,10 @@ from filrouge.model.imported import LONGEST, TOGETHER, ImportedMemory, ImportedT
 from filrouge.model.scope import display_name
 from filrouge.model.transcript import TranscriptRecord
 
-#: Bytes of a transcript that are read at once, and of texts that are handed over at once.
+#: Bytes of a transcript that are read at once, and characters that are handed over at once: escaped, they are six
+#: megabytes at the most, and a daemon takes ten.
 _CHUNK: Final = 4 * 1024 * 1024
-_PAGE_BYTES: Final = 1024 * 1024
+_PAGE: Final = LONGEST
 _MOST_PROBLEMS: Final = 100
 
 
@@ -132,14 +133,14 @@ def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, .
             passed.counts["older"] += 1
             continue
         clean = item._replace(text=_text(item.text, passed), project=item.project or assigned)
+        if not _fits(len(turns) + len(memories), size, clean.text):
+            yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
+            turns, memories, size = [], [], 0
         if isinstance(clean, ImportedTurn):
             turns.append(clean)
         else:
             memories.append(clean)
         size += len(clean.text)
-        if len(turns) >= TOGETHER or len(memories) >= TOGETHER or size > _PAGE_BYTES:
-            yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
-            turns, memories, size = [], [], 0
     if turns or memories:
         yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
     for failure in failures:
@@ -194,13 +195,18 @@ def _captures(cwd: str) -> bool:
     return captures(cwd, {})
 
 
+def _fits(count: int, size: int, text: str) -> bool:
+    """Whether a text goes into a page of so many with so many characters; an empty one takes any."""
+    return count < TOGETHER and (not count or size + len(text) <= _PAGE)
+
+
 def _cut(turns: list[ImportedTurn]) -> Iterator[list[ImportedTurn]]:
     piece, size = list[ImportedTurn](), 0
     for turn in turns:
-        piece.append(turn)
-        size += len(turn.text)
-        if len(piece) >= TOGETHER or size > _PAGE_BYTES:
+        if not _fits(len(piece), size, turn.text):
             yield piece
             piece, size = [], 0
+        piece.append(turn)
+        size += len(turn.text)
     if piece:
         yield piece
