@@ -106,7 +106,7 @@ _HEAD = """# Whole exports
 Made by `python bench/exporting.py --out bench/results/exporting.md` on a machine with two cores that others used
 meanwhile: times are an upper bound, and tracemalloc is part of them. Memory is what an export or an import allocates at
 its peak, beside what the process had before. An export holds one page of 500 rows, whatever the size of the store; an
-import one piece of some 4 MB of rows, so both stay level from there on.
+import one piece of some 4 MB of rows in the several forms that it goes through.
 
 """
 

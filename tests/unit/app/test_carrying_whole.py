@@ -24,6 +24,17 @@ from filrouge.testing import running
 AT = "2026-01-02T03:04:05.000006Z"
 SHOP = {"id": "name:shop", "name": "shop", "aliases": ["name:shop"]}
 _NUMBERS = count()
+#: Rows by their table, each with a field that no reader of the store would know what to do with.
+ODD: list[tuple[str, dict[str, Any]]] = [
+    ("threads", {"drifts": [{"turn_id": "t"}]}),
+    ("threads", {"opened_at": "0001-01-01T00:00:00+10:00"}),
+    ("messages", {"decisions": [{"weighed": [{"odd": 1}]}]}),
+    ("bridges", {"confidence": float("nan")}),
+    ("sessions", {"analysis": {"decisions": ["none"]}}),
+    ("syntheses", {"content": {"state": [1]}}),
+    ("memories", {"mentions": [{}]}),
+    ("days", {"day": "yesterday"}),
+]
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 dates = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1))
@@ -145,19 +156,7 @@ def test_every_row_that_is_read_in_is_written_out_again(home: Parts, document: d
     assert sum(counts["added"] for counts in again.counts.values()) == 0
 
 
-@pytest.mark.parametrize(
-    ("table", "wrong"),
-    [
-        ("threads", {"drifts": [{"turn_id": "t"}]}),
-        ("threads", {"opened_at": "0001-01-01T00:00:00+10:00"}),
-        ("messages", {"decisions": [{"weighed": [{"odd": 1}]}]}),
-        ("bridges", {"confidence": float("nan")}),
-        ("sessions", {"analysis": {"decisions": ["none"]}}),
-        ("syntheses", {"content": {"state": [1]}}),
-        ("memories", {"mentions": [{}]}),
-        ("days", {"day": "yesterday"}),
-    ],
-)
+@pytest.mark.parametrize(("table", "wrong"), ODD)
 @settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=documents())
 def test_a_row_that_nobody_could_read_afterwards_is_not_read_in(

@@ -67,8 +67,9 @@ def export(
 def _export_pages(what: str | None, folder: str | None) -> None:
     if what not in (None, "memories") or folder is None:
         raise BadInput("Markdown pages hold memories, in a folder.", remedy="Name it with --out FOLDER.")
-    document = ask("GET", "/api/memory/export", query={"format": "json", "what": "memories"}, timeout=_LONGEST_SECONDS)
-    for name in page_files.write(folder, document):
+    ask("GET", "/health")
+    written = b"".join(streamed(home(), os.environ, "/api/memory/export?format=json&what=memories"))
+    for name in page_files.write(folder, json_.loads(written)):
         output.say(os.path.join(folder, name))
 
 
