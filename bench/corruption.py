@@ -29,8 +29,9 @@ from tests.unit.app.given import event
 
 from filrouge.app.backing_up import back_up
 from filrouge.app.observe import observe
-from filrouge.cli.commands.doctor import CHECKS
-from filrouge.cli.commands.doctor_deep import DEEP_CHECKS
+from filrouge.cli.commands.doctoring.examining import examine
+from filrouge.cli.commands.doctoring.scene import scene_of
+from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
 from filrouge.home import DATABASE
 from filrouge.store.row_hash import TableHash, row_hashes
 from filrouge.testing import idle, running
@@ -69,13 +70,10 @@ def owners(path: str) -> dict[int, str]:
 def noticed(home: str) -> str:
     """The first check that complains, or nothing."""
     for check in (*CHECKS, *DEEP_CHECKS):
-        name = (check.__doc__ or "").rstrip(".")
-        if name in ABOUT_ROWS:
-            try:
-                if check(home).state == "fail":
-                    return name
-            except Exception:  # the command tells of it as of a failed check
-                return name
+        if check.name in ABOUT_ROWS:
+            [found] = examine(scene_of(home, deep=True), [check])
+            if found.state == "fail":
+                return check.name
     return ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 from urllib.parse import quote, urlencode
 
 from filrouge.daemon.problems import error_of
@@ -63,7 +63,8 @@ class Door:
             raise BadInput("This memory is not open.", remedy="Use it inside `async with filrouge.Memory(…)`.")
         written = queried(query or {})
         target = f"{path}?{written}" if written else path
-        reply = await self._way.send(method, target, body, self._timeout if timeout is None else timeout)
+        sent = None if body is None else _whole(dict(body))
+        reply = await self._way.send(method, target, sent, self._timeout if timeout is None else timeout)
         if reply.status >= 400:
             raise error_of(reply.body)
         return reply.value
@@ -113,3 +114,16 @@ def queried(query: Mapping[str, Any]) -> str:
         if value is not None
     }
     return urlencode(plain, doseq=True, errors="replace")
+
+
+def _whole(value: Any) -> Any:
+    """The same with halves of surrogate pairs joined, or replaced where the other half is missing: no text may hold
+    one, and a chat's message that was cut in the middle of an emoji is to be remembered all the same."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        said = cast("dict[Any, Any]", value)
+        return {_whole(key): _whole(one) for key, one in said.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(one) for one in cast("list[Any]", value)]
+    return value

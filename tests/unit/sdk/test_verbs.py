@@ -232,6 +232,17 @@ def test_any_text_may_be_observed_any_number_of_times(everywhere: Asked, text: s
     everywhere.run(scenario)
 
 
+def test_a_message_that_was_cut_in_the_middle_of_a_character_is_kept(everywhere: Asked) -> None:
+    async def scenario(memory: Memory) -> None:
+        said = [{"role": "user", "content": "The buoy by the quay is painted \ud83e"}]
+        assert (await memory.observe(said, channel="cut", session_id="one")).accepted == 1
+        await understood(memory)
+        [kept] = await memory.recent("cut")
+        assert kept.content == "The buoy by the quay is painted \ufffd"
+
+    everywhere.run(scenario)
+
+
 def test_a_text_is_understood_at_once(everywhere: Asked) -> None:
     async def scenario(memory: Memory) -> None:
         found = await memory.extract("We decided to insure the schooner with Lloyds.", source="broker")
