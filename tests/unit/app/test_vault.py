@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from filrouge.app.forgetting import Asked, forget_at_once, preview
@@ -118,7 +118,7 @@ def test_what_is_written_renamed_and_removed_is_followed(parts: Parts, folder: P
 
 def bytes_of(parts: Parts) -> str:
     """All text of the tables of notes, those of full text included."""
-    connection = sqlite3.connect(f"file:{inside(parts.home, DATABASE)}?mode=ro", uri=True)
+    connection: Any = apsw.Connection(inside(parts.home, DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         tables = ("vault_notes", "vault_chunks", "vault_fts_content")
         return repr([list(connection.execute(f"select * from {table}")) for table in tables])
