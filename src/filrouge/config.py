@@ -58,7 +58,10 @@ class Settings(BaseModel):
         default=0.5, ge=0.0, le=1.0, description="How probable it must be that something about a prompt is known."
     )
     notes_enabled: bool = Field(default=True, description="Bring notes of the vault into prompts.")
-    notes_folder: str = Field(default="", description="The vault: a folder of Markdown notes; empty = none.")
+    notes_folder: str = Field(
+        default="",
+        description="The vault: a folder of Markdown notes, or the address of Obsidian's plugin; empty = none.",
+    )
     notes_paths: tuple[str, ...] = Field(default=(), description="Notes that are always brought, by path.")
     notes_tag: str = Field(default="filrouge", description="Up to 5 notes with this tag are brought.")
     budget: int = Field(default=2000, ge=200, le=6000, description="Characters of one injected block at the most.")

@@ -49,7 +49,7 @@ from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.word_files import WordFiles, is_possible
 from filrouge.llm.prompt_files import prompt
-from filrouge.notes.folder import FolderVault
+from filrouge.notes.opening import Vaults
 from filrouge.ports import Analyser, Embedder, EmbeddingSpace, VectorIndex, Vectors
 from filrouge.recall.bridging import Bridging
 from filrouge.store.jobs import MODELS
@@ -193,7 +193,7 @@ def build(
         ),
         environ=environ,
         gate=Gate(home),
-        open_vault=FolderVault,
+        open_vault=Vaults(home),
         bus=bus,
         feed=feed,
     )

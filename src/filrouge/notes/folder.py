@@ -6,7 +6,6 @@ followed: what it leads to within the vault is there under its own name, and wha
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -15,15 +14,13 @@ from typing import Final
 from filrouge.clock import from_epoch
 from filrouge.errors import NotFound, VaultUnavailable
 from filrouge.model.note import Listing, Note
-from filrouge.notes import tags
 from filrouge.notes.chunks import MOST_CHARACTERS
-from filrouge.notes.frontmatter import parted
+from filrouge.notes.reading import SUFFIX, note_of
 
 MOST_NOTES: Final = 20_000
 """Notes of one vault; whoever names his whole disk has that many."""
 #: Four bytes a character at the most.
 _MOST_BYTES: Final = 4 * MOST_CHARACTERS
-_SUFFIX: Final = ".md"
 #: A date of a file that is none (year 2100) must not keep the others from being read.
 _LAST_MOMENT: Final = 4_102_444_800.0
 _OUTSIDE: Final = "it is a link that leads out of the vault"
@@ -65,24 +62,13 @@ class FolderVault:
             raise VaultUnavailable(f"The note {path!r} cannot be read: {error.strerror or error}.") from error
         if _stamp(before) != _stamp(after):
             raise NotFound(f"The note {path!r} is being written.", remedy="It is read again in a second.")
-        whole = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
-        front = parted(whole)
-        return Note(
-            path=path,
-            title=path.rpartition("/")[2].removesuffix(_SUFFIX),
-            aliases=front.aliases,
-            tags=tuple(dict.fromkeys([*front.tags, *tags.inline(front.text[:MOST_CHARACTERS])])),
-            text=front.text,
-            changed=from_epoch(min(max(after.st_mtime, 0.0), _LAST_MOMENT)),
-            stamp=_stamp(after),
-            hash=hashlib.sha256(content).hexdigest(),
-            trouble=front.trouble or _cut(len(front.text), after.st_size),
-        )
+        changed = from_epoch(min(max(after.st_mtime, 0.0), _LAST_MOMENT))
+        return note_of(path, content, changed=changed, stamp=_stamp(after), is_cut=after.st_size > _MOST_BYTES)
 
     def _content(self, path: str) -> tuple[os.stat_result, bytes, os.stat_result]:
         """The bytes of a file, and what it looked like before and after."""
         names = path.split("/")
-        if not path.endswith(_SUFFIX) or "\0" in path or any(not name or name.startswith(".") for name in names):
+        if not path.endswith(SUFFIX) or "\0" in path or any(not name or name.startswith(".") for name in names):
             raise FileNotFoundError(path)
         # Step by step from the vault's top, no step through a link: whoever exchanges a folder for one gets nothing.
         at = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -121,7 +107,7 @@ class FolderVault:
                     troubles[path] = _OUTSIDE
             elif entry.is_dir(follow_symlinks=False):
                 yield from self._walk(path, troubles)
-            elif entry.name.endswith(_SUFFIX) and entry.is_file(follow_symlinks=False):
+            elif entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                 try:
                     yield path, entry.stat(follow_symlinks=False)
                 except FileNotFoundError:  # it went while we looked
@@ -143,8 +129,3 @@ def _is_utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _cut(characters: int, size: int) -> str:
-    is_cut = characters > MOST_CHARACTERS or size > _MOST_BYTES
-    return f"only its first {MOST_CHARACTERS} characters are searched" if is_cut else ""

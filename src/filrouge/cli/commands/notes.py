@@ -1,13 +1,18 @@
-"""`filrouge notes`: how the vault stands. `filrouge search --in notes` searches it."""
+"""`filrouge notes`: how the vault stands, and what it takes to read one through Obsidian's plugin."""
 
 from __future__ import annotations
 
+import getpass
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from filrouge.cli import output
 from filrouge.cli.talk import ask
+from filrouge.errors import BadInput
+from filrouge.home import home
+from filrouge.notes import certificate
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _NO_VAULT = "No vault is named. Name the folder of your notes: filrouge settings notes_folder ~/Notes"
@@ -18,8 +23,46 @@ def register(app: typer.Typer) -> None:
     app.command()(notes)
 
 
-def notes(json: Json = False) -> None:
+def notes(
+    trust: Annotated[
+        str | None, typer.Option("--trust", help="Look at the certificate of this address, and trust it.")
+    ] = None,
+    key: Annotated[
+        bool, typer.Option("--key", help="Enter the key of Obsidian's plugin; read from a pipe too.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Trust that certificate without asking.")] = False,
+    json: Json = False,
+) -> None:
     """Show the vault: what is indexed, what is brought into prompts, what could not be read."""
+    if trust is not None:
+        _trust(trust, yes=yes)
+    if key:
+        _enter_key()
+    if trust is None and not key:
+        _show(json=json)
+
+
+def _trust(address: str, *, yes: bool) -> None:
+    """Nobody vouches for the plugin's certificate, so a person compares it once."""
+    pem = certificate.fetched(address)
+    output.say(f"SHA-256 {certificate.fingerprint(pem)}")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise BadInput("Nobody can be asked here.", remedy="Compare the fingerprint, and add --yes.")
+        typer.confirm("Is this the certificate in the settings of Obsidian's plugin?", abort=True)
+    certificate.keep(home(), certificate.CERTIFICATE, pem)
+    output.say(f"Trusted. Name the vault: filrouge settings notes_folder {address}")
+
+
+def _enter_key() -> None:
+    said = getpass.getpass("Key of the plugin: ") if sys.stdin.isatty() else sys.stdin.readline()
+    if not said.strip() or not said.strip().isascii():
+        raise BadInput("That is no key.", remedy="It stands in the settings of Obsidian's plugin Local REST API.")
+    certificate.keep(home(), certificate.KEY, said.strip())
+    output.say("Kept in the home, readable by you alone.")
+
+
+def _show(*, json: bool) -> None:
     found: dict[str, Any] = ask("GET", "/api/memory/notes")
     if json:
         output.show_json(found)
