@@ -176,7 +176,8 @@ def by_hook(tally: Tally, home: str, chance: random.Random, host: str, key: str,
         _, said = process.communicate(raw, timeout=deadly)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        with process:  # what it never read keeps its pipe open else
+            process.communicate()
         tally.seen["hook killed"] += process.returncode == -signal.SIGKILL
         return
     assert (process.returncode, said) == (0, b"")
