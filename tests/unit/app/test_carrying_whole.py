@@ -62,6 +62,7 @@ def documents(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
         "channel": "h", "session_id": mark, "role": draw(st.sampled_from(["user", "assistant", "tool"])),
         "source": "prompt", "text": draw(texts), "trust": draw(st.integers(0, 3)), "at": AT, "skipped": draw(names),
         "transcript_key": draw(st.sampled_from([None, f"{mark}r"])), "decisions": [decision],
+        "branch": draw(names),
         "placed": {"thread_id": f"{mark}t2", "at": AT, "topics": draw(st.lists(names, max_size=2))},
     }  # fmt: skip
     old = memory(draw, f"{mark}a", kind="fact", state="superseded", superseded_by=f"{mark}b", valid_to=AT)
@@ -118,7 +119,7 @@ def memory(draw: st.DrawFn, id_: str, **more: Any) -> dict[str, Any]:
         "mention_count": draw(st.integers(1, 1000)), "made_by": draw(names), "prompt_version": draw(names),
         "created_at": moment(draw), "valid_from": moment(draw), "valid_to": None, "last_mention": moment(draw),
         "first_mention": moment(draw), "uses": draw(st.integers(0, 1000)), "mentions": [], "evidence": [],
-        "last_used": moment(draw),
+        "last_used": moment(draw), "branch": draw(names),
     }  # fmt: skip
     return plain | more
 
