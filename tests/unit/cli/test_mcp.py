@@ -36,7 +36,9 @@ OWN = {
     "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main", "filrouge.cli.mcp",
     "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.daemon", "filrouge.daemon.client",
     "filrouge.daemon.reply", "filrouge.errors", "filrouge.home", "filrouge.hosts", "filrouge.hosts.claude_code",
-    "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.project", "filrouge.hosts.reading",
+    "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor",
+    "filrouge.hosts.gemini", "filrouge.hosts.openclaw", "filrouge.hosts.opencode", "filrouge.hosts.project",
+    "filrouge.hosts.reading", "filrouge.hosts.vscode",
     "filrouge.model", "filrouge.model.event", "filrouge.model.offered",
 }  # fmt: skip
 
