@@ -21,13 +21,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from filrouge._version import __version__
 from filrouge.app.parts import Parts
 from filrouge.config import Settings
-from filrouge.errors import BadConfig, FilrougeError, Forbidden, TooLarge, Unauthorized
+from filrouge.errors import BadConfig, BadInput, FilrougeError, Forbidden, TooLarge, Unauthorized
 from filrouge.server import scopes
 from filrouge.server.keys import Keys, Pace, Rates
 from filrouge.server.origin import LOOPBACK, check_cookie, check_origin, checked_host, header
 from filrouge.server.problems import refuse
 
 ACCESS: Final = "filrouge.access"
+#: Of a length in bytes; Python reads no number of thousands of digits.
+_DIGITS: Final = 18
 VERSION_HEADER: Final = "X-Filrouge-Version"
 LOGIN: Final = "/login/"
 HEALTH: Final = "/health"
@@ -140,9 +142,11 @@ class Door:
         return Access(scope=token.scope, by="session", who=token.id)
 
     def _weigh(self, scope: Scope) -> None:
-        """Refuse what says itself that it is too large."""
+        """Refuse what says itself that it is too large, or says nothing one could weigh."""
         for length in header(scope, b"content-length"):
-            if not length.isdecimal() or int(length) > self._largest:
+            if not length.isdecimal():
+                raise BadInput("The Content-Length is no number.", remedy="Send the length of the body in bytes.")
+            if len(length) > _DIGITS or int(length) > self._largest:
                 raise _too_large(self._largest)
 
 

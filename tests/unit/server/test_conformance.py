@@ -145,6 +145,12 @@ def test_over_tcp_every_operation_refuses_whoever_has_no_token() -> None:
             assert client.request(method, path).status_code == 401, f"{method} {path} let a stranger in"
 
 
+@pytest.mark.parametrize(("length", "status"), [("", 400), ("two", 400), ("-1", 400), ("9" * 5000, 413)])
+def test_a_length_that_is_no_number_is_no_request(length: str, status: int) -> None:
+    reply = TestClient(_OUTSIDE).request("DELETE", "/api/memory/rules/x", headers={"Content-Length": length})
+    assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json")
+
+
 def _operations() -> list[tuple[str, str, dict[str, Any]]]:
     paths = cast("dict[str, dict[str, dict[str, Any]]]", _OUTSIDE.app.openapi()["paths"])
     return [
