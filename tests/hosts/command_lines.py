@@ -28,6 +28,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, Final, Literal, Protocol, cast
 
+from filrouge.hosts.setup.wanted import CLAUDE_CODE, CODEX
+
 from .product import EXECUTABLE, Product
 from .scripted_model import Request, ScriptedModel
 
@@ -40,28 +42,7 @@ PACKAGES: Final[dict[Host, tuple[str, str, str]]] = {
 }
 #: The events Filrouge listens to, with the seconds a hook may take. Codex allows SessionEnd 3 s at most, and
 #: Claude Code gives it 1.5 s unless a timeout is written.
-HOOKS: Final[dict[Host, dict[str, int]]] = {
-    "claude-code": {
-        "SessionStart": 10,
-        "UserPromptSubmit": 10,
-        "PostToolBatch": 10,
-        "Stop": 10,
-        "SubagentStop": 10,
-        "PreCompact": 10,
-        "PostCompact": 10,
-        "SessionEnd": 10,
-    },
-    "codex": {
-        "SessionStart": 10,
-        "UserPromptSubmit": 10,
-        "PostToolUse": 10,
-        "Stop": 10,
-        "SubagentStop": 10,
-        "PreCompact": 10,
-        "PostCompact": 10,
-        "SessionEnd": 3,
-    },
-}
+HOOKS: Final[dict[Host, Mapping[str, int]]] = {"claude-code": CLAUDE_CODE, "codex": CODEX}
 TURN_SECONDS: Final = 60.0
 
 _CODEX_CONFIG: Final = """\

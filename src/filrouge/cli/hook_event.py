@@ -12,7 +12,7 @@ import time
 from typing import Any, Final, cast
 
 from filrouge.capture import guard, redact
-from filrouge.hosts.reading import as_list, as_object
+from filrouge.hosts.reading import as_list, as_object, whole_text
 from filrouge.model.event import Event
 
 LONGEST_TOOL_TEXT: Final = 200_000
@@ -51,13 +51,13 @@ def cleaned(event: Event) -> Event | None:
         return None
     return event._replace(
         data=data,
-        session=_tame(event.session),
-        key=_tame(event.key),
-        cwd=_tame(event.cwd),
-        transcript=_tame(event.transcript),
-        agent=_tame(event.agent),
-        project=tuple(map(_tame, event.project)),
-        branch=_tame(event.branch),
+        session=whole_text(event.session),
+        key=whole_text(event.key),
+        cwd=whole_text(event.cwd),
+        transcript=whole_text(event.transcript),
+        agent=whole_text(event.agent),
+        project=tuple(map(whole_text, event.project)),
+        branch=whole_text(event.branch),
     )
 
 
@@ -118,23 +118,14 @@ class _Cleaner:
 
     def clean(self, text: str) -> str:
         if len(text) < SHORTEST_SECRET:
-            return _tame(text)
+            return whole_text(text)
         limit = min(self._longest, self._left) if time.monotonic() < self._until else 0
         if not limit and text:
             return f"[filrouge: {len(text)} characters cut]"
         short = text[: limit + MARGIN] if len(text) > limit else text
-        safe = redact.redact(guard.strip_own(_tame(short)))
+        safe = redact.redact(guard.strip_own(whole_text(short)))
         if len(text) > limit:
             safe = safe[: min(limit, max(0, len(safe) - MARGIN))]
             safe += f"\n[filrouge: {len(text) - limit} characters cut]"
         self._left = max(0, self._left - min(len(text), limit))
         return safe
-
-
-def _tame(text: str) -> str:
-    """The text with halves of surrogate pairs joined, or replaced where the other half is missing."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

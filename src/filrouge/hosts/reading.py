@@ -56,6 +56,15 @@ def text_field(payload: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def whole_text(text: str) -> str:
+    """The text with halves of surrogate pairs joined, or replaced where the other half is missing."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def written_by_host(text: str) -> bool:
     """True where a host put its own text in the place of a user's."""
     return text.lstrip().startswith(HOST_TEXT)

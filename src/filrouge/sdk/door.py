@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from filrouge.daemon.problems import error_of
 from filrouge.errors import BadInput
+from filrouge.hosts.reading import whole_text
 from filrouge.model.memory import Kind
 from filrouge.model.turn import Role
 from filrouge.sdk.ways import Way
@@ -117,10 +118,10 @@ def queried(query: Mapping[str, Any]) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """The same with halves of surrogate pairs joined, or replaced where the other half is missing: no text may hold
-    one, and a chat's message that was cut in the middle of an emoji is to be remembered all the same."""
+    """The same with every text whole: none may hold half of a surrogate pair, and a chat's message that was cut in the
+    middle of an emoji is to be remembered all the same."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole_text(value)
     if isinstance(value, dict):
         said = cast("dict[Any, Any]", value)
         return {_whole(key): _whole(one) for key, one in said.items()}

@@ -42,9 +42,9 @@ def user(tmp_path: Path) -> Path:
 def typed(user: Path) -> Type:
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(user), "FILROUGE_HOME": str(user.parent / "memory")}
 
-    def run(*words: str, **more: str) -> Ended:
+    def run(*words: str, limit: str = ":", **more: str) -> Ended:
         ended = subprocess.run(
-            [sys.executable, "-m", "filrouge.cli.main", *words],
+            ["/bin/sh", "-c", f'{limit}; exec "$@"', "sh", sys.executable, "-m", "filrouge.cli.main", *words],
             env={**environ, **more},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -140,6 +140,21 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_written(user: Pa
     assert f"left alone: {user}/.claude/settings.json" in done.out
     assert (user / ".claude/settings.json").read_text() == "{"
     assert (user / ".codex/hooks.json").exists()
+
+
+def test_a_file_that_refuses_to_be_written_stays_and_is_named_once(user: Path, typed: Type) -> None:
+    typed("init", "--yes")
+    settings = user / ".codex/config.toml"
+    settings.write_bytes(b"a = 1\n" + settings.read_bytes())
+    before = settings.read_bytes()
+    # No file may grow: a full disk, as far as a program sees it.
+    done = typed("uninstall", "--yes", limit="ulimit -f 0")
+    assert (done.code, done.out.count(f"left alone: {settings}:")) == (1, 1)
+    assert settings.read_bytes() == before
+    assert typed("uninstall", "--yes").code == 0
+    assert {name: content for name, content in files(user).items() if name.endswith(".toml")} == {
+        ".codex/config.toml": b"a = 1\n"
+    }
 
 
 def test_settings_are_written_to_the_file_in_the_home(user: Path, typed: Type) -> None:

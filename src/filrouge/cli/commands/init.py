@@ -68,13 +68,14 @@ def init(
         for line in choices.lines(directory, settings):
             output.say(line)
     if dry_run or not (plan.changes or settings or backfill):
-        _finish(plan, names, directory, json=json, changed=False)
+        _finish(plan, names, directory, json=json)
         return
     if not plans.consent("Write this?", yes=yes, json=json):
         output.say("Nothing was changed.")
         return
     choices.write(directory, settings)
-    troubles = plans.done(plan, directory)
+    refused = plans.done(plan, directory)
+    troubles = {**plan.troubles, **refused}
     warnings = choices.warnings(settings)
     ignored = choices.ignore_home(directory)
     history = backfilling.backfill(names, asked=asked, wanted=backfill, quiet=json)
@@ -83,19 +84,15 @@ def init(
         output.show_json(plans.as_json(plan, troubles, changed=True, **said))
     else:
         _close(names, directory, [*ignored, *warnings])
-        for path, error in troubles.items():
-            output.say(f"left alone: {path}: {error.message} {error.remedy}".rstrip())
+        plans.show_troubles(refused)
     if troubles:
         raise typer.Exit(1)
 
 
-def _finish(plan: plans.Plan, names: list[str], directory: str, *, json: bool, changed: bool) -> None:
+def _finish(plan: plans.Plan, names: list[str], directory: str, *, json: bool) -> None:
     if json:
-        output.show_json(
-            plans.as_json(
-                plan, plan.troubles, changed=changed, agents=names, warnings=[], then=_then(names), history=[]
-            )
-        )
+        said = {"agents": names, "warnings": [], "then": _then(names), "history": []}
+        output.show_json(plans.as_json(plan, plan.troubles, changed=False, **said))
     elif not plan.changes and not plan.troubles:
         output.say("Nothing is to be done: they are connected.")
         _close(names, directory, [])

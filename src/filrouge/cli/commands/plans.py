@@ -47,13 +47,18 @@ def show(plan: Plan) -> None:
             output.say(f"    {line}")
         if change.note:
             output.say(f"    {change.note}")
-    for path, trouble in plan.troubles.items():
+    show_troubles(plan.troubles)
+
+
+def show_troubles(troubles: Mapping[str, FilrougeError]) -> None:
+    """Print which files were left alone, and why."""
+    for path, trouble in troubles.items():
         output.say(f"left alone: {path}: {trouble.message} {trouble.remedy}".rstrip())
 
 
 def done(plan: Plan, home: str) -> dict[str, FilrougeError]:
-    """Carry out a plan; what could not be done, with the reason. One file that refuses keeps no other back."""
-    troubles = dict(plan.troubles)
+    """Carry out a plan; what of it could not be done, with the reason. One file that refuses keeps no other back."""
+    troubles = dict[str, FilrougeError]()
     for change in plan.changes:
         try:
             carry_out(change, home)

@@ -37,9 +37,12 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool) -> None
     if not json:
         plans.show(plan)
     changed = bool(plan.changes) and not dry_run and plans.consent("Do this?", yes=yes, json=json)
-    troubles = plans.done(plan, directory) if changed else dict(plan.troubles)
+    refused = plans.done(plan, directory) if changed else {}
+    troubles = {**plan.troubles, **refused}
     if json:
         output.show_json(plans.as_json(plan, troubles, changed=changed, memory=directory))
+    elif refused:
+        plans.show_troubles(refused)
     elif not plan.changes and not troubles:
         output.say("Nothing of Filrouge stands in the settings of these agents.")
     elif changed:

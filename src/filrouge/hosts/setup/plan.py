@@ -72,15 +72,13 @@ def connecting(machine: Machine, home: str, names: Iterable[str], *, tools: bool
         tools: register the tools too.
         conversations: the user lets plugins read every conversation where an agent asks for that.
     """
-    records = Manifest(home).records()
+    manifest = Manifest(home)
+    records = manifest.records()
     wanted = {
         name: _files(AGENTS[name], machine, hooks=conversations or not AGENTS[name].reads_all, tools=tools)
         for name in names
     }
-    return _planned(
-        wanted,
-        lambda agent, file: _connecting(agent, file, records.get(file.path), Manifest(home)),
-    )
+    return _planned(wanted, lambda agent, file: _connecting(agent, file, records.get(file.path), manifest))
 
 
 def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:
