@@ -301,7 +301,7 @@ def test_a_start_without_a_daemon_prints_the_brief_of_the_project(place: Path) -
 
 def test_a_start_waits_for_the_daemon_that_is_coming_up(place: Path) -> None:
     served: list[Daemon] = []
-    rises = threading.Timer(0.25, lambda: served.append(Daemon(place, lambda path, body: answer("up"))))
+    rises = threading.Timer(0.1, lambda: served.append(Daemon(place, lambda path, body: answer("up"))))
     rises.start()
     try:
         assert injected(hook(place, START)) == "up"
