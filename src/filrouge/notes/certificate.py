@@ -17,8 +17,8 @@ from filrouge.address import is_loopback
 from filrouge.errors import BadInput, VaultUnavailable
 from filrouge.home import inside, make_private
 
-CERTIFICATE: Final = "vault.pem"
-KEY: Final = "vault.key"
+CERTIFICATE: Final = "obsidian.pem"
+KEY: Final = "obsidian.key"
 _PLACE: Final = "/obsidian-local-rest-api.crt"
 _LARGEST: Final = 64 * 1024
 _SECONDS: Final = 5.0
