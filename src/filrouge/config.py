@@ -64,6 +64,9 @@ class Settings(BaseModel):
     )
     notes_paths: tuple[str, ...] = Field(default=(), description="Notes that are always brought, by path.")
     notes_tag: str = Field(default="filrouge", description="Up to 5 notes with this tag are brought.")
+    notes_write_folder: str = Field(
+        default="", description="Folder of the vault that what is known is written into, as pages; empty = it is not."
+    )
     budget: int = Field(default=2000, ge=200, le=6000, description="Characters of one injected block at the most.")
     language: Literal["auto", "en", "fr", "es"] = Field(default="auto", description="Language of headings.")
     mode: Literal["light", "normal", "heavy"] = Field(
@@ -158,6 +161,14 @@ class Settings(BaseModel):
     @classmethod
     def _off(cls, value: Any) -> Any:
         return 0 if isinstance(value, str) and value.strip().lower() == "off" else value
+
+    @field_validator("notes_write_folder")
+    @classmethod
+    def _within(cls, value: str) -> str:
+        names = value.strip().strip("/").split("/") if value.strip() else []
+        if any(not name or name.startswith(".") or name in "~" or set(name) & set("\\:\0") for name in names):
+            raise ValueError("it names a folder within the vault, such as Filrouge or Notes/Memory")
+        return "/".join(names)
 
     @field_validator("extract_provider", mode="before")
     @classmethod

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from filrouge.model.asking import Ask, Completion
 from filrouge.model.asking import Prompt as Prompt
-from filrouge.model.note import Listing, Note
+from filrouge.model.note import Content, Listing, Note
 from filrouge.model.space import Anchor as Anchor
 from filrouge.model.space import Calibration as Calibration
 from filrouge.model.space import EmbeddingSpace
@@ -280,15 +280,20 @@ class Prompts(Protocol):
 
 
 class Vault(Protocol):
-    """Where the user's notes are; it only reads. `notes.folder.FolderVault` implements it, and is its own fake."""
+    """Where the user's notes are. `notes.folder.FolderVault` implements it, and is its own fake."""
 
-    def list(self) -> Listing:
-        """Every note with a stamp that changes when the note does; raises `VaultUnavailable`."""
-        ...
+    def list(self, within: str = "") -> Listing:
+        """Every note, or those of a folder, with a stamp that changes when it does; raises `VaultUnavailable`."""
 
     def read(self, path: str) -> Note:
         """One note; raises `NotFound` where there is none (any more), `VaultUnavailable` where it cannot be read."""
-        ...
+
+    def content(self, path: str) -> Content:
+        """A whole file as it is; raises as `read` does."""
+
+    def write(self, path: str, text: str, *, before: str | None) -> None:
+        """Put a text in the place of `before` (None = no file); raises `Stale` where something else is there by now,
+        `VaultUnavailable` where it cannot be written."""
 
 
 Redactor = Callable[[str], str]

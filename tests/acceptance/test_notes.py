@@ -182,3 +182,29 @@ def test_while_a_large_vault_is_read_what_is_written_is_noticed(vault: Path) -> 
             (vault / f"Bulk {n}.md").unlink()
         (vault / "Urgent.md").unlink()
     eventually("all of it is gone", lambda: state()["notes"] == 301, 60.0)
+
+
+def test_what_is_known_is_written_into_the_vault_and_corrected_there(vault: Path) -> None:
+    set_to(notes_write_folder="Filrouge")
+    user = vault / "Filrouge" / "User.md"
+    try:
+        talk.ask("POST", "/api/memory/facts", {"key": "user_city", "value": "Bordeaux", "scope": "user"})
+        eventually("it stands on a page", lambda: user.exists() and "Bordeaux" in user.read_text(), SECONDS)
+        user.write_text(user.read_text().replace("Bordeaux", "Nantes").replace("# User", "My own words.\n\n# User"))
+        eventually("it is corrected", lambda: "Nantes" in told("facts") and "Bordeaux" not in told("facts"), SECONDS)
+        line = next(line for line in user.read_text().splitlines() if "Nantes" in line)
+        memory = line.rpartition("^frl-")[2]
+        eventually("the page has the new memory", lambda: "edited in Filrouge/User.md" in told("why", memory), SECONDS)
+        assert "My own words." in user.read_text()
+        assert "memories: 1, pages: 1" in told("notes")
+    finally:
+        set_to(notes_write_folder="")
+        user.unlink(missing_ok=True)
+
+
+def told(*words: str) -> str:
+    """What the command line says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "filrouge.cli.main", *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.stdout + done.stderr

@@ -158,6 +158,7 @@ EXAMPLES: tuple[Example, ...] = (
     _of("topics_timeline", "/api/memory/timeline?limit=1"),
     _of("concepts_concepts", "/api/memory/concepts?limit=2"),
     _of("notes_vault", "/api/memory/notes"),
+    _of("notes_anew", "/api/memory/notes/anew", {}),
     # Changing one's mind.
     _of("changing_change_memory", _MEMORIES + "/{memory_id}", {"pinned": True}),
     _before("memory_add_memory", _MEMORIES, {"text": CHANGE, "project": [SHOP]}, 201, review_id="actions.0.review"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -96,6 +97,20 @@ class _Plugin(BaseHTTPRequestHandler):
             return
         rows = [{"filename": path, "result": changed} for path, (_, changed) in here.notes.items()]
         self._answer(200, json.dumps(rows).encode())
+
+    def do_PUT(self) -> None:
+        """It writes whatever is there: it knows no condition."""
+        here = self.served[self.server]
+        here.asked.append(f"PUT {self.path}")
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if not self._is_let_in():
+            return
+        names = self.path.removeprefix("/vault/").split("/")
+        if self.headers["Content-Type"] != "text/markdown" or any("%2F" in name for name in names):
+            self._answer(400, b'{"errorCode": 40011}')
+            return
+        here.write("/".join(map(unquote, names)), body.decode(), time.time())
+        self._answer(204, b"")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Nothing is printed."""

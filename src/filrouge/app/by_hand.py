@@ -52,16 +52,20 @@ def pin(parts: Parts, memory_id: str, *, pinned: bool) -> Action:
     return changing(parts, write)
 
 
-def bin_memory(parts: Parts, memory_id: str) -> Action:
+def bin_memory(parts: Parts, memory_id: str, *, source: str = "") -> Action:
     """Put a live memory into the bin.
+
+    Args:
+        source: who says so, for the journal.
 
     Raises:
         NotFound: naming the id.
         BadInput: it is not live.
     """
+    reason = f"by hand ({source})" if source else "by hand"
     return changing(
         parts,
-        lambda tx: (parts.memories(tx).bin(memory_id, the_users(parts), "by hand"), (), (memory_id,)),
+        lambda tx: (parts.memories(tx).bin(memory_id, the_users(parts), reason), (), (memory_id,)),
     )
 
 

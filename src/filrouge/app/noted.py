@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Event as Flag
 from threading import Lock
 from typing import Final
 
@@ -54,6 +55,23 @@ class Looked:
         return bool(self.folder) and self.at is not None and not self.problem
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WroteBack:
+    """How the pages stand that are written into the vault.
+
+    Attributes:
+        folder: where they are; empty where none are written.
+        problem: why nothing could be written, empty where it could.
+        troubles: what is left alone, with where it stands: the page, the memory (or empty), and why.
+    """
+
+    folder: str = ""
+    problem: str = ""
+    pages: int = 0
+    memories: int = 0
+    troubles: tuple[tuple[str, str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Near:
     """How near a chunk is to a question: its cosine, and what is left of it above the ground."""
@@ -89,10 +107,12 @@ class _Held:
 
 
 class Noted:
-    """The vault's vectors and its state. Safe for several threads."""
+    """The vault's vectors and its state. Safe for several threads; `anew` has the pages written again that are gone."""
 
     def __init__(self) -> None:
         self.looked = Looked()
+        self.written = WroteBack()
+        self.anew = Flag()
         self._revision = 0
         self._held: _Held | None = None
         self._asking: _Asking | None = None

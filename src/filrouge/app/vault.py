@@ -131,7 +131,7 @@ class Watch:
                 if one.is_same:
                     store.touch(one.note.path, stamp, one.note.changed)
                 else:
-                    gone = _forgotten(self._parts, tx, [chunk.text for chunk in one.chunks])
+                    gone = forgotten(self._parts, tx, [chunk.text for chunk in one.chunks])
                     left = [chunk for chunk in one.chunks if chunk.text not in gone]
                     store.put(one.note, left, stamp, self._parts.analyser)
 
@@ -146,7 +146,7 @@ class Watch:
 
     def _buried(self, paths: Sequence[str]) -> frozenset[str]:
         """Those of these notes whose very names were forgotten."""
-        return self._parts.readers.here(lambda tx: _forgotten(self._parts, tx, paths)) if paths else frozenset()
+        return self._parts.readers.here(lambda tx: forgotten(self._parts, tx, paths)) if paths else frozenset()
 
     def embed(self) -> None:
         """Give vectors to chunks that have none in the space of today, for half a second at the most."""
@@ -193,7 +193,21 @@ def described(parts: Parts, tx: Tx) -> dict[str, Any]:
         "tagged": store.tagged(folded(settings.notes_tag), MOST_TAGGED),
         "fixed": [{"path": path, "found": path in known} for known in [store.known()] for path in fixed(settings)],
         "troubles": [{"path": path, "trouble": troubles[path]} for path in sorted(troubles)[:_TROUBLES_SHOWN]],
+        "written": {
+            "folder": settings.notes_write_folder,
+            "problem": _unwritten(settings) or parts.noted.written.problem,
+            "pages": parts.noted.written.pages,
+            "memories": parts.noted.written.memories,
+            "troubles": [
+                {"path": path, "memory_id": memory, "trouble": why}
+                for path, memory, why in parts.noted.written.troubles
+            ],
+        },
     }
+
+
+def _unwritten(settings: Settings) -> str:
+    return "no vault is named: notes_folder" if settings.notes_write_folder and not settings.notes_folder else ""
 
 
 def fixed(settings: Settings) -> list[str]:
@@ -202,7 +216,7 @@ def fixed(settings: Settings) -> list[str]:
     return list(dict.fromkeys(path if path.endswith(".md") else f"{path}.md" for path in named if path))
 
 
-def _forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
+def forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
     """Those of these texts that were forgotten, and are not to come back as they are."""
     stones = parts.gate.stones
     if stones is None or not Tombstones(tx).any():

@@ -37,6 +37,7 @@ from filrouge.app.upgrading import bring_up_to_date
 from filrouge.app.vault import vault_watches
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
+from filrouge.app.writing_back import pages_watch
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
 from filrouge.config import Settings, resolve
@@ -124,6 +125,7 @@ def start(
         garden_watch(parts),
         backup_watch(parts),
         *vault_watches(parts),
+        pages_watch(parts),
     )
     words = WordFeed(parts.words, parts.readers.here)
     parts.feed.start()

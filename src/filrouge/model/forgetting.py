@@ -25,6 +25,7 @@ NOT_PROMISED: Final = (
     "copies of this home elsewhere: what is forgotten goes from them when they are opened with this home's tombstones",
     "the agents' own transcripts, which belong to them: they are not read into memory again",
     "the files of your notes, which are yours and stay, and copies of them that Obsidian synchronised or git keeps",
+    "pages in the vault until the next look at them: within seconds, or once the vault is back and you write no more",
     "what was sent to the provider of a model while it was remembered",
 )
 

@@ -1,6 +1,7 @@
 """Notes: Markdown files of the user's vault, and the chunks that they are searched in.
 
-A note is the user's file: Filrouge reads it and never changes it. What is kept of it is derived, and goes with it.
+A note is the user's file: Filrouge reads it and never changes it. What is kept of it is derived, and goes with it. Only
+in the one folder that the user names for it does it write pages of its own (`notes.pages`).
 """
 
 from __future__ import annotations
@@ -64,6 +65,14 @@ class Chunk:
     def indexed(self) -> str:
         """What is indexed of it: a text is found by the headings above it as well."""
         return f"{self.heading}\n{self.text}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """A whole file, its frontmatter and line ends as they are; `changed` is when it was last written."""
+
+    text: str
+    changed: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

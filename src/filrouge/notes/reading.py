@@ -9,6 +9,7 @@ from filrouge.model.note import Note
 from filrouge.notes import tags
 from filrouge.notes.chunks import MOST_CHARACTERS
 from filrouge.notes.frontmatter import parted
+from filrouge.notes.pages import key_of
 
 SUFFIX = ".md"
 
@@ -20,6 +21,8 @@ def note_of(path: str, content: bytes, *, changed: datetime, stamp: str, is_cut:
         is_cut: there were more of them.
     """
     whole = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    if key_of(whole):  # what is known stands there: it is not to be found twice
+        whole = ""
     front = parted(whole)
     is_cut = is_cut or len(front.text) > MOST_CHARACTERS
     return Note(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from datetime import datetime
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 from filrouge.clock import from_epoch, monotonic
-from filrouge.errors import FilrougeError, NotFound, VaultUnavailable
-from filrouge.model.note import Listing, Note
+from filrouge.errors import FilrougeError, NotFound, Stale, VaultUnavailable
+from filrouge.model.note import Content, Listing, Note
 from filrouge.notes.certificate import CERTIFICATE, KEY, context_of, host_and_port, kept
 from filrouge.notes.chunks import MOST_CHARACTERS
 from filrouge.notes.folder import MOST_NOTES
@@ -29,6 +30,7 @@ _NOTE: Final = "application/vnd.olrapi.note+json"
 _LOGIC: Final = "application/vnd.olrapi.jsonlogic+json"
 _TIMES: Final = b'{"var":"stat.mtime"}'
 _MILLISECONDS: Final = 1000.0
+_OK: Final = 200
 
 
 class RestVault:
@@ -41,8 +43,9 @@ class RestVault:
         self._trouble: FilrougeError | None = None
         self._due = 0.0
 
-    def list(self) -> Listing:
-        """Every note with its stamp, those written last first; what was said a moment ago is said again.
+    def list(self, within: str = "") -> Listing:
+        """Every note with its stamp, or those in one folder, those written last first; what was said a moment ago is
+        said again.
 
         Raises:
             VaultUnavailable: Obsidian does not run, shows another certificate, or does not take the key.
@@ -52,6 +55,9 @@ class RestVault:
         if self._trouble is not None:
             raise VaultUnavailable(self._trouble.message, remedy=self._trouble.remedy)
         assert self._listing is not None
+        if within:
+            stamps = self._listing.stamps
+            return Listing(stamps={path: one for path, one in stamps.items() if path.startswith(f"{within}/")})
         return self._listing
 
     def read(self, path: str) -> Note:
@@ -61,21 +67,41 @@ class RestVault:
             NotFound: there is none (any more), or Obsidian went meanwhile: the next look tells which.
             VaultUnavailable: what is answered is no note.
         """
-        place = "/vault/" + "/".join(quote(name, safe="") for name in path.split("/"))
+        text, changed = self._read(path)
+        raw = text.encode("utf-8", "replace")
+        return note_of(path, raw[: 4 * MOST_CHARACTERS], changed=_moment(changed), stamp=_stamp(changed))
+
+    def content(self, path: str) -> Content:
+        """A whole file; raises as `read` does."""
+        text, changed = self._read(path)
+        return Content(text=text, changed=_moment(changed))
+
+    def write(self, path: str, text: str, *, before: str | None) -> None:
+        """Put a text in the place of the one that was read.
+
+        The plugin has no condition for that (it passes `If-Match` over), so the file is read once more just before: who
+        writes it between that and the answer, some milliseconds, is overwritten.
+
+        Raises:
+            Stale: something else is there by now; it stays.
+            VaultUnavailable: it cannot be written, or Obsidian is gone.
+        """
+        status, content = self._asked("GET", _place(path), _NOTE)
+        if (_said(path, content)[0] if status == _OK else None) != before:
+            raise Stale(f"{path!r} was written meanwhile.")
+        status, _ = self._asked("PUT", _place(path), "*/*", text.encode("utf-8"), kind="text/markdown")
+        if status not in (_OK, 201, 204):
+            raise VaultUnavailable(f"Obsidian did not write {path!r}: it answered {status}.")
+        self._due = 0.0
+
+    def _read(self, path: str) -> tuple[str, float]:
         try:
-            status, content = self._asked("GET", place, _NOTE)
+            status, content = self._asked("GET", _place(path), _NOTE)
         except VaultUnavailable as error:
             raise NotFound(error.message, remedy=error.remedy) from error
-        if status != 200:
+        if status != _OK:
             raise NotFound(f"There is no note {path!r}.", remedy="See `filrouge notes`.")
-        try:
-            found = json.loads(content)
-            text, changed = str(found["content"]), float(found["stat"]["mtime"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise VaultUnavailable(f"What Obsidian answered for {path!r} is no note.") from error
-        raw = text.encode("utf-8", "replace")
-        when = from_epoch(max(changed, 0.0) / _MILLISECONDS)
-        return note_of(path, raw[: 4 * MOST_CHARACTERS], changed=when, stamp=_stamp(changed))
+        return _said(path, content)
 
     def _look(self) -> None:
         try:
@@ -96,7 +122,9 @@ class RestVault:
         troubles = dict.fromkeys(ordered[MOST_NOTES : MOST_NOTES + 1], f"there are more than {MOST_NOTES} notes")
         return Listing(stamps={path: _stamp(times[path]) for path in ordered[:MOST_NOTES]}, troubles=troubles)
 
-    def _asked(self, method: str, place: str, accept: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def _asked(
+        self, method: str, place: str, accept: str, body: bytes | None = None, *, kind: str = _LOGIC
+    ) -> tuple[int, bytes]:
         """The status and the body of an answer.
 
         Raises:
@@ -105,7 +133,7 @@ class RestVault:
         """
         connection = self._connection()
         headers = {"Accept": accept, "Authorization": f"Bearer {kept(self._home, KEY)}"}
-        headers |= {"Content-Type": _LOGIC} if body is not None else {}
+        headers |= {"Content-Type": kind} if body is not None else {}
         try:
             connection.request(method, place, body, headers)
             answer = connection.getresponse()
@@ -152,6 +180,23 @@ def _notes(paths: dict[str, float]) -> list[str]:
         for path in paths
         if path.endswith(SUFFIX) and not any(not name or name.startswith(".") for name in path.split("/"))
     ]
+
+
+def _place(path: str) -> str:
+    return "/vault/" + "/".join(quote(name, safe="") for name in path.split("/"))
+
+
+def _said(path: str, content: bytes) -> tuple[str, float]:
+    """The text of a note and when it was written, in milliseconds."""
+    try:
+        found = json.loads(content)
+        return str(found["content"]), float(found["stat"]["mtime"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise VaultUnavailable(f"What Obsidian answered for {path!r} is no note.") from error
+
+
+def _moment(changed: float) -> datetime:
+    return from_epoch(max(changed, 0.0) / _MILLISECONDS)
 
 
 def _stamp(changed: float) -> str:

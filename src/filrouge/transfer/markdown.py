@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 USER_PAGE: Final = "User.md"
 _VERSION: Final = 1
-_SECTIONS: Final[Mapping[str, str]] = {
+SECTIONS: Final[Mapping[str, str]] = {
     "rule": "Rules", "preference": "Preferences", "constraint": "Constraints", "decision": "Decisions",
     "fact": "Facts", "intent": "Intents", "note": "Notes",
 }  # fmt: skip
@@ -104,9 +104,9 @@ def _page(project: Mapping[str, Any] | None, rows: Iterable[Mapping[str, Any]]) 
     if project is not None:
         yield from (f"{name}: {json.dumps(project[name])}\n" for name in ("id", "name", "aliases"))
     yield f"---\n\n# {escaped(str(project['name'])) if project else 'User'}\n"
-    sections: dict[str, list[Mapping[str, Any]]] = {title: [] for title in (*_SECTIONS.values(), *_FORMER.values())}
+    sections: dict[str, list[Mapping[str, Any]]] = {title: [] for title in (*SECTIONS.values(), *_FORMER.values())}
     for row in rows:
-        title = _FORMER.get(row["state"]) or _SECTIONS.get(row["kind"], "Notes")
+        title = _FORMER.get(row["state"]) or SECTIONS.get(row["kind"], "Notes")
         sections[title].append(row)
     for title, own in sections.items():
         if own:

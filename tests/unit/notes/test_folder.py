@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.errors import NotFound, VaultUnavailable
+from filrouge.errors import NotFound, Stale, VaultUnavailable
 from filrouge.notes.chunks import MOST_CHARACTERS
 from filrouge.notes.folder import FolderVault
 
@@ -99,3 +99,45 @@ def test_of_a_book_the_beginning_is_searched_and_that_is_said(folder: Path) -> N
 def test_a_date_beyond_all_dates_keeps_no_note_away(folder: Path) -> None:
     os.utime(folder / "Été.md", (2**33, 2**33))
     assert FolderVault(str(folder)).read("Été.md").changed.year == 2100
+
+
+def test_a_page_is_written_where_it_was_read_and_its_folders_are_made(tmp_path: Path) -> None:
+    vault = FolderVault(str(tmp_path))
+    vault.write("a/b/Page.md", "one\r\n", before=None)
+    assert (tmp_path / "a/b/Page.md").read_bytes() == b"one\r\n"
+    (tmp_path / "a/b/Page.md").chmod(0o640)
+    vault.write("a/b/Page.md", "two\n", before="one\r\n")
+    assert vault.content("a/b/Page.md").text == "two\n"
+    assert (tmp_path / "a/b/Page.md").stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path / "a/b") == ["Page.md"]
+    assert list(vault.list("a").stamps) == ["a/b/Page.md"]
+    assert list(vault.list("elsewhere").stamps) == []
+
+
+@pytest.mark.parametrize("before", [None, "what was read"])
+def test_a_page_that_was_written_meanwhile_is_not_written_over(tmp_path: Path, before: str | None) -> None:
+    (tmp_path / "Page.md").write_text("theirs")
+    with pytest.raises(Stale, match=r"Page\.md"):
+        FolderVault(str(tmp_path)).write("Page.md", "ours", before=before)
+    assert (tmp_path / "Page.md").read_text() == "theirs"
+    assert os.listdir(tmp_path) == ["Page.md"]
+
+
+@pytest.mark.parametrize("path", ["../out.md", "a/../../out.md", ".obsidian/x.md", "/etc/x.md", "linked/x.md"])
+def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
+    vault, outside = tmp_path / "vault", tmp_path / "outside"
+    vault.mkdir()
+    outside.mkdir()
+    (vault / "linked").symlink_to(outside)
+    with pytest.raises(VaultUnavailable):
+        FolderVault(str(vault)).write(path, "ours", before=None)
+    assert os.listdir(outside) == []
+    assert sorted(os.listdir(tmp_path)) == ["outside", "vault"]
+
+
+def test_a_vault_that_is_gone_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(VaultUnavailable):
+        FolderVault(str(tmp_path / "gone")).write("Page.md", "ours", before=None)
+    with pytest.raises(VaultUnavailable):
+        FolderVault(str(tmp_path / "gone")).list("a")
+    assert os.listdir(tmp_path) == []

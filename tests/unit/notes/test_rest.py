@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.errors import BadInput, NotFound, VaultUnavailable
+from filrouge.errors import BadInput, NotFound, Stale, VaultUnavailable
 from filrouge.notes import certificate
 from filrouge.notes.chunks import MOST_CHARACTERS, chunks
 from filrouge.notes.folder import FolderVault
@@ -155,3 +155,30 @@ def test_a_person_trusts_the_certificate_and_enters_the_key(tmp_path: Path) -> N
         assert list(RestVault(app.address, str(home)).list().stamps) == ["a.md"]
     assert typed("--trust", app.address, "--yes").returncode == 1  # it stopped
     assert typed("--key", said="\n").returncode == 2
+
+
+def test_a_page_is_written_and_read_back(app: Obsidian, home: str) -> None:
+    vault = RestVault(app.address, home)
+    assert list(vault.list("Mémoire").stamps) == []
+    vault.write("Mémoire/Projet né.md", "# Né\r\n", before=None)
+    assert app.notes["Mémoire/Projet né.md"][0] == "# Né\r\n"
+    assert vault.content("Mémoire/Projet né.md").text == "# Né\r\n"
+    assert list(vault.list("Mémoire").stamps) == ["Mémoire/Projet né.md"]  # without waiting for the next look
+    vault.write("Mémoire/Projet né.md", "# Neuf\n", before="# Né\r\n")
+    assert vault.content("Mémoire/Projet né.md").text == "# Neuf\n"
+
+
+@pytest.mark.parametrize("before", [None, "what was read"])
+def test_a_page_that_somebody_else_wrote_is_not_written_over(app: Obsidian, home: str, before: str | None) -> None:
+    app.write("Page.md", "theirs")
+    with pytest.raises(Stale, match=r"Page\.md"):
+        RestVault(app.address, home).write("Page.md", "ours", before=before)
+    assert app.notes["Page.md"][0] == "theirs"
+    assert not any(one.startswith("PUT") for one in app.asked)
+
+
+def test_a_page_is_not_written_without_the_key_or_an_answer(app: Obsidian, home: str) -> None:
+    certificate.keep(home, certificate.KEY, "another")
+    with pytest.raises(VaultUnavailable, match="key"):
+        RestVault(app.address, home).write("Page.md", "ours", before=None)
+    assert "Page.md" not in app.notes

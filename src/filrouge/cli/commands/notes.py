@@ -30,6 +30,9 @@ def notes(
     key: Annotated[
         bool, typer.Option("--key", help="Enter the key of Obsidian's plugin; read from a pipe too.")
     ] = False,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Write pages and lines again that were removed from the vault.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Trust that certificate without asking.")] = False,
     json: Json = False,
 ) -> None:
@@ -38,6 +41,8 @@ def notes(
         _trust(trust, yes=yes)
     if key:
         _enter_key()
+    if anew:
+        ask("POST", "/api/memory/notes/anew", {})
     if trust is None and not key:
         _show(json=json)
 
@@ -81,11 +86,23 @@ def _show(*, json: bool) -> None:
             "Always brought": ", ".join(_fixed(one) for one in found["fixed"]) or "none",
             f"Tagged #{found['tag']}": ", ".join(found["tagged"]) or "none",
             "Into prompts": "yes" if found["enabled"] else "no (notes_enabled)",
+            "Written into": _written(found["written"]),
             "Last look": found["looked_at"] or "none yet",
         },
     )
     if found["troubles"]:
         output.table(("Note", "Trouble"), [(one["path"], one["trouble"]) for one in found["troubles"]])
+
+    left = found["written"]["troubles"]
+    if left:
+        rows = [(one["path"], one["memory_id"], one["trouble"]) for one in left]
+        output.table(("Page", "Memory", "Left as it stands"), rows)
+
+
+def _written(one: dict[str, Any]) -> str:
+    if not one["folder"]:
+        return "nothing (notes_write_folder)"
+    return one["problem"] or f"{one['folder']} (memories: {one['memories']}, pages: {one['pages']})"
 
 
 def _fixed(one: dict[str, Any]) -> str:

@@ -28,6 +28,24 @@ class NoteTrouble(Answer):
     trouble: str
 
 
+class PageTrouble(Answer):
+    """A line or a page that is left as it stands."""
+
+    path: str
+    memory_id: str = Field(description="The memory of the line; empty where it is about a page.")
+    trouble: str = Field(description="Why, and what to do about it.")
+
+
+class WrittenAnswer(Answer):
+    """The pages that what is known is written into."""
+
+    folder: str = Field(description="Empty where nothing is written into the vault.")
+    problem: str = Field(description="Why nothing can be written.")
+    pages: int
+    memories: int
+    troubles: list[PageTrouble]
+
+
 class NotesAnswer(Answer):
     """The vault: what is indexed, what is brought into prompts, what could not be read."""
 
@@ -44,10 +62,19 @@ class NotesAnswer(Answer):
     tagged: list[str] = Field(description="Notes that the tag brings, the latest first.")
     fixed: list[FixedNote]
     troubles: list[NoteTrouble]
+    written: WrittenAnswer
 
 
 @router.get("/api/memory/notes", responses=answers(NotesAnswer))
 async def vault(request: Request) -> dict[str, Any]:
     """How the vault stands."""
     parts = parts_of(request)
+    return await reading(request, lambda tx: described(parts, tx))
+
+
+@router.post("/api/memory/notes/anew", responses=answers(NotesAnswer))
+async def anew(request: Request) -> dict[str, Any]:
+    """Have pages and lines written again that were removed from the vault; answers how it stands before that."""
+    parts = parts_of(request)
+    parts.noted.anew.set()
     return await reading(request, lambda tx: described(parts, tx))

@@ -2013,3 +2013,50 @@ ORDER BY changed DESC, path LIMIT :limit
 SELECT (SELECT count(*) FROM vault_notes) AS notes, (SELECT count(*) FROM vault_chunks) AS chunks
 -- name: vault.troubles
 SELECT path, trouble FROM vault_notes WHERE trouble <> '' ORDER BY path LIMIT :limit
+
+-- name: pages.all
+SELECT key, place, path FROM vault_pages
+-- name: pages.put
+INSERT INTO vault_pages (key, place, path) VALUES (:key, :place, :path)
+ON CONFLICT (key) DO UPDATE SET place = excluded.place, path = excluded.path
+-- name: pages.clear
+DELETE FROM vault_pages
+-- name: pages.lines
+SELECT memory_id, page, hash, is_left FROM vault_lines
+-- name: pages.put_line
+INSERT INTO vault_lines (memory_id, page, hash, is_left) VALUES (:memory_id, :page, :hash, :is_left)
+ON CONFLICT (memory_id) DO UPDATE SET page = excluded.page, hash = excluded.hash, is_left = excluded.is_left
+-- name: pages.drop_lines
+DELETE FROM vault_lines WHERE memory_id IN (SELECT value FROM json_each(:ids))
+-- name: pages.clear_lines
+DELETE FROM vault_lines
+-- name: pages.anew_lines
+DELETE FROM vault_lines WHERE is_left OR page IN (SELECT key FROM vault_pages WHERE path = '')
+-- name: pages.anew
+DELETE FROM vault_pages WHERE path = ''
+-- name: pages.facts
+-- What is believed and fit to be shown, the newest of it.
+SELECT id, scope, project_id, kind, text, created_at FROM memories WHERE seq IN (
+  SELECT seq FROM memories
+  WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND confidence >= :least AND trust >= :trust
+    AND disabled = 0 AND kind IN ('rule', 'preference', 'constraint', 'decision', 'fact')
+  ORDER BY seq DESC LIMIT :limit
+)
+ORDER BY seq
+-- name: pages.sessions
+SELECT id, scope, project_id, kind, text, created_at FROM memories WHERE seq IN (
+  SELECT seq FROM memories
+  WHERE tenant = 'local' AND state = 'live' AND user_id = :user_id AND kind = 'episode' AND disabled = 0 AND trust >= :trust
+  ORDER BY seq DESC LIMIT :limit
+)
+ORDER BY seq
+-- name: pages.heads
+-- Of each of these memories the one that says it now, or its last version.
+WITH RECURSIVE line (id, head, step) AS (
+  SELECT value, value, 0 FROM json_each(:ids)
+  UNION ALL
+  SELECT line.id, one.superseded_by, step + 1 FROM line JOIN memories AS one ON one.id = line.head
+  WHERE one.state = 'superseded' AND one.superseded_by IS NOT NULL AND step < 1000
+)
+SELECT line.id, line.head, one.state FROM line JOIN memories AS one ON one.id = line.head
+WHERE NOT (one.state = 'superseded' AND one.superseded_by IS NOT NULL)

@@ -432,6 +432,13 @@ CREATE TABLE vectors (
 
 -- Notes of the user's vault: derived from its files, and made again from them. A note that is gone from the vault is gone
 -- here. `hash` and `stamp` tell whether a file must be read again; `stamp` is empty where it must.
+CREATE TABLE vault_lines (
+  memory_id  TEXT PRIMARY KEY,
+  page       TEXT NOT NULL,
+  hash       TEXT NOT NULL,
+  is_left    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE vault_notes (
   path     TEXT PRIMARY KEY,
   stamp    TEXT NOT NULL,
@@ -439,6 +446,12 @@ CREATE TABLE vault_notes (
   changed  TEXT NOT NULL,
   tags     TEXT NOT NULL,
   trouble  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE vault_pages (
+  key    TEXT PRIMARY KEY,
+  place  TEXT NOT NULL,
+  path   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- A vector is that of one space; in another space the chunk is embedded again.
