@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from hashlib import sha256
 
 import pytest
+
+from filrouge.cli.commands.doctoring.agents import Hook
+from filrouge.cli.commands.doctoring.trusting import digest
 
 from .patient import HOOK, Patient, everything, hooks, nothing, saw, written
 
@@ -117,7 +122,59 @@ def test_an_event_that_is_told_twice_is_found_with_both_files(patient: Patient) 
 
 def test_a_plugin_beside_hooks_is_a_second_telling(patient: Patient) -> None:
     patient.claude(*ALL, enabledPlugins={"filrouge@filrouge": True})
-    saw(patient.finding("Claude Code: double capture"), "warn", "a plugin", "Remove all but one")
+    found = patient.finding("Claude Code: double capture")
+    saw(found, "warn", "as a plugin", "`filrouge uninstall --host claude-code`")
+    assert "`claude plugin uninstall filrouge@filrouge`" in found.remedy
+
+
+def test_a_plugin_of_codex_beside_hooks_is_a_second_telling(patient: Patient) -> None:
+    with (patient.user / ".codex/config.toml").open("a") as config:
+        config.write('[plugins."filrouge@filrouge"]\nenabled = true\n')
+    found = patient.finding("Codex: double capture")
+    saw(found, "warn", "every prompt gets two blocks", "`filrouge uninstall --host codex`")
+    assert "`codex plugin remove filrouge@filrouge`" in found.remedy
+
+
+def test_a_plugin_alone_is_no_missing_hook(patient: Patient) -> None:
+    patient.claude(enabledPlugins={"filrouge@filrouge": True})
+    saw(patient.finding("Claude Code: hooks"), "ok", "a plugin brings them", "")
+    assert patient.finding("Claude Code: double capture").state == "ok"
+    patient.claude(enabledPlugins={"filrouge@filrouge": False})
+    saw(patient.finding("Claude Code: hooks"), "warn", "no hook of Filrouge", "filrouge init")
+
+
+def test_hooks_of_a_codex_plugin_that_nobody_approved_are_named(patient: Patient) -> None:
+    patient.codex()
+    config = patient.user / ".codex/config.toml"
+    config.write_text('[plugins."filrouge@filrouge"]\n')
+    saw(patient.finding("Codex: trust"), "fail", "hooks of the plugin", "type `/hooks`")
+    with config.open("a") as more:
+        more.write('[hooks.state."filrouge@filrouge:hooks/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:00"\n')
+    assert patient.finding("Codex: trust").state == "ok"
+
+
+def test_hooks_that_changed_since_they_were_approved_in_codex_are_named(patient: Patient) -> None:
+    path = patient.user / ".codex/hooks.json"
+    said = json.loads(path.read_text())
+    said["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 9
+    path.write_text(json.dumps(said))
+    found = patient.finding("Codex: trust")
+    saw(found, "warn", "changed since you approved them", "type `/hooks`")
+    assert "SessionStart" not in found.cause
+
+
+def test_a_hash_of_codex_is_that_of_the_hook_as_it_is_rounded() -> None:
+    """Of JSON that was written down by hand, so that no form of ours can agree with itself alone."""
+    said = {"command": "filrouge hook", "timeout": 10, "statusMessage": "é"}
+    hook = Hook(event="SessionEnd", command="", file="", group=0, index=0, handler=said, matcher="x")
+    plain = (
+        '{"event_name":"session_end","hooks":[{"async":false,"command":"filrouge hook","statusMessage":"é",'
+        '"timeout":3,"type":"command"}],"matcher":"x"}'
+    )
+    assert digest(hook) == f"sha256:{sha256(plain.encode()).hexdigest()}"
+    stop = replace(hook, event="Stop", handler={"command": "filrouge hook"})
+    plain = '{"event_name":"stop","hooks":[{"async":false,"command":"filrouge hook","timeout":600,"type":"command"}]}'
+    assert digest(stop) == f"sha256:{sha256(plain.encode()).hexdigest()}"
 
 
 def test_hooks_in_both_files_of_codex_are_told(patient: Patient) -> None:
