@@ -74,6 +74,7 @@ def connecting(
     names: Iterable[str],
     *,
     tools: bool,
+    hooks: bool = True,
     conversations: bool = False,
     plugged: Mapping[str, Plugin] | None = None,
 ) -> Plan:
@@ -81,6 +82,7 @@ def connecting(
 
     Args:
         tools: register the tools too.
+        hooks: write the hooks; for some agents only with `conversations`.
         conversations: the user lets plugins read every conversation where an agent asks for that.
         plugged: agents with a plugin of ours; what that does already is not written besides.
     """
@@ -91,7 +93,7 @@ def connecting(
         name: _files(
             AGENTS[name],
             machine,
-            hooks=name not in spared and (conversations or not AGENTS[name].reads_all),
+            hooks=hooks and name not in spared and (conversations or not AGENTS[name].reads_all),
             tools=tools and not (name in spared and spared[name].brings_tools),
         )
         for name in names

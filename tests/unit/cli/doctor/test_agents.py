@@ -91,6 +91,55 @@ def test_hooks_that_claude_code_does_not_run_are_told(patient: Patient) -> None:
     saw(patient.finding("Claude Code: switch"), "fail", f"{local} has `disableAllHooks`", f"from {local}")
 
 
+@pytest.mark.parametrize("file", ["managed-settings.json", "managed-settings.d/20-hooks.json"])
+@pytest.mark.parametrize("name", ["disableAllHooks", "allowManagedHooksOnly"])
+def test_hooks_that_an_administrator_forbids_are_told(patient: Patient, file: str, name: str) -> None:
+    folder = patient.beside / "managed"
+    assert patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "there are none"
+    path = written(folder / file, json.dumps({name: True}))
+    found = patient.finding("Claude Code: managed settings", managed=str(folder))
+    saw(found, "fail", f"{path} has `{name}`", "who administers this machine")
+    written(folder / "managed-settings.d/90-last.json", json.dumps({name: False}))
+    assert patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "they let our hooks run"
+
+
+def test_an_administrator_who_brings_our_plugin_forbids_nothing(patient: Patient) -> None:
+    said = {"allowManagedHooksOnly": True, "enabledPlugins": {"filrouge@filrouge": True}}
+    written(patient.beside / "managed/managed-settings.json", json.dumps(said))
+    assert patient.finding("Claude Code: managed settings", managed=str(patient.beside / "managed")).state == "ok"
+
+
+def test_managed_settings_that_nobody_can_read_are_noted(patient: Patient) -> None:
+    path = written(patient.beside / "managed/managed-settings.json", "{")
+    found = patient.finding("Claude Code: managed settings", managed=str(path.parent))
+    saw(found, "note", f"{path} is no JSON", "who administers")
+
+
+def test_a_rule_for_administrators_in_the_user_s_own_settings_is_noted(patient: Patient) -> None:
+    path = patient.claude(*ALL, allowManagedHooksOnly=True)
+    saw(patient.finding("Claude Code: managed settings", managed=""), "note", "counts in managed", f"from {path}")
+
+
+@pytest.mark.parametrize(
+    ("limit", "cause"),
+    [(1, "may take 1 seconds"), (10_000, "no milliseconds"), ("10", "is no number"), (None, "has no `timeout`")],
+)
+def test_a_limit_of_time_that_is_too_short_or_absurd_is_named(patient: Patient, limit: object, cause: str) -> None:
+    for agent, path in (("Claude Code", patient.claude("SessionEnd")), ("Codex", patient.codex("SessionEnd"))):
+        assert patient.finding(f"{agent}: timeouts").state == "ok"
+        said = json.loads(path.read_text())
+        said["hooks"]["SessionEnd"][0]["hooks"][0] |= {"timeout": limit}
+        path.write_text(json.dumps(said))
+        saw(patient.finding(f"{agent}: timeouts"), "warn", cause, "filrouge init --host")
+
+
+def test_a_hook_without_a_limit_is_told_only_where_the_agent_is_impatient(patient: Patient) -> None:
+    path = patient.claude(*ALL)
+    path.write_text(path.read_text().replace(', "timeout": 5', ""))
+    assert "timeout" not in path.read_text()
+    assert patient.finding("Claude Code: timeouts").state == "ok"
+
+
 @pytest.mark.parametrize("name", ["hooks", "codex_hooks"])
 def test_hooks_that_codex_does_not_run_are_told(patient: Patient, name: str) -> None:
     assert patient.finding("Codex: switch").state == "ok"

@@ -119,7 +119,7 @@ def claude(scene: Scene) -> Agent:
     """Claude Code."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or os.path.join(scene.user_home, ".claude")
     paths = [f"{folder}/settings.json", *(f"{scene.cwd}/.claude/settings{local}.json" for local in ("", ".local"))]
-    files = _read(paths)
+    files = read_files(paths)
     plugins = (claude_plugin(file.path, file.content.get("enabledPlugins")) for file in files)
     return Agent(
         name="Claude Code",
@@ -138,7 +138,7 @@ def codex(scene: Scene) -> Agent:
     folder = scene.environ.get("CODEX_HOME", "").strip() or os.path.join(scene.user_home, ".codex")
     folders = (folder, os.path.join(scene.cwd, ".codex"))
     paths = [os.path.join(one, name) for one in folders for name in ("hooks.json", "config.toml")]
-    files = _read(paths)
+    files = read_files(paths)
     plugins = (codex_plugin(file.path, file.content.get("plugins")) for file in files)
     return Agent(
         name="Codex",
@@ -156,7 +156,7 @@ def mcp_servers(scene: Scene) -> list[str]:
     """The files in which `filrouge mcp` is set up as a server."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or scene.user_home
     paths = [os.path.join(folder, ".claude.json"), os.path.join(scene.cwd, ".mcp.json")]
-    found = [(file.path, file.content.get("mcpServers")) for file in _read(paths)]
+    found = [(file.path, file.content.get("mcpServers")) for file in read_files(paths)]
     found += codex(scene).values("mcp_servers")
     return [path for path, servers in found if any(map(_is_our_server, table(servers).values()))]
 
@@ -167,7 +167,7 @@ def _is_our_server(server: Any) -> bool:
     return "filrouge" in " ".join(words) and "mcp" in words
 
 
-def _read(paths: list[str]) -> tuple[File, ...]:
+def read_files(paths: list[str]) -> tuple[File, ...]:
     """The files that are there, each once."""
     there = {os.path.realpath(path): path for path in reversed(paths) if os.path.isfile(path)}
     return tuple(_parsed(path) for path in paths if path in there.values())
