@@ -86,7 +86,9 @@ def _last_look(scene: Scene) -> Verdict:
     if found is None:
         return ok(_NONE)
     if found["problem"]:
-        return fail(str(found["problem"]).rstrip("."), "See `filrouge doctor` on the vault itself, and `filrouge notes`.")
+        return fail(
+            str(found["problem"]).rstrip("."), "See `filrouge doctor` on the vault itself, and `filrouge notes`."
+        )
     if not found["looked_at"]:
         return warn("the daemon has not looked at the vault yet", "Wait a moment; then see `filrouge logs`.")
     if scene.now - from_text(str(found["looked_at"])) > _LATE:
@@ -114,7 +116,7 @@ def _troubles(scene: Scene) -> Verdict:
         return ok(_NONE if found is None else "all could be read")
     kinds = Counter(_kind(one) for one in found["troubles"])
     said = "; ".join(f"{number} × {kind}" for kind, number in kinds.most_common(_KINDS_SHOWN))
-    return warn(f"{len(found['troubles'])} notes are not read as they stand: {said}", f"{_SHOW}; mend or move them.")
+    return note(f"{len(found['troubles'])} notes are not read as they stand: {said}", f"{_SHOW}; mend or move them.")
 
 
 def _kind(one: dict[str, Any]) -> str:
