@@ -125,12 +125,13 @@ def test_a_rule_for_administrators_in_the_user_s_own_settings_is_noted(patient: 
     [(1, "may take 1 seconds"), (10_000, "no milliseconds"), ("10", "is no number"), (None, "has no `timeout`")],
 )
 def test_a_limit_of_time_that_is_too_short_or_absurd_is_named(patient: Patient, limit: object, cause: str) -> None:
-    for agent, path in (("Claude Code", patient.claude("SessionEnd")), ("Codex", patient.codex("SessionEnd"))):
-        assert patient.finding(f"{agent}: timeouts").state == "ok"
+    names = (("Claude Code: timeouts", patient.claude("SessionEnd")), ("Codex: timeouts", patient.codex("SessionEnd")))
+    for name, path in names:
+        assert patient.finding(name).state == "ok"
         said = json.loads(path.read_text())
         said["hooks"]["SessionEnd"][0]["hooks"][0] |= {"timeout": limit}
         path.write_text(json.dumps(said))
-        saw(patient.finding(f"{agent}: timeouts"), "warn", cause, "filrouge init --host")
+        saw(patient.finding(name), "warn", cause, "filrouge init --host")
 
 
 def test_a_hook_without_a_limit_is_told_only_where_the_agent_is_impatient(patient: Patient) -> None:

@@ -16,7 +16,6 @@ from filrouge.hosts.setup.plan import carry_out, connecting
 
 from .patient import Patient, saw, written
 
-NAME = "What init wrote"
 SETTINGS = ".claude/settings.json"
 
 
@@ -38,17 +37,22 @@ def command(hooks: Mapping[str, Any], event: str) -> str:
 
 
 def test_what_init_wrote_is_as_it_should_be(bare: Patient) -> None:
-    assert bare.finding(NAME).cause == "`init` wrote nothing"
+    assert bare.finding("What init wrote").cause == "`init` wrote nothing"
     init(bare, "claude-code", "codex", "gemini", "cursor", "vscode", "opencode", "openclaw")
-    found = bare.finding(NAME)
+    found = bare.finding("What init wrote")
     saw(found, "ok", "Claude Code, Codex, Gemini CLI, Cursor, VS Code, OpenCode, OpenClaw", "")
 
 
 def test_entries_that_run_what_is_gone_are_named_and_mended(bare: Patient) -> None:
     path = written(bare.user / SETTINGS, '{\n  // mine\n  "model": "opus"\n}\n')
     init(bare, "claude-code", "codex", executable="/opt/gone/filrouge")
-    saw(bare.finding(NAME), "warn", f"Claude Code, Codex: not as `init` writes it now: {path}", "filrouge doctor --fix")
-    done = bare.mended(NAME)
+    saw(
+        bare.finding("What init wrote"),
+        "warn",
+        f"Claude Code, Codex: not as `init` writes it now: {path}",
+        "filrouge doctor --fix",
+    )
+    done = bare.mended("What init wrote")
     assert (done.before.state, done.after.state) == ("warn", "ok")
     assert f"{path}: Filrouge's entries are as `init` writes them now" in done.did
     assert any("type /hooks" in deed for deed in done.did)
@@ -64,8 +68,8 @@ def test_an_event_that_is_missing_and_an_old_limit_are_mended(bare: Patient) -> 
     del said["hooks"]["PreCompact"]
     said["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 1
     written(path, json.dumps(said))
-    assert bare.finding(NAME).state == "warn"
-    bare.mended(NAME)
+    assert bare.finding("What init wrote").state == "warn"
+    bare.mended("What init wrote")
     hooks = read(path)["hooks"]
     assert set(hooks) == {*whole, "PreCompact"}
     assert hooks["Stop"][0]["hooks"][0]["timeout"] == 10
@@ -74,9 +78,14 @@ def test_an_event_that_is_missing_and_an_old_limit_are_mended(bare: Patient) -> 
 def test_another_filrouge_of_this_machine_is_noted_only(bare: Patient) -> None:
     other = bare.program("filrouge", "true")
     init(bare, "claude-code", "codex", executable=str(other))
-    saw(bare.finding(NAME), "note", "connected to another Filrouge than this one", "filrouge init --host claude-code")
+    saw(
+        bare.finding("What init wrote"),
+        "note",
+        "connected to another Filrouge than this one",
+        "filrouge init --host claude-code",
+    )
     other.unlink()
-    assert bare.finding(NAME).state == "warn"
+    assert bare.finding("What init wrote").state == "warn"
 
 
 def test_mending_leaves_hooks_of_others_where_they_are(bare: Patient) -> None:
@@ -86,7 +95,7 @@ def test_mending_leaves_hooks_of_others_where_they_are(bare: Patient) -> None:
     theirs = {"hooks": [{"type": "command", "command": "notify --hook"}]}
     said["hooks"]["Stop"].insert(0, theirs)
     written(path, json.dumps(said))
-    bare.mended(NAME)
+    bare.mended("What init wrote")
     first, ours = read(path)["hooks"]["Stop"]
     assert first == theirs
     assert ours["hooks"][0]["command"] == this_machine(bare.environ).executable
@@ -98,8 +107,8 @@ def test_a_file_that_is_broken_is_named_and_left_alone(bare: Patient, content: s
     path = bare.user / SETTINGS
     broken = content.encode("utf-8", "surrogateescape")
     path.write_bytes(broken)
-    saw(bare.finding(NAME), "fail", f"Claude Code: {path}:", f"Mend {path}; until then it is left alone")
-    bare.mended(NAME)
+    saw(bare.finding("What init wrote"), "fail", f"Claude Code: {path}:", f"Mend {path}; until then it is left alone")
+    bare.mended("What init wrote")
     assert path.read_bytes() == broken
 
 
@@ -107,21 +116,21 @@ def test_an_agent_that_nobody_connected_stays_so(bare: Patient) -> None:
     init(bare, "codex", executable="/opt/gone/filrouge")
     theirs = bare.claude("Stop")  # by hand, so it is nothing that init wrote
     before = theirs.read_bytes()
-    bare.mended(NAME)
+    bare.mended("What init wrote")
     assert theirs.read_bytes() == before
     assert not (bare.user / ".claude.json").exists()
 
 
 def test_hooks_that_came_without_tools_get_none(bare: Patient) -> None:
     init(bare, "claude-code", executable="/opt/gone/filrouge", tools=False)
-    bare.mended(NAME)
+    bare.mended("What init wrote")
     assert command(read(bare.user / SETTINGS)["hooks"], "Stop") == this_machine(bare.environ).executable
     assert not (bare.user / ".claude.json").exists()
 
 
 def test_a_leave_to_read_conversations_is_not_given_by_mending(bare: Patient) -> None:
     init(bare, "openclaw", executable="/opt/gone/filrouge")
-    bare.mended(NAME)
+    bare.mended("What init wrote")
     said = read(bare.user / ".openclaw/openclaw.json")
     assert "plugins" not in said
     assert said["mcp"]["servers"]["filrouge"]["command"] == this_machine(bare.environ).executable
@@ -131,17 +140,16 @@ def test_what_was_taken_out_by_hand_is_not_written_again(bare: Patient) -> None:
     init(bare, "claude-code")
     written(bare.user / SETTINGS, "{}")
     written(bare.user / ".claude.json", "{}")
-    assert bare.finding(NAME).cause == "`init` wrote nothing"
+    assert bare.finding("What init wrote").cause == "`init` wrote nothing"
 
 
 def test_a_plugin_in_the_folder_of_opencode_beside_its_settings_is_a_second_telling(bare: Patient) -> None:
-    name = "OpenCode: double capture"
-    assert bare.finding(name).state == "ok"
+    assert bare.finding("OpenCode: double capture").state == "ok"
     folder = bare.user / ".config/opencode/plugin"
     folder.mkdir(parents=True)
     copy = shutil.copy(Path(plugins.directory("opencode"), "filrouge.js"), folder)
-    assert bare.finding(name).state == "ok"
+    assert bare.finding("OpenCode: double capture").state == "ok"
     init(bare, "opencode")
-    found = bare.finding(name)
+    found = bare.finding("OpenCode: double capture")
     saw(found, "warn", f"{copy}) and in {folder.parent}/opencode.json", "`filrouge uninstall --host opencode`")
     assert f"remove {copy}" in found.remedy

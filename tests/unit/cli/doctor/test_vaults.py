@@ -81,18 +81,17 @@ def test_an_unencrypted_address_of_another_machine_is_refused(patient: Patient) 
 
 
 def test_obsidian_is_told_step_by_step_what_is_missing(patient: Patient) -> None:
-    name = "Vault: Obsidian"
     with obsidian(patient.beside) as app:
         patient.environ["FILROUGE_NOTES_FOLDER"] = app.address
-        saw(patient.finding(name), "fail", "no certificate of", f"filrouge notes --trust {app.address}")
+        saw(patient.finding("Vault: Obsidian"), "fail", "no certificate of", f"filrouge notes --trust {app.address}")
         certificate.keep(patient.home, certificate.CERTIFICATE, app.pem)
-        saw(patient.finding(name), "fail", "the key of", "filrouge notes --key")
+        saw(patient.finding("Vault: Obsidian"), "fail", "the key of", "filrouge notes --key")
         assert app.asked == []
         certificate.keep(patient.home, certificate.KEY, "another")
-        saw(patient.finding(name), "fail", "does not take the key", "filrouge notes --key")
+        saw(patient.finding("Vault: Obsidian"), "fail", "does not take the key", "filrouge notes --key")
         certificate.keep(patient.home, certificate.KEY, KEY)
-        assert patient.finding(name).cause == f"{app.address} answers and takes the key"
-    saw(patient.finding(name), "fail", "does not answer", "Start it")
+        assert patient.finding("Vault: Obsidian").cause == f"{app.address} answers and takes the key"
+    saw(patient.finding("Vault: Obsidian"), "fail", "does not answer", "Start it")
 
 
 def test_another_certificate_is_told_and_nothing_is_sent(patient: Patient) -> None:
@@ -115,39 +114,36 @@ def test_an_obsidian_that_hangs_holds_nobody_up(patient: Patient) -> None:
 
 
 def test_the_daemon_s_look_is_told(patient: Patient, folder: Path) -> None:
-    name = "Vault: last look"
-    assert "no daemon answers" in patient.finding(name).cause
+    assert "no daemon answers" in patient.finding("Vault: last look").cause
     with watched(patient, folder) as api:
-        assert patient.finding(name).cause == "1 notes"
+        assert patient.finding("Vault: last look").cause == "1 notes"
         later = SystemClock().now() + timedelta(hours=1)
-        saw(patient.finding(name, now=later), "warn", "the daemon looked last at", "filrouge daemon stop")
+        saw(patient.finding("Vault: last look", now=later), "warn", "the daemon looked last at", "filrouge daemon stop")
         gone = folder.rename(folder.parent / "Moved")
         Watch(api.parts).look()
-        saw(patient.finding(name), "fail", f"The vault {folder} cannot be read", "filrouge notes")
+        saw(patient.finding("Vault: last look"), "fail", f"The vault {folder} cannot be read", "filrouge notes")
         assert gone.is_dir()
 
 
 def test_a_note_that_is_always_brought_and_is_not_there_is_told_without_its_name(
     patient: Patient, folder: Path
 ) -> None:
-    name = "Vault: notes that are always brought"
     with watched(patient, folder, "Proxy"):
-        assert patient.finding(name).cause == "1 are always brought"
+        assert patient.finding("Vault: notes that are always brought").cause == "1 are always brought"
     with watched(patient, folder, "Proxy", "Zqsecretplan"):
-        found = patient.finding(name)
+        found = patient.finding("Vault: notes that are always brought")
     saw(found, "warn", "1 of 2 notes", "`filrouge notes` names them")
     assert "Zqsecretplan" not in json.dumps(found.to_json())
 
 
 def test_troubles_of_single_notes_are_counted_by_kind_without_their_names(patient: Patient, folder: Path) -> None:
-    name = "Vault: single notes"
     with watched(patient, folder):
-        assert patient.finding(name).cause == "all could be read"
+        assert patient.finding("Vault: single notes").cause == "all could be read"
     for number in range(3):
         (folder / f"Zqbread{number}.md").write_text("---\na: [\n---\nDough.", encoding="utf-8")
     (folder / "Zqlink.md").symlink_to(written(patient.beside / "outside.md", "x"))
     with watched(patient, folder):
-        found = patient.finding(name)
+        found = patient.finding("Vault: single notes")
     saw(found, "note", "4 notes are not read as they stand: 3 × its frontmatter is no YAML", "`filrouge notes`")
     assert "1 × it is a link that leads out of the vault" in found.cause
     assert "Zq" not in json.dumps(found.to_json())
