@@ -155,7 +155,7 @@ def test_what_claims_to_unpack_to_much_takes_little_memory(tmp_path: Path) -> No
 
 def test_a_window_that_is_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rollout-x.jsonl.zst"
-    much = {zstd.CompressionParameter.window_log: 28, zstd.CompressionParameter.content_size_flag: 0}
+    much: dict[int, int] = {zstd.CompressionParameter.window_log: 28, zstd.CompressionParameter.content_size_flag: 0}
     maker = zstd.ZstdCompressor(options=much)
     path.write_bytes(maker.compress(b"{}\n") + maker.flush())
     with Unpacked(str(path)) as raw:
