@@ -259,3 +259,22 @@ def test_the_plugin_of_opencode_brings_no_tools_so_those_are_written(user: Path,
     said = json.loads((folder / "opencode.json").read_text())
     assert "filrouge" in said["mcp"]
     assert "plugin" not in said
+
+
+def test_the_doctor_writes_anew_what_runs_a_filrouge_that_is_gone(user: Path, typed: Type) -> None:
+    assert typed("init", "--host", "claude-code", "--yes").code == 0
+    settings = user / ".claude/settings.json"
+    whole = settings.read_bytes()
+    [program] = {
+        one["command"] for groups in json.loads(whole)["hooks"].values() for group in groups for one in group["hooks"]
+    }
+    settings.write_bytes(whole.replace(program.encode(), b"/opt/gone/filrouge"))
+    [found] = [one for one in typed("doctor", "--json").json if one["check"] == "What init wrote"]
+    assert (found["state"], str(settings) in found["cause"]) == ("warn", True)
+    assert settings.read_bytes() != whole
+    [found] = [one for one in typed("doctor", "--fix", "--json").json if one["check"] == "What init wrote"]
+    assert (found["state"], found["before"]["state"]) == ("ok", "warn")
+    assert f"{settings}: Filrouge's entries are as `init` writes them now" in found["did"]
+    assert json.loads(settings.read_text()) == json.loads(whole)
+    assert typed("uninstall", "--yes").code == 0
+    assert not settings.exists()

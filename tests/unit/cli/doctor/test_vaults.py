@@ -8,19 +8,23 @@ import socket
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from filrouge.app.vault import Watch
+from filrouge.cli.commands.doctoring.examining import examine
+from filrouge.cli.commands.doctoring.scene import Daemon
 from filrouge.clock import SystemClock
 from filrouge.notes import certificate
 from filrouge.store.settings import StoredSettings
 from tests.support.obsidian import KEY, obsidian
 from tests.unit.server.conftest import Api, serving
 
-from .patient import Patient, saw, written
+from .patient import NAMED, Patient, saw, written
 
 
 @pytest.fixture
@@ -48,7 +52,7 @@ def test_no_vault_is_no_trouble(patient: Patient) -> None:
 
 
 def test_a_folder_that_cannot_be_read_as_a_vault_is_told(patient: Patient, folder: Path) -> None:
-    assert patient.finding("Vault").cause == str(folder)
+    assert patient.finding("Vault").cause == "the folder is there"
     patient.environ["FILROUGE_NOTES_FOLDER"] = str(folder / "gone")
     saw(patient.finding("Vault"), "fail", f"{folder}/gone is not there", "filrouge settings notes_folder PATH")
     patient.environ["FILROUGE_NOTES_FOLDER"] = str(folder / "Proxy.md")
@@ -147,3 +151,17 @@ def test_troubles_of_single_notes_are_counted_by_kind_without_their_names(patien
     saw(found, "note", "4 notes are not read as they stand: 3 × its frontmatter is no YAML", "`filrouge notes`")
     assert "1 × it is a link that leads out of the vault" in found.cause
     assert "Zq" not in json.dumps(found.to_json())
+
+
+class Unlooked(Daemon):
+    """A daemon in its first moment, which a real one leaves within a second."""
+
+    def ask(self, path: str) -> dict[str, Any]:
+        return {"folder": "/notes", "problem": "", "is_there": False, "looked_at": None, "waiting": 0}
+
+
+def test_a_vault_that_was_never_looked_at_is_told(patient: Patient, folder: Path) -> None:
+    scene = replace(patient.scene(), daemon=Unlooked(patient.home))
+    [looked, brought] = examine(scene, [NAMED["Vault: last look"], NAMED["Vault: notes that are always brought"]])
+    saw(looked, "warn", "has not looked at the vault yet", "filrouge logs")
+    assert (brought.state, brought.cause) == ("ok", "not known while the vault is not read")

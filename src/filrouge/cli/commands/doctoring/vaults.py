@@ -59,7 +59,7 @@ def _folder(place: str, scene: Scene) -> Verdict:
         return warn(f"{path} holds the home of Filrouge, which would be read as notes", _NAME)
     if _is_within(path, scene.home):
         return warn(f"{path} lies in the home of Filrouge, whose files are no notes", _NAME)
-    return ok(path)
+    return ok("the folder is there")  # its name may tell of a client, and this may be given away
 
 
 def _obsidian(scene: Scene) -> Verdict:
