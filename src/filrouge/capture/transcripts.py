@@ -33,12 +33,13 @@ def read_from(path: str, offset: int, max_bytes: int = 8 * 1024 * 1024, *, longe
         start = offset if 0 <= offset <= facts.st_size else 0
         with open(path, "rb") as file:
             file.seek(start)
-            return _read(file, start, start + max_bytes, longest)
+            return lines_of(file, start, start + max_bytes, longest=longest)
     except (OSError, ValueError):
         return Chunk([], offset, 0)
 
 
-def _read(file: BinaryIO, start: int, stop: int, longest: int) -> Chunk:
+def lines_of(file: BinaryIO, start: int, stop: int, *, longest: int = LONGEST_LINE) -> Chunk:
+    """The whole lines of an open file that stands at `start`, until `stop` is passed."""
     lines: list[bytes] = []
     place, skipped = start, 0
     while place < stop:

@@ -8,17 +8,19 @@ waits for the next run.
 
 from __future__ import annotations
 
+import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-from filrouge.capture.transcripts import read_from
+from filrouge.capture.transcripts import Chunk, lines_of, read_from
 from filrouge.errors import BadInput
 from filrouge.hosts.histories import History
+from filrouge.hosts.packed import Unpacked, plain
 from filrouge.hosts.project import captures, names
 from filrouge.hosts.transcripts import records
 from filrouge.model.imported import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, Trouble
@@ -30,6 +32,7 @@ from filrouge.model.transcript import TranscriptRecord
 _CHUNK: Final = 4 * 1024 * 1024
 _PAGE: Final = LONGEST
 _MOST_PROBLEMS: Final = 100
+_STEP: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,30 +91,75 @@ class Page:
 
 def pages_of_history(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
     """What a transcript holds from `offset` on."""
-    cwd = history.cwd
+    teller = _Teller(agent, history, wanted, passed)
     place = offset if offset <= history.size else 0  # a file that became shorter was replaced
     while True:
         chunk = read_from(history.path, place, _CHUNK)
         if chunk.offset == place:
             return
-        told = list(records(agent, chunk.lines))
+        yield from teller.pages(chunk, done=chunk.offset - place)
+        place = chunk.offset
+
+
+def pages_of_packed(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
+    """What a compressed transcript holds from `offset` of its plain bytes on.
+
+    How far it is read is kept under the name that it had before, so that what was read then is not read again; that it
+    was read to its end, under its own name.
+    """
+    teller, taken = _Teller(agent, history, wanted, passed), 0
+    try:
+        raw = Unpacked(history.path)
+    except OSError as error:
+        passed.trouble(history.path, f"it cannot be read: {error.strerror}")
+        return
+    with raw, io.BufferedReader(raw) as file:
+        place = _skipped(file, offset)
+        if place < offset and not raw.trouble:  # a file that became shorter was replaced
+            yield from pages_of_packed(agent, history, 0, wanted, passed)
+            return
+        while (chunk := lines_of(file, place, place + _CHUNK)).offset != place:
+            yield from teller.pages(chunk, done=raw.taken - taken)
+            place, taken = chunk.offset, raw.taken
+    if raw.trouble:
+        passed.trouble(history.path, raw.trouble)
+    elif wanted.is_everything:
+        yield Page(mark=teller.mark(history.path, history.size), done=history.size - taken)
+
+
+def _skipped(file: BinaryIO, offset: int) -> int:
+    """How far a stream is that was to pass over so many bytes."""
+    place = 0
+    while place < offset and (step := file.read(min(_STEP, offset - place))):
+        place += len(step)
+    return place
+
+
+class _Teller:
+    """Tells chunks of one transcript as pages; the directory that a line names holds for those behind it."""
+
+    def __init__(self, agent: str, history: History, wanted: Wanted, passed: Passed) -> None:
+        self._agent, self._history, self._wanted, self._passed = agent, history, wanted, passed
+        self._cwd = history.cwd
+
+    def mark(self, path: str, offset: int, skipped_long: int = 0) -> dict[str, Any]:
+        """How far a file is read."""
+        return {"path": path, "session": self._history.session, "offset": offset, "skipped_long": skipped_long}
+
+    def pages(self, chunk: Chunk, *, done: int) -> Iterator[Page]:
+        """A chunk, cut; the last page carries how far it goes."""
+        history, wanted, passed = self._history, self._wanted, self._passed
         turns = list[ImportedTurn]()
-        for record in told:
-            cwd = record.cwd or cwd
-            if (turn := _turn(history, record, cwd, wanted, passed)) is not None:
+        for record in records(self._agent, chunk.lines):
+            self._cwd = record.cwd or self._cwd
+            if (turn := _turn(history, record, self._cwd, wanted, passed)) is not None:
                 turns.append(turn)
-        mark = {
-            "path": history.path,
-            "session": history.session,
-            "offset": chunk.offset,
-            "skipped_long": chunk.skipped_long,
-        }
         if chunk.skipped_long:
             passed.trouble(history.path, f"{chunk.skipped_long} lines are longer than 10 MB and were passed over")
+        mark = self.mark(plain(history.path), chunk.offset, chunk.skipped_long)
         *before, last = [*_cut(turns)] or [[]]
         yield from (Page(turns=piece) for piece in before)
-        yield Page(turns=last, mark=mark if wanted.is_everything else None, done=chunk.offset - place)
-        place = chunk.offset
+        yield Page(turns=last, mark=mark if wanted.is_everything else None, done=done)
 
 
 def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, ...], passed: Passed) -> Iterator[Page]:

@@ -14,10 +14,11 @@ from typing import Any, Final
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from filrouge.cli import output
-from filrouge.cli.import_pages import Page, Passed, Wanted, pages_of_history, pages_of_items
+from filrouge.cli.import_pages import Page, Passed, Wanted, pages_of_history, pages_of_items, pages_of_packed
 from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
-from filrouge.hosts.histories import AGENTS, compressed, directory, histories
+from filrouge.hosts.histories import AGENTS, directory, histories
+from filrouge.hosts.packed import is_packed, plain
 from filrouge.hosts.project import names
 from filrouge.transfer.readers import FORMATS
 
@@ -33,7 +34,6 @@ class Found:
         size: bytes that are still to be read.
         total: the same in what pages count their progress in; None where nobody counted.
         pages: given where what is wrong is noted.
-        left_out: files that are not read, each with the way out.
     """
 
     source: str
@@ -41,7 +41,6 @@ class Found:
     size: int
     total: int | None
     pages: Callable[[Passed], Iterable[Page]]
-    left_out: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -76,8 +75,7 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
     """
     place = os.path.abspath(root) if root else directory(agent, environ)
     found = histories(agent, place)
-    left_out = tuple(f"{path}: it is compressed; unpack it with `zstd -d`." for path in compressed(agent, place))
-    if not found and not left_out:
+    if not found:
         variable = AGENTS[agent][0]
         raise BadInput(
             f"There is no history of {agent} in {place}.",
@@ -92,9 +90,13 @@ def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted:
 
     def pages(passed: Passed) -> Iterator[Page]:
         for one in late:
-            yield from pages_of_history(agent, one, starts[one.path], wanted, passed)
+            if is_packed(one.path):
+                if starts[one.path] != one.size:
+                    yield from pages_of_packed(agent, one, offsets.get(plain(one.path), 0), wanted, passed)
+            else:
+                yield from pages_of_history(agent, one, starts[one.path], wanted, passed)
 
-    return Found(source=agent, files=len(late), size=total, total=total, pages=pages, left_out=left_out)
+    return Found(source=agent, files=len(late), size=total, total=total, pages=pages)
 
 
 def export_of(
@@ -160,10 +162,7 @@ def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
         "turns": {name: tally.turns[name] for name in outcomes},
         "memories": {name: tally.memories[name] for name in outcomes},
         "passed_over": {name: passed.counts[name] for name in ("off", "older", "elsewhere", "cut", "bad")},
-        "problems": [
-            *({"place": one.place, "problem": one.problem} for one in passed.problems),
-            *({"place": found.source, "problem": one} for one in found.left_out),
-        ],
+        "problems": [{"place": one.place, "problem": one.problem} for one in passed.problems],
         "seconds": round(seconds, 3),
         "per_second": round(tally.read / seconds, 1) if seconds else 0.0,
     }

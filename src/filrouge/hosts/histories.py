@@ -2,18 +2,20 @@
 
 Claude Code keeps `projects/<directory>/<session>.jsonl` below `CLAUDE_CONFIG_DIR` (`~/.claude`), Codex
 `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl` below `CODEX_HOME` (`~/.codex`), and what was archived in
-`archived_sessions`. What helper agents said among themselves is no conversation with the user and is left out.
+`archived_sessions`; what is old it compresses to `….jsonl.zst`. What helper agents said among themselves is no
+conversation with the user and is left out.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from filrouge.hosts import claude_code, codex
+from filrouge.hosts import claude_code, codex, packed
 from filrouge.hosts.reading import as_object, text_field
 from filrouge.hosts.transcript_lines import objects
 
@@ -53,13 +55,6 @@ def histories(agent: str, root: str) -> list[History]:
     return sorted(found, key=lambda one: (one.changed, one.path))
 
 
-def compressed(agent: str, root: str) -> list[str]:
-    """Transcripts that the agent compressed, which are not read."""
-    if agent != codex.NAME:
-        return []
-    return [path for path in _below(root) if re.search(r"rollout-[^/]*\.jsonl\.(?:zst|gz)$", path)]
-
-
 def _claude(root: str) -> Iterator[History]:
     for path in _below(root):
         above = os.path.basename(os.path.dirname(path))
@@ -72,8 +67,11 @@ def _claude(root: str) -> Iterator[History]:
 
 def _codex(root: str) -> Iterator[History]:
     for path in _below(root):
-        stem = os.path.basename(path).removesuffix(".jsonl")
-        if not path.endswith(".jsonl") or not stem.startswith("rollout-"):
+        name = packed.plain(os.path.basename(path))
+        stem = name.removesuffix(".jsonl")
+        if not name.endswith(".jsonl") or not stem.startswith("rollout-"):
+            continue
+        if packed.is_packed(path) and os.path.exists(packed.plain(path)):  # it is being compressed
             continue
         meta = _meta(path)
         if isinstance(meta.get("source"), dict):  # begun by another session, not by a person
@@ -105,7 +103,7 @@ def _meta(path: str) -> dict[str, Any]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return {}
-        with open(path, "rb") as file:
+        with io.BufferedReader(packed.Unpacked(path)) if packed.is_packed(path) else open(path, "rb") as file:
             first = next(objects([file.readline(_FIRST_LINE)]), None) or dict[str, Any]()
     except OSError:
         return {}

@@ -36,12 +36,22 @@ _OK: Final = 200
 class RestVault:
     """Implements `Vault` over the plugin's address; the certificate and the key are in the home."""
 
-    def __init__(self, address: str, home: str) -> None:
+    def __init__(self, address: str, home: str, *, seconds: float = _WAIT_SECONDS) -> None:
         self.address = address
         self._home = home
+        self._seconds = seconds
         self._listing: Listing | None = None
         self._trouble: FilrougeError | None = None
         self._due = 0.0
+
+    def greet(self) -> None:
+        """Ask for the names at its top, which is little work for Obsidian, to see that it answers and takes the key.
+
+        Raises:
+            BadInput: the address cannot be used.
+            VaultUnavailable: as for `list`.
+        """
+        self._asked("GET", "/vault/", "application/json")
 
     def list(self, within: str = "") -> Listing:
         """Every note with its stamp, or those in one folder, those written last first; what was said a moment ago is
@@ -156,7 +166,7 @@ class RestVault:
     def _connection(self) -> http.client.HTTPConnection:
         host, port, is_safe = host_and_port(self.address)
         if not is_safe:
-            return http.client.HTTPConnection(host, port, timeout=_WAIT_SECONDS)
+            return http.client.HTTPConnection(host, port, timeout=self._seconds)
         pem = kept(self._home, CERTIFICATE)
         if not pem:
             raise VaultUnavailable(
@@ -170,7 +180,7 @@ class RestVault:
                 "The certificate in the home is damaged.",
                 remedy=f"Trust it again: `filrouge notes --trust {self.address}`.",
             ) from error
-        return http.client.HTTPSConnection(host, port, timeout=_WAIT_SECONDS, context=context)
+        return http.client.HTTPSConnection(host, port, timeout=self._seconds, context=context)
 
 
 def _notes(paths: dict[str, float]) -> list[str]:

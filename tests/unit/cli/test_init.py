@@ -224,3 +224,57 @@ def write_transcript(path: Path) -> None:
         "message": {"role": "user", "content": "FYI the staging API of the shop listens on port 17300."},
     }
     path.write_text(json.dumps(said) + "\n")
+
+
+def test_an_agent_that_has_the_plugin_gets_no_hooks_besides_unless_it_is_named(user: Path, typed: Type) -> None:
+    settings, config = user / ".claude/settings.json", user / ".codex/config.toml"
+    settings.write_text('{"enabledPlugins": {"filrouge@filrouge": true}}')
+    config.write_text('[plugins."filrouge@filrouge"]\nenabled = true\n')
+    before = files(user)
+    done = typed("init", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert f"Claude Code has Filrouge as a plugin ({settings})" in done.out
+    assert f"Codex has Filrouge as a plugin ({config})" in done.out
+    assert "`filrouge init --host codex` writes them all the same" in done.out
+    assert files(user) == before
+    assert typed("init", "--dry-run", "--json").json["plugged"] == {"claude-code": str(settings), "codex": str(config)}
+    assert typed("init", "--host", "claude-code", "--yes").code == 0
+    assert "UserPromptSubmit" in json.loads(settings.read_text())["hooks"]
+
+
+def test_a_plugin_that_is_off_or_somebody_else_s_keeps_nothing_back(user: Path, typed: Type) -> None:
+    settings, config = user / ".claude/settings.json", user / ".codex/config.toml"
+    settings.write_text('{"enabledPlugins": {"filrouge@filrouge": false, "filrouge-like@x": true}}')
+    config.write_text('[plugins."filrouge@filrouge"]\nenabled = false\n')
+    assert typed("init", "--yes").code == 0
+    assert "hooks" in json.loads(settings.read_text())
+    assert (user / ".codex/hooks.json").exists()
+
+
+def test_the_plugin_of_opencode_brings_no_tools_so_those_are_written(user: Path, typed: Type) -> None:
+    folder = user / ".config/opencode"
+    (folder / "plugin").mkdir(parents=True)
+    (folder / "plugin/filrouge.js").write_text("")
+    assert typed("init", "--yes").code == 0
+    said = json.loads((folder / "opencode.json").read_text())
+    assert "filrouge" in said["mcp"]
+    assert "plugin" not in said
+
+
+def test_the_doctor_writes_anew_what_runs_a_filrouge_that_is_gone(user: Path, typed: Type) -> None:
+    assert typed("init", "--host", "claude-code", "--yes").code == 0
+    settings = user / ".claude/settings.json"
+    whole = settings.read_bytes()
+    [program] = {
+        one["command"] for groups in json.loads(whole)["hooks"].values() for group in groups for one in group["hooks"]
+    }
+    settings.write_bytes(whole.replace(program.encode(), b"/opt/gone/filrouge"))
+    [found] = [one for one in typed("doctor", "--json").json if one["check"] == "What init wrote"]
+    assert (found["state"], str(settings) in found["cause"]) == ("warn", True)
+    assert settings.read_bytes() != whole
+    [found] = [one for one in typed("doctor", "--fix", "--json").json if one["check"] == "What init wrote"]
+    assert (found["state"], found["before"]["state"]) == ("ok", "warn")
+    assert f"{settings}: Filrouge's entries are as `init` writes them now" in found["did"]
+    assert json.loads(settings.read_text()) == json.loads(whole)
+    assert typed("uninstall", "--yes").code == 0
+    assert not settings.exists()

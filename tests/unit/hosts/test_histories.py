@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from filrouge.hosts.histories import compressed, directory, histories
+from filrouge.hosts.histories import directory, histories
+from filrouge.hosts.packed import zstd
 from tests.support.histories import Claude, session
 
 
@@ -41,7 +42,17 @@ def test_sessions_of_codex_are_named_by_their_first_line_and_archived_ones_count
     rollout(tmp_path, "sessions/2026/11/22/rollout-2026-11-22T00-00-00-x.jsonl", session_id="one")
     rollout(tmp_path, f"archived_sessions/rollout-2026-01-01T00-00-00-{thread}.jsonl")
     rollout(tmp_path, "sessions/2026/11/22/rollout-2026-11-22T01-00-00-y.jsonl", source={"subagent": "review"}, id="h")
-    packed = rollout(tmp_path, "sessions/2026/11/01/rollout-2026-11-01T00-00-00-z.jsonl.zst")
     assert {one.session for one in histories("codex", str(tmp_path))} == {"one", thread}
     assert {one.cwd for one in histories("codex", str(tmp_path))} == {"/home/ana/shop"}
-    assert compressed("codex", str(tmp_path)) == [str(packed)]
+
+
+def test_compressed_sessions_of_codex_count_unless_the_plain_one_is_still_there(tmp_path: Path) -> None:
+    for number, is_left in ((1, False), (2, True)):
+        one = rollout(tmp_path, f"sessions/2026/11/01/rollout-2026-11-01T00-00-00-{number}.jsonl", id=str(number))
+        Path(f"{one}.zst").write_bytes(zstd.compress(one.read_bytes()))
+        if not is_left:
+            one.unlink()
+    Path(tmp_path, "sessions/2026/11/01/rollout-broken.jsonl.zst").write_bytes(b"{}")
+    found = {one.session: Path(one.path).suffix for one in histories("codex", str(tmp_path))}
+    assert found == {"1": ".zst", "2": ".jsonl", "rollout-broken": ".zst"}
+    assert {one.cwd for one in histories("codex", str(tmp_path)) if one.session in "12"} == {"/home/ana/shop"}

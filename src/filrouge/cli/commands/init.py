@@ -15,6 +15,7 @@ from filrouge.errors import BadInput
 from filrouge.home import home
 from filrouge.hosts.setup.machine import this_machine
 from filrouge.hosts.setup.plan import connecting, detected
+from filrouge.hosts.setup.plugged import all_plugged
 from filrouge.hosts.setup.wanted import AGENTS
 
 _NEXT: Final = (
@@ -52,6 +53,7 @@ def init(
         take_back(names or list(AGENTS), yes=yes, dry_run=dry_run, json=json)
         return
     machine, directory = this_machine(os.environ), home()
+    is_named = bool(names)
     names = names or detected(machine)
     if not names:
         raise BadInput(
@@ -61,7 +63,9 @@ def init(
     asked = not (yes or dry_run or json) and sys.stdin.isatty()
     settings = choices.chosen(provider, mode, language, asked=asked)
     conversations = allow_conversations or (asked and choices.conversations(names))
-    plan = connecting(machine, directory, names, tools=tools, conversations=conversations)
+    # Who names an agent wants its hooks written, whatever else is there.
+    plugged = {} if is_named else all_plugged(names, machine)
+    plan = connecting(machine, directory, names, tools=tools, conversations=conversations, plugged=plugged)
     if not json:
         output.say(f"Agents: {plans.titles(names)}")
         plans.show(plan)

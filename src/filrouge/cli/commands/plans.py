@@ -47,6 +47,11 @@ def show(plan: Plan) -> None:
             output.say(f"    {line}")
         if change.note:
             output.say(f"    {change.note}")
+    for name, plugin in plan.plugged.items():
+        output.say(
+            f"{AGENTS[name].title} has Filrouge as a plugin ({plugin.place}), so its hooks are not written besides;"
+            f" `filrouge init --host {name}` writes them all the same."
+        )
     show_troubles(plan.troubles)
 
 
@@ -85,6 +90,7 @@ def as_json(plan: Plan, troubles: Mapping[str, FilrougeError], *, changed: bool,
             {"path": path, "detail": error.message, "remedy": error.remedy} for path, error in troubles.items()
         ],
         "settled": list(plan.settled),
+        "plugged": {name: plugin.place for name, plugin in plan.plugged.items()},
         **more,
     }
 

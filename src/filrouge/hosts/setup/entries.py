@@ -60,6 +60,23 @@ def disconnected(text: str, file: File, before: str | None) -> str:
     return text
 
 
+def stands(text: str, file: File) -> bool:
+    """Whether anything of ours is in it, be it of today or of an earlier Filrouge.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    if file.form == "toml":
+        return any(entry.ours(_table_at(text, entry)) for entry in file.entries)
+    root = read(text)
+    for entry in file.entries:
+        found = root.at(entry.path)
+        present = found.items if found is not None and entry.listed else [found.value] if found is not None else []
+        if any(entry.ours(one) or any(map(entry.ours, handlers(one))) for one in present):
+            return True
+    return False
+
+
 def is_empty(text: str, file: File) -> bool:
     """Whether the file says nothing."""
     return not (tables.read(text) if file.form == "toml" else read(text).value)

@@ -12,6 +12,7 @@ from filrouge.hosts.setup.agent import Agent, Entry, File
 from filrouge.hosts.setup.entries import connected, disconnected, is_empty
 from filrouge.hosts.setup.machine import Machine
 from filrouge.hosts.setup.manifest import Manifest, Record, digest
+from filrouge.hosts.setup.plugged import Plugin
 from filrouge.hosts.setup.wanted import AGENTS
 
 
@@ -50,11 +51,13 @@ class Plan:
         changes: the files that change, in order.
         troubles: files that cannot be changed, with the reason.
         settled: names of agents of which nothing changes.
+        plugged: agents whose plugin does it already, so that no hook is written beside it.
     """
 
     changes: tuple[Change, ...] = ()
     troubles: Mapping[str, FilrougeError] = field(default_factory=dict[str, FilrougeError])
     settled: tuple[str, ...] = ()
+    plugged: Mapping[str, Plugin] = field(default_factory=dict[str, Plugin])
 
 
 _Changing = Callable[[str, File], Change | None]
@@ -65,20 +68,38 @@ def detected(machine: Machine) -> list[str]:
     return [agent.name for agent in AGENTS.values() if agent.is_there(machine)]
 
 
-def connecting(machine: Machine, home: str, names: Iterable[str], *, tools: bool, conversations: bool = False) -> Plan:
+def connecting(
+    machine: Machine,
+    home: str,
+    names: Iterable[str],
+    *,
+    tools: bool,
+    hooks: bool = True,
+    conversations: bool = False,
+    plugged: Mapping[str, Plugin] | None = None,
+) -> Plan:
     """How those agents are connected.
 
     Args:
         tools: register the tools too.
+        hooks: write the hooks; for some agents only with `conversations`.
         conversations: the user lets plugins read every conversation where an agent asks for that.
+        plugged: agents with a plugin of ours; what that does already is not written besides.
     """
     manifest = Manifest(home)
     records = manifest.records()
+    spared = plugged or {}
     wanted = {
-        name: _files(AGENTS[name], machine, hooks=conversations or not AGENTS[name].reads_all, tools=tools)
+        name: _files(
+            AGENTS[name],
+            machine,
+            hooks=hooks and name not in spared and (conversations or not AGENTS[name].reads_all),
+            tools=tools and not (name in spared and spared[name].brings_tools),
+        )
         for name in names
     }
-    return _planned(wanted, lambda agent, file: _connecting(agent, file, records.get(file.path), manifest))
+    plan = _planned(wanted, lambda agent, file: _connecting(agent, file, records.get(file.path), manifest))
+    return replace(plan, plugged=spared)
 
 
 def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:

@@ -14,10 +14,12 @@ from typing import Any
 
 import apsw
 
+from filrouge.cli.commands.doctoring.agents import codex
 from filrouge.cli.commands.doctoring.examining import Mended, examine, mend
 from filrouge.cli.commands.doctoring.finding import Check, Finding
 from filrouge.cli.commands.doctoring.scene import Scene, scene_of
 from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
+from filrouge.cli.commands.doctoring.trusting import digest
 from filrouge.home import DATABASE
 
 NAMED = {check.name: check for check in (*CHECKS, *DEEP_CHECKS)}
@@ -87,10 +89,11 @@ class Patient:
     def codex(self, *events: str, trusted: bool = True, command: str = f"{HOOK} codex") -> Path:
         """Hooks of ours for Codex, approved by its user."""
         path = written(self.user / ".codex" / "hooks.json", json.dumps({"hooks": hooks(command, *events)}))
-        names = [
-            event[0].lower() + "".join(f"_{c.lower()}" if c.isupper() else c for c in event[1:]) for event in events
+        states = [
+            f'[hooks.state."{hook.trust_keys[0]}"]\ntrusted_hash = "{digest(hook)}"\n'
+            for hook in codex(self.scene()).hooks
+            if trusted
         ]
-        states = [f'[hooks.state."{path}:{name}:0:0"]\ntrusted_hash = "sha256:00"\n' for name in names if trusted]
         written(self.user / ".codex" / "config.toml", "".join(states))
         return path
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from hashlib import sha256
 
 import pytest
+
+from filrouge.cli.commands.doctoring.agents import Hook
+from filrouge.cli.commands.doctoring.trusting import digest
 
 from .patient import HOOK, Patient, everything, hooks, nothing, saw, written
 
@@ -86,6 +91,56 @@ def test_hooks_that_claude_code_does_not_run_are_told(patient: Patient) -> None:
     saw(patient.finding("Claude Code: switch"), "fail", f"{local} has `disableAllHooks`", f"from {local}")
 
 
+@pytest.mark.parametrize("file", ["managed-settings.json", "managed-settings.d/20-hooks.json"])
+@pytest.mark.parametrize("name", ["disableAllHooks", "allowManagedHooksOnly"])
+def test_hooks_that_an_administrator_forbids_are_told(patient: Patient, file: str, name: str) -> None:
+    folder = patient.beside / "managed"
+    assert patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "there are none"
+    path = written(folder / file, json.dumps({name: True}))
+    found = patient.finding("Claude Code: managed settings", managed=str(folder))
+    saw(found, "fail", f"{path} has `{name}`", "who administers this machine")
+    written(folder / "managed-settings.d/90-last.json", json.dumps({name: False}))
+    assert patient.finding("Claude Code: managed settings", managed=str(folder)).cause == "they let our hooks run"
+
+
+def test_an_administrator_who_brings_our_plugin_forbids_nothing(patient: Patient) -> None:
+    said = {"allowManagedHooksOnly": True, "enabledPlugins": {"filrouge@filrouge": True}}
+    written(patient.beside / "managed/managed-settings.json", json.dumps(said))
+    assert patient.finding("Claude Code: managed settings", managed=str(patient.beside / "managed")).state == "ok"
+
+
+def test_managed_settings_that_nobody_can_read_are_noted(patient: Patient) -> None:
+    path = written(patient.beside / "managed/managed-settings.json", "{")
+    found = patient.finding("Claude Code: managed settings", managed=str(path.parent))
+    saw(found, "note", f"{path} is no JSON", "who administers")
+
+
+def test_a_rule_for_administrators_in_the_user_s_own_settings_is_noted(patient: Patient) -> None:
+    path = patient.claude(*ALL, allowManagedHooksOnly=True)
+    saw(patient.finding("Claude Code: managed settings", managed=""), "note", "counts in managed", f"from {path}")
+
+
+@pytest.mark.parametrize(
+    ("limit", "cause"),
+    [(1, "may take 1 seconds"), (10_000, "no milliseconds"), ("10", "is no number"), (None, "has no `timeout`")],
+)
+def test_a_limit_of_time_that_is_too_short_or_absurd_is_named(patient: Patient, limit: object, cause: str) -> None:
+    names = (("Claude Code: timeouts", patient.claude("SessionEnd")), ("Codex: timeouts", patient.codex("SessionEnd")))
+    for name, path in names:
+        assert patient.finding(name).state == "ok"
+        said = json.loads(path.read_text())
+        said["hooks"]["SessionEnd"][0]["hooks"][0] |= {"timeout": limit}
+        path.write_text(json.dumps(said))
+        saw(patient.finding(name), "warn", cause, "filrouge init --host")
+
+
+def test_a_hook_without_a_limit_is_told_only_where_the_agent_is_impatient(patient: Patient) -> None:
+    path = patient.claude(*ALL)
+    path.write_text(path.read_text().replace(', "timeout": 5', ""))
+    assert "timeout" not in path.read_text()
+    assert patient.finding("Claude Code: timeouts").state == "ok"
+
+
 @pytest.mark.parametrize("name", ["hooks", "codex_hooks"])
 def test_hooks_that_codex_does_not_run_are_told(patient: Patient, name: str) -> None:
     assert patient.finding("Codex: switch").state == "ok"
@@ -117,7 +172,59 @@ def test_an_event_that_is_told_twice_is_found_with_both_files(patient: Patient) 
 
 def test_a_plugin_beside_hooks_is_a_second_telling(patient: Patient) -> None:
     patient.claude(*ALL, enabledPlugins={"filrouge@filrouge": True})
-    saw(patient.finding("Claude Code: double capture"), "warn", "a plugin", "Remove all but one")
+    found = patient.finding("Claude Code: double capture")
+    saw(found, "warn", "as a plugin", "`filrouge uninstall --host claude-code`")
+    assert "`claude plugin uninstall filrouge@filrouge`" in found.remedy
+
+
+def test_a_plugin_of_codex_beside_hooks_is_a_second_telling(patient: Patient) -> None:
+    with (patient.user / ".codex/config.toml").open("a") as config:
+        config.write('[plugins."filrouge@filrouge"]\nenabled = true\n')
+    found = patient.finding("Codex: double capture")
+    saw(found, "warn", "every prompt gets two blocks", "`filrouge uninstall --host codex`")
+    assert "`codex plugin remove filrouge@filrouge`" in found.remedy
+
+
+def test_a_plugin_alone_is_no_missing_hook(patient: Patient) -> None:
+    patient.claude(enabledPlugins={"filrouge@filrouge": True})
+    saw(patient.finding("Claude Code: hooks"), "ok", "a plugin brings them", "")
+    assert patient.finding("Claude Code: double capture").state == "ok"
+    patient.claude(enabledPlugins={"filrouge@filrouge": False})
+    saw(patient.finding("Claude Code: hooks"), "warn", "no hook of Filrouge", "filrouge init")
+
+
+def test_hooks_of_a_codex_plugin_that_nobody_approved_are_named(patient: Patient) -> None:
+    patient.codex()
+    config = patient.user / ".codex/config.toml"
+    config.write_text('[plugins."filrouge@filrouge"]\n')
+    saw(patient.finding("Codex: trust"), "fail", "hooks of the plugin", "type `/hooks`")
+    with config.open("a") as more:
+        more.write('[hooks.state."filrouge@filrouge:hooks/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:00"\n')
+    assert patient.finding("Codex: trust").state == "ok"
+
+
+def test_hooks_that_changed_since_they_were_approved_in_codex_are_named(patient: Patient) -> None:
+    path = patient.user / ".codex/hooks.json"
+    said = json.loads(path.read_text())
+    said["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 9
+    path.write_text(json.dumps(said))
+    found = patient.finding("Codex: trust")
+    saw(found, "warn", "changed since you approved them", "type `/hooks`")
+    assert "SessionStart" not in found.cause
+
+
+def test_a_hash_of_codex_is_that_of_the_hook_as_it_is_rounded() -> None:
+    """Of JSON that was written down by hand, so that no form of ours can agree with itself alone."""
+    said = {"command": "filrouge hook", "timeout": 10, "statusMessage": "é"}
+    hook = Hook(event="SessionEnd", command="", file="", group=0, index=0, handler=said, matcher="x")
+    plain = (
+        '{"event_name":"session_end","hooks":[{"async":false,"command":"filrouge hook","statusMessage":"é",'
+        '"timeout":3,"type":"command"}],"matcher":"x"}'
+    )
+    assert digest(hook) == f"sha256:{sha256(plain.encode()).hexdigest()}"
+    stop = replace(hook, event="Stop", handler={"command": "filrouge hook"})
+    plain = '{"event_name":"stop","hooks":[{"async":false,"command":"filrouge hook","timeout":600,"type":"command"}]}'
+    assert digest(stop) == f"sha256:{sha256(plain.encode()).hexdigest()}"
 
 
 def test_hooks_in_both_files_of_codex_are_told(patient: Patient) -> None:

@@ -27,7 +27,9 @@ from filrouge.clock import SystemClock, to_text
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
 from filrouge.home import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path
+from filrouge.notes import certificate
 from filrouge.testing import idle, running
+from tests.support.obsidian import KEY, obsidian
 from tests.unit.server.conftest import serving
 
 from ...app.given import event
@@ -78,12 +80,17 @@ def test_it_takes_no_five_seconds_though_the_daemon_and_the_provider_hang(patien
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as daemon,
         socket.create_server(("127.0.0.1", 0)) as provider,
+        socket.create_server(("127.0.0.1", 0)) as app,
+        obsidian(patient.beside) as known,
     ):
         daemon.bind(socket_path(patient.home))
         daemon.listen(64)
         os.chmod(socket_path(patient.home), 0o600)
         address = f"http://127.0.0.1:{provider.getsockname()[1]}"
         patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": address})
+        patient.environ["FILROUGE_NOTES_FOLDER"] = f"https://127.0.0.1:{app.getsockname()[1]}"
+        certificate.keep(patient.home, certificate.CERTIFICATE, known.pem)
+        certificate.keep(patient.home, certificate.KEY, KEY)
         patient.program("claude", "exec sleep 30")
         began = time.monotonic()
         code, out, err = typed(patient, "--json")
@@ -91,6 +98,7 @@ def test_it_takes_no_five_seconds_though_the_daemon_and_the_provider_hang(patien
     found = by_name(out)
     assert (code, err) == (1, "")
     assert found["Daemon"]["state"] == found["Server of the provider"]["state"] == "fail"
+    assert found["Vault: Obsidian"]["state"] == "fail"
     assert took < 5.0
 
 

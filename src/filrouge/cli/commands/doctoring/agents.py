@@ -11,11 +11,12 @@ import os
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.hosts.setup.ours import is_hook_of_ours
+from filrouge.hosts.setup.plugged import Plugin, claude_plugin, codex_plugin
 
 #: Codex names events so in the keys under which it keeps what the user trusts.
 _STATE: Final = "state"
@@ -23,13 +24,20 @@ _STATE: Final = "state"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hook:
-    """A hook of ours, and where it stands."""
+    """A hook of ours, and where it stands.
+
+    Attributes:
+        handler: all that is said of it.
+        matcher: what its group narrows it to.
+    """
 
     event: str
     command: str
     file: str
     group: int
     index: int
+    handler: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    matcher: str | None = None
 
     @property
     def program(self) -> str:
@@ -46,7 +54,7 @@ class Hook:
     def trust_keys(self) -> tuple[str, ...]:
         """What Codex may call it in `[hooks.state]`."""
         place = f"{self.group}:{self.index}"
-        names = (_snake(self.event), self.event)
+        names = (snake(self.event), self.event)
         files = dict.fromkeys((self.file, os.path.realpath(self.file)))
         return tuple(f"{file}:{name}:{place}" for file in files for name in names)
 
@@ -66,7 +74,7 @@ class File:
     @property
     def hooks(self) -> list[Hook]:
         """Those of ours in it."""
-        return list(_ours(self.path, _table(self.content.get("hooks"))))
+        return list(_ours(self.path, table(self.content.get("hooks"))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,18 +82,22 @@ class Agent:
     """An agent as it is set up here.
 
     Attributes:
+        host: what it is called in commands of Filrouge.
         program: the name of its command line.
         checked_with: the version that Filrouge was checked with.
         needed: events without which there is no memory.
         folder: its configuration of this user.
+        plugin: ours, where it is installed and on.
     """
 
     name: str
+    host: str
     program: str
     checked_with: tuple[int, ...]
     needed: tuple[str, ...]
     folder: str
     files: tuple[File, ...]
+    plugin: Plugin | None = None
 
     @property
     def hooks(self) -> list[Hook]:
@@ -98,7 +110,7 @@ class Agent:
         for file in self.files:
             value: Any = file.content
             for name in names:
-                value = _table(value).get(name)
+                value = table(value).get(name)
             found += [(file.path, value)] if value is not None else []
         return found
 
@@ -107,13 +119,17 @@ def claude(scene: Scene) -> Agent:
     """Claude Code."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or os.path.join(scene.user_home, ".claude")
     paths = [f"{folder}/settings.json", *(f"{scene.cwd}/.claude/settings{local}.json" for local in ("", ".local"))]
+    files = read_files(paths)
+    plugins = (claude_plugin(file.path, file.content.get("enabledPlugins")) for file in files)
     return Agent(
         name="Claude Code",
+        host="claude-code",
         program="claude",
         checked_with=(2, 1, 330),
         needed=("SessionStart", "UserPromptSubmit", "Stop"),
         folder=folder,
-        files=_read(paths),
+        files=files,
+        plugin=next(filter(None, plugins), None),
     )
 
 
@@ -122,13 +138,17 @@ def codex(scene: Scene) -> Agent:
     folder = scene.environ.get("CODEX_HOME", "").strip() or os.path.join(scene.user_home, ".codex")
     folders = (folder, os.path.join(scene.cwd, ".codex"))
     paths = [os.path.join(one, name) for one in folders for name in ("hooks.json", "config.toml")]
+    files = read_files(paths)
+    plugins = (codex_plugin(file.path, file.content.get("plugins")) for file in files)
     return Agent(
         name="Codex",
+        host="codex",
         program="codex",
         checked_with=(0, 169, 0),
         needed=("SessionStart", "UserPromptSubmit", "Stop"),
         folder=folder,
-        files=_read(paths),
+        files=files,
+        plugin=next(filter(None, plugins), None),
     )
 
 
@@ -136,18 +156,18 @@ def mcp_servers(scene: Scene) -> list[str]:
     """The files in which `filrouge mcp` is set up as a server."""
     folder = scene.environ.get("CLAUDE_CONFIG_DIR", "").strip() or scene.user_home
     paths = [os.path.join(folder, ".claude.json"), os.path.join(scene.cwd, ".mcp.json")]
-    found = [(file.path, file.content.get("mcpServers")) for file in _read(paths)]
+    found = [(file.path, file.content.get("mcpServers")) for file in read_files(paths)]
     found += codex(scene).values("mcp_servers")
-    return [path for path, servers in found if any(map(_is_our_server, _table(servers).values()))]
+    return [path for path, servers in found if any(map(_is_our_server, table(servers).values()))]
 
 
 def _is_our_server(server: Any) -> bool:
-    about = _table(server)
+    about = table(server)
     words = [str(about.get("command", "")), *map(str, _list(about.get("args")))]
     return "filrouge" in " ".join(words) and "mcp" in words
 
 
-def _read(paths: list[str]) -> tuple[File, ...]:
+def read_files(paths: list[str]) -> tuple[File, ...]:
     """The files that are there, each once."""
     there = {os.path.realpath(path): path for path in reversed(paths) if os.path.isfile(path)}
     return tuple(_parsed(path) for path in paths if path in there.values())
@@ -157,7 +177,7 @@ def _parsed(path: str) -> File:
     parse: Callable[[str], Any] = tomllib.loads if path.endswith(".toml") else json.loads
     try:
         with open(path, encoding="utf-8") as file:
-            return File(path=path, content=_table(parse(file.read())))
+            return File(path=path, content=table(parse(file.read())))
     except (ValueError, RecursionError):
         kind = "TOML" if path.endswith(".toml") else "JSON"
         return File(path=path, content={}, trouble=f"{path} is no {kind}")
@@ -174,12 +194,22 @@ def _ours(path: str, events: Mapping[str, Any]) -> Iterator[Hook]:
         if event == _STATE:
             continue
         for number, group in enumerate(_list(groups)):
-            for index, handler in enumerate(_list(_table(group).get("hooks"))):
+            for index, handler in enumerate(_list(table(group).get("hooks"))):
                 if is_hook_of_ours(handler):
-                    yield Hook(event=event, command=_line(_table(handler)), file=path, group=number, index=index)
+                    matcher = table(group).get("matcher")
+                    yield Hook(
+                        event=event,
+                        command=_line(table(handler)),
+                        file=path,
+                        group=number,
+                        index=index,
+                        handler=table(handler),
+                        matcher=matcher if isinstance(matcher, str) else None,
+                    )
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def table(value: Any) -> Mapping[str, Any]:
+    """A table, or an empty one where something else stands."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
@@ -192,5 +222,6 @@ def _is_assignment(word: str) -> bool:
     return bool(equals) and name.isidentifier()
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """An event as Codex names it in its keys."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

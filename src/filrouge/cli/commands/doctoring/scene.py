@@ -34,6 +34,7 @@ from filrouge.store.sqlite import Database
 
 HEALTH_SECONDS: Final = 1.0
 ASK_SECONDS: Final = 1.5
+_MANAGED: Final = {"Linux": "/etc/claude-code", "Darwin": "/Library/Application Support/ClaudeCode"}
 
 
 class NotKnown(Exception):
@@ -55,6 +56,8 @@ class Machine:
     free: Callable[[str], int]
     has: Callable[[str], bool]
     """Whether a module of that name is installed."""
+    managed: str = ""
+    """Where an administrator puts settings of Claude Code."""
 
 
 def this_machine() -> Machine:
@@ -70,6 +73,7 @@ def this_machine() -> Machine:
         mounts=_mounts(),
         free=lambda path: shutil.disk_usage(path).free,
         has=lambda name: find_spec(name) is not None,
+        managed=_MANAGED.get(platform.system(), ""),
     )
 
 

@@ -14,8 +14,11 @@ from filrouge.cli.commands.doctoring import (
     keeping,
     machine,
     models,
+    policy,
     queue,
+    stale,
     store,
+    vaults,
     wired,
 )
 from filrouge.cli.commands.doctoring.finding import Check
@@ -31,6 +34,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     *queue.CHECKS,
     *embedding.CHECKS,
     *models.CHECKS,
+    *vaults.CHECKS,
     *wired.CHECKS,
+    *policy.CHECKS,
+    *stale.CHECKS,
 )
 DEEP_CHECKS: Final[tuple[Check, ...]] = deep.CHECKS

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final
 
 from filrouge.cli.commands.doctoring.agents import Agent, claude, codex, mcp_servers
 from filrouge.cli.commands.doctoring.finding import INIT, Check, Verdict, fail, note, ok, warn
 from filrouge.cli.commands.doctoring.probing import version_of, which
 from filrouge.cli.commands.doctoring.scene import Scene
+from filrouge.cli.commands.doctoring.trusting import trust
 
 _NOT_HERE: Final = "it is not used here"
 
@@ -41,6 +42,8 @@ def _hooks(agent: Agent, scene: Scene) -> Verdict:
     if not _is_used(agent, scene):
         return ok(_NOT_HERE)
     events = {hook.event for hook in agent.hooks}
+    if agent.plugin and not events:
+        return ok(f"a plugin brings them ({agent.plugin.place})")
     if not events:
         tell = warn if which(agent.program, scene.environ) else note  # a folder may be all that is left of it
         return tell(f"{agent.name} has no hook of Filrouge: it captures nothing and is told nothing", INIT)
@@ -58,21 +61,21 @@ def _programs(agent: Agent, scene: Scene) -> Verdict:
 
 
 def _twice(agent: Agent, _: Scene) -> Verdict:
+    if agent.plugin and agent.hooks:
+        files = ", ".join(sorted({hook.file for hook in agent.hooks}))
+        return warn(
+            f"{agent.name} has Filrouge as a plugin ({agent.plugin.place}) and as hooks ({files}): every prompt gets"
+            " two blocks",
+            f"Remove one of them: `filrouge uninstall --host {agent.host}`, or {agent.plugin.remove}.",
+        )
     counts = Counter(hook.event for hook in agent.hooks)
-    counts.update(event for event in agent.needed if _our_plugin(agent))
     if double := [event for event, number in counts.items() if number > 1]:
         files = sorted({hook.file for hook in agent.hooks if hook.event == double[0]})
-        files += ["a plugin"] if _our_plugin(agent) else []
         return warn(
             f"{agent.name} calls Filrouge more than once at {double[0]}: {', '.join(files)}",
             "Remove all but one of them: memories are put in front of a prompt twice.",
         )
     return ok("each event is told once")
-
-
-def _our_plugin(agent: Agent) -> bool:
-    plugins = [cast("dict[str, Any]", value) for _, value in agent.values("enabledPlugins") if isinstance(value, dict)]
-    return any(name.startswith("filrouge@") and on is True for one in plugins for name, on in one.items())
 
 
 def _claude_off(agent: Agent, _: Scene) -> Verdict:
@@ -86,37 +89,6 @@ def _codex_off(agent: Agent, _: Scene) -> Verdict:
         if off := [path for path, value in agent.values("features", name) if value is False]:
             return fail(f"{off[0]} has `features.{name} = false`: no hook runs", f"Remove that line from {off[0]}.")
     return ok("they are on")
-
-
-def _trust(agent: Agent, _: Scene) -> Verdict:
-    """Codex passes over what its user has not approved, without a word."""
-    states = _states(agent)
-    untrusted = [
-        hook for hook in agent.hooks if not any(states.get(key, {}).get("trusted_hash") for key in hook.trust_keys)
-    ]
-    if untrusted:
-        events = ", ".join(hook.event for hook in untrusted)
-        return fail(
-            f"Codex does not run hooks that you have not approved: {events}",
-            "Start `codex`, type `/hooks`, and approve those of Filrouge; every change of them asks again.",
-        )
-    off = [hook for hook in agent.hooks if any(states.get(key, {}).get("enabled") is False for key in hook.trust_keys)]
-    if off:
-        return fail(
-            f"switched off in Codex: {', '.join(hook.event for hook in off)}",
-            "Start `codex`, type `/hooks`, enable them.",
-        )
-    return ok("every hook was approved" if agent.hooks else "there are no hooks")
-
-
-def _states(agent: Agent) -> dict[str, dict[str, Any]]:
-    """What Codex keeps of each hook, by its key."""
-    found: dict[str, dict[str, Any]] = {}
-    for _, value in agent.values("hooks", "state"):
-        if isinstance(value, dict):
-            states = cast("dict[str, Any]", value)
-            found |= {key: cast("dict[str, Any]", one) for key, one in states.items() if isinstance(one, dict)}
-    return found
 
 
 def _mcp(scene: Scene) -> Verdict:
@@ -152,7 +124,7 @@ CHECKS: Final = (
     Check(name="Codex: hooks", look=_of(codex, _hooks)),
     Check(name="Codex: programs", look=_of(codex, _programs)),
     Check(name="Codex: switch", look=_of(codex, _codex_off)),
-    Check(name="Codex: trust", look=_of(codex, _trust)),
+    Check(name="Codex: trust", look=_of(codex, trust)),
     Check(name="Codex: double capture", look=_of(codex, _twice)),
     Check(name="MCP", look=_mcp),
 )
