@@ -26,7 +26,7 @@ Frames = list[tuple[str, Json]]
 
 #: The user role also carries texts that the hosts wrote: context in tags, AGENTS.md, a compacted past.
 _WRITTEN_BY_THE_HOST: Final = re.compile(
-    r"\s*(?:<(?!private)[a-z][\w-]*[ >]|# AGENTS\.md|This session is being continued from)"
+    r"\s*(?:<(?!private)[a-z][\w-]*[ >]|<<<BEGIN_OPENCLAW_|# AGENTS\.md|This session is being continued from)"
 )
 _BLOCK: Final = re.compile(r'<filrouge-memory nonce="([^"]+)">(.*?)</filrouge-memory \1>', re.DOTALL)
 
@@ -168,7 +168,7 @@ def _texts(value: object) -> Iterator[str]:
 def _own_words(content: object) -> str:
     blocks = cast("list[Json | str]", [content] if isinstance(content, str) else content or [])
     texts = [
-        block if isinstance(block, str) else str(block.get("text", ""))
+        _BLOCK.sub("", block if isinstance(block, str) else str(block.get("text", "")))
         for block in blocks
         if isinstance(block, str) or block.get("type") in ("text", "input_text")
     ]

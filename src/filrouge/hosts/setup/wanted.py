@@ -15,7 +15,14 @@ from typing import Any, Final, Literal
 from filrouge.hosts import plugins
 from filrouge.hosts.setup.agent import Agent, Entry, File
 from filrouge.hosts.setup.machine import NAME, Machine
-from filrouge.hosts.setup.ours import anybody, is_hook_of_ours, is_plugin_of_ours, is_tool_of_ours, nobody
+from filrouge.hosts.setup.ours import (
+    anybody,
+    is_hook_of_ours,
+    is_named_like_us,
+    is_plugin_of_ours,
+    is_tool_of_ours,
+    nobody,
+)
 
 #: Codex allows SessionEnd 3 s at the most, Claude Code gives it 1.5 s unless a number is written.
 CLAUDE_CODE: Final[Mapping[str, int]] = {
@@ -167,7 +174,12 @@ def _openclaw_tools(machine: Machine) -> tuple[File, ...]:
 
 
 def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
-    allowed = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+    # Its gateway often runs as a service, whose PATH has nothing that a user installed.
+    allowed = {
+        "enabled": True,
+        "hooks": {"allowConversationAccess": True},
+        "config": {"executable": machine.executable},
+    }
     entries = (
         Entry(
             path=("plugins", "load", "paths"),
@@ -176,6 +188,7 @@ def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
             listed=True,
         ),
         Entry(path=("plugins", "entries", NAME), value=allowed, ours=anybody),
+        Entry(path=("plugins", "allow"), value=NAME, ours=is_named_like_us, listed=True, beside=True),
     )
     return (File(path=os.path.join(_openclaw(machine), "openclaw.json"), form="json", entries=entries),)
 

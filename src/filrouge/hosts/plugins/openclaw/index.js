@@ -16,9 +16,8 @@ const BY_A_PERSON = [undefined, null, "", "user", "manual"];
 const MOST_SESSIONS = 1000;
 const MOST_ANSWER = 200_000;
 
-/** The program: the one given, else the first on the PATH or where installers put programs. */
+/** The program: the one given while it is there, else the first on the PATH or where installers put programs. */
 function program(given) {
-  if (given) return given;
   const places = (process.env.PATH ?? "").split(delimiter).concat([
     join(homedir(), ".local", "bin"),
     join(homedir(), "bin"),
@@ -26,9 +25,8 @@ function program(given) {
     "/opt/homebrew/bin",
     fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // of the environment that brought this file
   ]);
-  for (const place of places) {
-    if (!place) continue;
-    const path = join(place, "filrouge");
+  for (const path of [given, ...places.map((place) => place && join(place, "filrouge"))]) {
+    if (!path) continue;
     try {
       accessSync(path, constants.X_OK);
       return path;
