@@ -285,6 +285,17 @@ def test_openclaw_s_plugin_uses_the_program_that_its_settings_name(tmp_path: Pat
     assert [one["returned"] for one in results] == [None, {"prependContext": "as told\n\nas told"}]
 
 
+def test_openclaw_s_plugin_looks_around_where_the_named_program_is_gone(tmp_path: Path) -> None:
+    program = tmp_path / "filrouge"
+    program.write_text('#!/bin/sh\ncat >/dev/null\necho \'{"context":"found"}\'\n', encoding="utf-8")
+    program.chmod(0o755)
+    asked: Step = ("before_prompt_build", {"prompt": "hello"}, ctx())
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    played = play(OPENCLAW, [asked], path=path, config={"executable": str(tmp_path / "gone")})
+
+    assert played["results"][0]["returned"] == {"prependContext": "found\n\nfound"}
+
+
 @pytest.mark.parametrize("plugin", [OPENCLAW, OPENCODE], ids=["openclaw", "opencode"])
 def test_without_a_filrouge_a_plugin_does_nothing(plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
