@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any, cast
 
@@ -241,6 +242,17 @@ def test_a_permission_to_read_conversations_is_written_only_with_leave(desk: Des
     assert os.path.isfile(os.path.join(written["load"]["paths"][0], "openclaw.plugin.json"))
     desk.uninstall("openclaw")
     assert path.read_text() == "{}"
+
+
+def test_gemini_is_not_held_up_before_every_question_to_its_model(desk: Desk) -> None:
+    """An older entry without the matcher is ours, and replaced."""
+    line = shlex.join([EXECUTABLE, "hook", "--host", "gemini"])
+    old = {"hooks": [{"type": "command", "command": line, "timeout": 10_000}]}
+    path = desk.write(".gemini/settings.json", json.dumps({"hooks": {"PreCompress": [old]}}))
+    desk.init("gemini")
+    written = json.loads(exact(path))["hooks"]
+    assert written["PreCompress"] == [{"matcher": "manual", **old}]
+    assert written["BeforeAgent"] == [old]
 
 
 @pytest.mark.parametrize(

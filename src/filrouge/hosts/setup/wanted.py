@@ -53,6 +53,8 @@ GEMINI: Final[Mapping[str, int]] = {
     "PreCompress": 10_000,
     "SessionEnd": 10_000,
 }
+#: It says before every question to its model that it compresses by itself; a hook there would hold each of them up.
+GEMINI_MATCHERS: Final[Mapping[str, str]] = {"PreCompress": "manual"}
 CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
 
 
@@ -67,13 +69,14 @@ def _server(machine: Machine, **more: Any) -> dict[str, Any]:
     return {**more, "command": machine.executable, "args": ["mcp"], **env}
 
 
-def _groups(path: str, events: Mapping[str, int], handler: Mapping[str, Any]) -> tuple[File, ...]:
-    entries = (
-        Entry(
-            path=("hooks", event), value={"hooks": [{**handler, "timeout": limit}]}, ours=is_hook_of_ours, listed=True
-        )
-        for event, limit in events.items()
-    )
+def _groups(
+    path: str, events: Mapping[str, int], handler: Mapping[str, Any], matchers: Mapping[str, str] | None = None
+) -> tuple[File, ...]:
+    entries: list[Entry] = []
+    for event, limit in events.items():
+        matched = {"matcher": matchers[event]} if matchers and event in matchers else {}
+        group = {**matched, "hooks": [{**handler, "timeout": limit}]}
+        entries.append(Entry(path=("hooks", event), value=group, ours=is_hook_of_ours, listed=True))
     return (File(path=path, form="json", entries=tuple(entries)),)
 
 
@@ -115,7 +118,7 @@ def _gemini(machine: Machine) -> str:
 
 def _gemini_hooks(machine: Machine) -> tuple[File, ...]:
     handler = {"type": "command", "command": _line(machine, "gemini")}
-    return _groups(os.path.join(_gemini(machine), "settings.json"), GEMINI, handler)
+    return _groups(os.path.join(_gemini(machine), "settings.json"), GEMINI, handler, GEMINI_MATCHERS)
 
 
 def _gemini_tools(machine: Machine) -> tuple[File, ...]:
