@@ -274,6 +274,22 @@ def test_a_program_that_hangs_is_left_after_the_deadline(
     assert played["results"][0]["seconds"] < 10
 
 
+@pytest.mark.parametrize(
+    ("plugin", "step"),
+    [(OPENCLAW, turn(BACKUPS, "Noted: nightly.")[1]), (OPENCODE, said(ORM))],
+    ids=["openclaw", "opencode"],
+)
+def test_a_program_that_starts_late_still_gets_to_know_what_was_said(plugin: str, step: Step, tmp_path: Path) -> None:
+    program = tmp_path / "filrouge"
+    heard = tmp_path / "heard"
+    program.write_text(f"#!/bin/sh\nsleep 4\ncat >>'{heard}'\n", encoding="utf-8")
+    program.chmod(0o755)
+    play(plugin, [step], path=os.pathsep.join([str(tmp_path), os.environ["PATH"]]), directory=SHOP)
+
+    words = "Noted: nightly." if plugin == OPENCLAW else ORM
+    assert talk.poll(lambda: heard.exists() and words in heard.read_text("utf-8"), 30)
+
+
 def test_openclaw_s_plugin_uses_the_program_that_its_settings_name(tmp_path: Path) -> None:
     program = tmp_path / "another"
     program.write_text('#!/bin/sh\ncat >/dev/null\necho \'{"context":"as told"}\'\n', encoding="utf-8")
@@ -283,6 +299,17 @@ def test_openclaw_s_plugin_uses_the_program_that_its_settings_name(tmp_path: Pat
     results = play(OPENCLAW, [step, asked], config={"executable": str(program)})["results"]
 
     assert [one["returned"] for one in results] == [None, {"prependContext": "as told\n\nas told"}]
+
+
+def test_openclaw_s_plugin_looks_around_where_the_named_program_is_gone(tmp_path: Path) -> None:
+    program = tmp_path / "filrouge"
+    program.write_text('#!/bin/sh\ncat >/dev/null\necho \'{"context":"found"}\'\n', encoding="utf-8")
+    program.chmod(0o755)
+    asked: Step = ("before_prompt_build", {"prompt": "hello"}, ctx())
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    played = play(OPENCLAW, [asked], path=path, config={"executable": str(tmp_path / "gone")})
+
+    assert played["results"][0]["returned"] == {"prependContext": "found\n\nfound"}
 
 
 @pytest.mark.parametrize("plugin", [OPENCLAW, OPENCODE], ids=["openclaw", "opencode"])

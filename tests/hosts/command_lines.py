@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Generator, Mapping, Sequence
@@ -33,13 +35,17 @@ from filrouge.hosts.setup.wanted import CLAUDE_CODE, CODEX
 from .product import EXECUTABLE, Product
 from .scripted_model import Request, ScriptedModel
 
-Host = Literal["claude-code", "codex", "opencode"]
+Host = Literal["claude-code", "codex", "opencode", "openclaw", "gemini"]
 
 PACKAGES: Final[dict[Host, tuple[str, str, str]]] = {
     "claude-code": ("@anthropic-ai/claude-code", "2.1.330", "claude"),
     "codex": ("@openai/codex", "0.169.0", "codex"),
     "opencode": ("opencode-ai", "1.18.33", "opencode"),
+    "openclaw": ("openclaw", "2026.9.6", "openclaw"),
+    "gemini": ("@google/gemini-cli", "0.61.0", "gemini"),
 }
+#: OpenClaw wants a newer node than most machines have; npm carries node's own binaries for Linux.
+NODE: Final = "24.21.0"
 #: The events Filrouge listens to, with the seconds a hook may take. Codex allows SessionEnd 3 s at most, and
 #: Claude Code gives it 1.5 s unless a timeout is written.
 HOOKS: Final[dict[Host, Mapping[str, int]]] = {"claude-code": CLAUDE_CODE, "codex": CODEX}
@@ -81,18 +87,38 @@ def cache_directory() -> str:
 def install(host: Host) -> str:
     """The agent's program, installed with npm on first use. A broken download leaves nothing behind."""
     package, version, program = PACKAGES[host]
-    target = os.path.join(cache_directory(), f"{host}-{version}")
+    path = os.environ.get("PATH", os.defpath)
+    if host == "openclaw":
+        path = os.pathsep.join([newer_node(), path])
+    return os.path.join(_installed(f"{host}-{version}", f"{package}@{version}", path), ".bin", program)
+
+
+def newer_node() -> str:
+    """The directory with a node that runs OpenClaw; the machine's own where npm carries none for it."""
+    kind = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "")
+    if sys.platform != "linux" or not kind:
+        return os.path.dirname(shutil.which("node") or "")
+    package = f"node-linux-{kind}"
+    modules = _installed(f"node-{NODE}", f"{package}@{NODE}", os.environ.get("PATH", os.defpath))
+    return os.path.join(modules, package, "bin")
+
+
+def _installed(name: str, package: str, path: str) -> str:
+    """The `node_modules` of a folder of the cache in which npm put a package, with the programs of that PATH."""
+    target = os.path.join(cache_directory(), name)
     if not os.path.isdir(target):
         os.makedirs(cache_directory(), exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="install-", dir=cache_directory()) as fresh:
             prefix = os.path.join(fresh, "package")
             quiet = ("--no-fund", "--no-audit", "--loglevel=error")
-            command = ["npm", "install", *quiet, "--prefix", prefix, f"{package}@{version}"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            command = ["npm", "install", *quiet, "--prefix", prefix, package]
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=600, check=False, env=os.environ | {"PATH": path}
+            )
             if done.returncode:
-                raise RuntimeError(f"npm could not install {package}@{version}:\n{done.stderr}")
+                raise RuntimeError(f"npm could not install {package}:\n{done.stderr}")
             os.rename(prefix, target)
-    return os.path.join(target, "node_modules", ".bin", program)
+    return os.path.join(target, "node_modules")
 
 
 # ---------------------------------------------------------------------------------------- a session

@@ -18,7 +18,7 @@ from .product import EXECUTABLE
 from .scripted_model import ScriptedModel
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OFF = "real agent command lines are off: set FILROUGE_HOST_TESTS=1 (downloads about 1.1 GB from npm once)"
+OFF = "real agent command lines are off: set FILROUGE_HOST_TESTS=1 (downloads about 2 GB from npm once)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,7 @@
 """A model that answers what a test wrote, and remembers all it was shown.
 
 The agent command lines are real; their model is this server on 127.0.0.1. It speaks the Anthropic Messages
-API as Claude Code uses it and the OpenAI Responses API as Codex uses it. A `Rule` joins a pattern on the
+API as Claude Code uses it, the OpenAI Responses API as Codex uses it, and Gemini's. A `Rule` joins a pattern on the
 user's own last words to the steps of the turn: a text ends the turn, a `Shell` makes the agent run a
 command and come back, a function writes its text from what the model was shown. Every request is kept as a
 `Request`, whose `text` is all the text the agent sent: what is not in there, the model did not see.
@@ -15,20 +15,22 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Final, Literal, cast
 
 Json = dict[str, Any]
-Api = Literal["messages", "responses"]
+Api = Literal["messages", "responses", "gemini"]
 Frames = list[tuple[str, Json]]
 
 #: The user role also carries texts that the hosts wrote: context in tags, AGENTS.md, a compacted past.
 _WRITTEN_BY_THE_HOST: Final = re.compile(
-    r"\s*(?:<(?!private)[a-z][\w-]*[ >]|# AGENTS\.md|This session is being continued from)"
+    r"\s*(?:<(?!private)[a-z][\w-]*[ >]|<<<BEGIN_OPENCLAW_|# AGENTS\.md|This session is being continued from)"
 )
 _BLOCK: Final = re.compile(r'<filrouge-memory nonce="([^"]+)">(.*?)</filrouge-memory \1>', re.DOTALL)
+#: Gemini CLI puts what hooks say between these, with the angle brackets escaped.
+_HOOK_CONTEXT: Final = re.compile(r"<hook_context>([^<>]*)</hook_context>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,8 @@ class ScriptedModel:
 
 def read_request(api: Api, body: Json) -> Request:
     """Find in a request body what a rule and a test need."""
+    if api == "gemini":
+        return replace(read_request("messages", _as_messages(body)), api=api)
     given: object = body.get("messages" if api == "messages" else "input")
     turns = cast("list[Json]", [{"role": "user", "content": given}] if isinstance(given, str) else given or [])
     user, step = "", 0
@@ -152,6 +156,27 @@ def read_request(api: Api, body: Json) -> Request:
         else:
             step += _asks_for_a_tool(turn)
     return Request(api=api, user=user, step=step, text="\n".join(_texts(body)), tools=dict(_tools(body)))
+
+
+def _as_messages(body: Json) -> Json:
+    """A body of Gemini's API in the words of the Messages API."""
+    declared: list[Json] = []
+    for group in cast("list[Json]", body.get("tools") or []):
+        declared += cast("list[Json]", group.get("functionDeclarations") or [])
+    messages: list[Json] = []
+    for content in cast("list[Json]", body.get("contents") or []):
+        blocks = [_as_block(part) for part in cast("list[Json]", content.get("parts") or [])]
+        messages.append({"role": "assistant" if content.get("role") == "model" else "user", "content": blocks})
+    return {"system": body.get("systemInstruction"), "messages": messages, "tools": declared}
+
+
+def _as_block(part: Json) -> Json:
+    if "functionCall" in part:
+        return {"type": "tool_use", **part}
+    if "text" not in part:
+        return {"type": "tool_result", **part}
+    shown = _HOOK_CONTEXT.sub(lambda found: found[1].replace("&lt;", "<").replace("&gt;", ">"), str(part["text"]))
+    return {"type": "text", "text": shown}
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -168,7 +193,7 @@ def _texts(value: object) -> Iterator[str]:
 def _own_words(content: object) -> str:
     blocks = cast("list[Json | str]", [content] if isinstance(content, str) else content or [])
     texts = [
-        block if isinstance(block, str) else str(block.get("text", ""))
+        _BLOCK.sub("", block if isinstance(block, str) else str(block.get("text", "")))
         for block in blocks
         if isinstance(block, str) or block.get("type") in ("text", "input_text")
     ]
@@ -257,6 +282,21 @@ def _responses_answer(
     return response, _named(frames)
 
 
+def _gemini_answer(model: ScriptedModel, body: Json, request: Request, step: str | Shell | Call) -> tuple[Json, Frames]:
+    """Gemini's API: the whole response, and the same response as the only piece of a stream."""
+    if isinstance(step, Shell):
+        step = Call("run_shell_command", {"command": step.command, "description": "Run a command"})
+    if isinstance(step, Call):
+        part: Json = {"functionCall": {"id": model.next_id("call"), "name": step.tool, "args": step.arguments}}
+    else:
+        part = {"text": step}
+    read = _tokens(request.text)
+    content: Json = {"role": "model", "parts": [part]}
+    response: Json = {"candidates": [{"index": 0, "content": content, "finishReason": "STOP"}], "modelVersion": "m"}
+    response |= {"usageMetadata": {"promptTokenCount": read, "candidatesTokenCount": 12, "totalTokenCount": read + 12}}
+    return response, [("", response)]
+
+
 def _codex_text(model: ScriptedModel, text: str) -> Json:
     content: list[Json] = [{"type": "output_text", "text": text, "annotations": []}]
     message: Json = {"type": "message", "id": model.next_id("msg"), "role": "assistant"}
@@ -277,6 +317,9 @@ def _codex_tool(model: ScriptedModel, request: Request, step: Shell | Call) -> J
     return {"type": "function_call", "name": "exec_command", "arguments": arguments, **call}
 
 
+_WRITERS: Final = {"messages": _messages_answer, "responses": _responses_answer, "gemini": _gemini_answer}
+
+
 def _tokens(text: str) -> int:
     return max(1, len(text) // 4)
 
@@ -286,7 +329,8 @@ def _named(frames: list[Json]) -> Frames:
 
 
 def _stream(frames: Iterable[tuple[str, Json]]) -> bytes:
-    return "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in frames).encode()
+    heads = ((f"event: {name}\n" if name else "", data) for name, data in frames)
+    return "".join(f"{head}data: {json.dumps(data)}\n\n" for head, data in heads).encode()
 
 
 # ---------------------------------------------------------------------------------------- the server
@@ -327,6 +371,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer("messages", body)
         elif path.endswith("/responses"):
             self._answer("responses", body)
+        elif path.endswith(":countTokens"):
+            self._send_json({"totalTokens": _tokens("\n".join(_texts(body)))})
+        elif path.endswith((":generateContent", ":streamGenerateContent")):
+            self._answer("gemini", body)
         else:
             self.model.failures.append(f"{path}: no such route")
             self._send_json({"error": {"type": "not_found_error", "message": f"no route {path}"}}, 404)
@@ -334,9 +382,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, api: Api, body: Json) -> None:
         request = read_request(api, body)
         step = self.model.answer(request)
-        write = _messages_answer if api == "messages" else _responses_answer
-        whole, frames = write(self.model, body, request, step)
-        if body.get("stream"):
+        whole, frames = _WRITERS[api](self.model, body, request, step)
+        if body.get("stream") or ":streamGenerateContent" in self.path:
             self._send(_stream(frames), "text/event-stream")
         else:
             self._send_json(whole)

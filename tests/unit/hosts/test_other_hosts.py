@@ -66,12 +66,31 @@ def test_gemini_s_turns_are_stored_once_though_told_twice() -> None:
 
 def test_gemini_s_tool_is_told_with_what_the_model_saw() -> None:
     [tool] = [one for raw in samples("gemini") for one in parsed(raw) if one.kind == "tools"]
-    assert tool.data["calls"][0]["output"] == "# Changelog\n"
-    failed = samples("gemini")[3] | {"tool_response": {"error": {"message": "no such file"}}}
+    assert tool.data["calls"][0]["output"] == "Output: # Changelog\nProcess Group PGID: 4711"
+    failed = next(raw for raw in samples("gemini") if raw["hook_event_name"] == "AfterTool") | {
+        "tool_response": {"error": {"message": "no such file"}}
+    }
     [event] = parsed(failed)
     assert event.data["calls"][0] | {"input": None} == {
         "name": "run_shell_command", "id": "", "input": None, "output": "no such file", "failed": True,
     }  # fmt: skip
+
+
+def test_what_hooks_said_in_front_of_gemini_s_prompt_is_not_the_user_s() -> None:
+    block = (
+        '<hook_context>&lt;filrouge-memory nonce="0123456789abcdef"&gt;\nkept\n&lt;/filrouge-memory&gt;</hook_context>'
+    )
+    before = next(raw for raw in samples("gemini") if raw["hook_event_name"] == "BeforeAgent")
+    [event] = parsed(before | {"prompt": f"{block}\n\nlook at <hook_context>this</hook_context>"})
+    assert event.data["text"] == "look at <hook_context>this</hook_context>"
+    assert parsed(before | {"prompt": block}) == []
+
+
+def test_gemini_s_compaction_is_one_only_where_the_user_asked_for_it() -> None:
+    """It tells the automatic one before every question to its model, without doing it."""
+    compress = [raw for raw in samples("gemini") if raw["hook_event_name"] == "PreCompress"]
+    told = {raw["trigger"]: [one.kind for one in parsed(raw)] for raw in compress}
+    assert told == {"auto": [], "manual": ["pre_compact"]}
 
 
 def test_gemini_s_variables_say_what_its_payload_leaves_out() -> None:

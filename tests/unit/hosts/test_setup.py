@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any, cast
 
@@ -236,9 +237,45 @@ def test_a_permission_to_read_conversations_is_written_only_with_leave(desk: Des
     desk.init("openclaw")
     written = json.loads(path.read_text())["plugins"]
     assert written["entries"]["filrouge"]["hooks"] == {"allowConversationAccess": True}
+    assert written["entries"]["filrouge"]["config"] == {"executable": EXECUTABLE}
+    assert "allow" not in written  # a list there would shut out every other plugin
     assert os.path.isfile(os.path.join(written["load"]["paths"][0], "openclaw.plugin.json"))
     desk.uninstall("openclaw")
     assert path.read_text() == "{}"
+
+
+def test_gemini_is_not_held_up_before_every_question_to_its_model(desk: Desk) -> None:
+    """An older entry without the matcher is ours, and replaced."""
+    line = shlex.join([EXECUTABLE, "hook", "--host", "gemini"])
+    old = {"hooks": [{"type": "command", "command": line, "timeout": 10_000}]}
+    path = desk.write(".gemini/settings.json", json.dumps({"hooks": {"PreCompress": [old]}}))
+    desk.init("gemini")
+    written = json.loads(exact(path))["hooks"]
+    assert written["PreCompress"] == [{"matcher": "manual", **old}]
+    assert written["BeforeAgent"] == [old]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "then"),
+    [("['telegram',]", ["telegram", "filrouge"]), ("[]", []), ("['filrouge']", ["filrouge"])],
+    ids=["others", "nobody", "us"],
+)
+def test_a_list_of_allowed_plugins_names_ours_where_it_names_any(desk: Desk, allowed: str, then: list[str]) -> None:
+    text = f"{{plugins: {{\n  // only these\n  allow: {allowed},\n}},}}\n"
+    path = desk.write(".openclaw/openclaw.json", text)
+    desk.init("openclaw")
+    assert reading.read(exact(path)).value["plugins"]["allow"] == then
+    assert desk.init("openclaw").settled == ("openclaw",)
+    desk.uninstall("openclaw")
+    assert exact(path) == text
+
+
+def test_our_name_leaves_the_allowed_plugins_of_a_file_that_openclaw_wrote_anew(desk: Desk) -> None:
+    path = desk.write(".openclaw/openclaw.json", "{plugins: {allow: ['telegram']}}")
+    desk.init("openclaw")
+    path.write_text(json.dumps(reading.read(exact(path)).value | {"meta": {"lastTouchedVersion": "2026.9.6"}}))
+    desk.uninstall("openclaw")
+    assert json.loads(exact(path)) == {"plugins": {"allow": ["telegram"]}, "meta": {"lastTouchedVersion": "2026.9.6"}}
 
 
 def test_a_plugin_comes_beside_those_that_are_there(desk: Desk) -> None:

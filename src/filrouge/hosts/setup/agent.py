@@ -19,12 +19,14 @@ class Entry:
         value: what is to stand there.
         ours: tells what Filrouge wrote there before from what is somebody else's.
         listed: it is one element of the list there.
+        beside: it goes only into a list that names somebody; such a list shuts out whom it does not name.
     """
 
     path: tuple[str, ...]
     value: Any
     ours: Callable[[Any], bool]
     listed: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

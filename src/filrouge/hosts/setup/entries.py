@@ -50,7 +50,7 @@ def disconnected(text: str, file: File, before: str | None) -> str:
     for event in _events(text):
         text = _without_hooks(text, (_HOOKS, event), was_there)
     for entry in file.entries:
-        if entry.path[0] != _HOOKS:
+        if entry.path[0] != _HOOKS and not (entry.beside and _is_alone(text, entry)):
             text = without(text, entry.path, entry.ours, listed=entry.listed, was_there=was_there)
     # The number of the format stays only with somebody else's hooks.
     left = cast("dict[str, Any]", read(text).value)
@@ -82,6 +82,12 @@ def is_empty(text: str, file: File) -> bool:
     return not (tables.read(text) if file.form == "toml" else read(text).value)
 
 
+def _is_alone(text: str, entry: Entry) -> bool:
+    """Whether its list names nobody else: taken out of it, the list would shut nobody out any more."""
+    found = read(text).at(entry.path)
+    return found is None or all(entry.ours(one) for one in found.items)
+
+
 def _former(before: str | None) -> Node | None:
     try:
         return read(before) if before is not None else None
@@ -106,6 +112,8 @@ def _without_hooks(text: str, path: Path, was_there: WasThere) -> str:
 
 def _with_json(text: str, entry: Entry) -> str:
     found = read(text).at(entry.path)
+    if entry.beside and (found is None or not found.items):
+        return text
     if found is None:
         return with_entry(text, entry.path, entry.value, listed=entry.listed)
     present = [one for one in found.items if entry.ours(one)] if entry.listed else [found.value]

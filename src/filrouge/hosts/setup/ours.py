@@ -25,6 +25,11 @@ def is_plugin_of_ours(entry: Any) -> bool:
     return isinstance(entry, str) and "/filrouge/hosts/plugins/" in entry.replace("\\", "/")
 
 
+def is_named_like_us(entry: Any) -> bool:
+    """True for our name in a list of names."""
+    return entry == NAME
+
+
 def anybody(_: Any) -> bool:
     """For a place with our name: whatever stands there is ours."""
     return True

@@ -15,7 +15,14 @@ from typing import Any, Final, Literal
 from filrouge.hosts import plugins
 from filrouge.hosts.setup.agent import Agent, Entry, File
 from filrouge.hosts.setup.machine import NAME, Machine
-from filrouge.hosts.setup.ours import anybody, is_hook_of_ours, is_plugin_of_ours, is_tool_of_ours, nobody
+from filrouge.hosts.setup.ours import (
+    anybody,
+    is_hook_of_ours,
+    is_named_like_us,
+    is_plugin_of_ours,
+    is_tool_of_ours,
+    nobody,
+)
 
 #: Codex allows SessionEnd 3 s at the most, Claude Code gives it 1.5 s unless a number is written.
 CLAUDE_CODE: Final[Mapping[str, int]] = {
@@ -46,6 +53,8 @@ GEMINI: Final[Mapping[str, int]] = {
     "PreCompress": 10_000,
     "SessionEnd": 10_000,
 }
+#: It says before every question to its model that it compresses by itself; a hook there would hold each of them up.
+GEMINI_MATCHERS: Final[Mapping[str, str]] = {"PreCompress": "manual"}
 CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
 
 
@@ -60,13 +69,14 @@ def _server(machine: Machine, **more: Any) -> dict[str, Any]:
     return {**more, "command": machine.executable, "args": ["mcp"], **env}
 
 
-def _groups(path: str, events: Mapping[str, int], handler: Mapping[str, Any]) -> tuple[File, ...]:
-    entries = (
-        Entry(
-            path=("hooks", event), value={"hooks": [{**handler, "timeout": limit}]}, ours=is_hook_of_ours, listed=True
-        )
-        for event, limit in events.items()
-    )
+def _groups(
+    path: str, events: Mapping[str, int], handler: Mapping[str, Any], matchers: Mapping[str, str] | None = None
+) -> tuple[File, ...]:
+    entries: list[Entry] = []
+    for event, limit in events.items():
+        matched = {"matcher": matchers[event]} if matchers and event in matchers else {}
+        group = {**matched, "hooks": [{**handler, "timeout": limit}]}
+        entries.append(Entry(path=("hooks", event), value=group, ours=is_hook_of_ours, listed=True))
     return (File(path=path, form="json", entries=tuple(entries)),)
 
 
@@ -108,7 +118,7 @@ def _gemini(machine: Machine) -> str:
 
 def _gemini_hooks(machine: Machine) -> tuple[File, ...]:
     handler = {"type": "command", "command": _line(machine, "gemini")}
-    return _groups(os.path.join(_gemini(machine), "settings.json"), GEMINI, handler)
+    return _groups(os.path.join(_gemini(machine), "settings.json"), GEMINI, handler, GEMINI_MATCHERS)
 
 
 def _gemini_tools(machine: Machine) -> tuple[File, ...]:
@@ -167,7 +177,12 @@ def _openclaw_tools(machine: Machine) -> tuple[File, ...]:
 
 
 def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
-    allowed = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+    # Its gateway often runs as a service, whose PATH has nothing that a user installed.
+    allowed = {
+        "enabled": True,
+        "hooks": {"allowConversationAccess": True},
+        "config": {"executable": machine.executable},
+    }
     entries = (
         Entry(
             path=("plugins", "load", "paths"),
@@ -176,6 +191,7 @@ def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
             listed=True,
         ),
         Entry(path=("plugins", "entries", NAME), value=allowed, ours=anybody),
+        Entry(path=("plugins", "allow"), value=NAME, ours=is_named_like_us, listed=True, beside=True),
     )
     return (File(path=os.path.join(_openclaw(machine), "openclaw.json"), form="json", entries=entries),)
 

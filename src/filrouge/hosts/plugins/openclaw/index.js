@@ -11,14 +11,14 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const HOST = "openclaw";
-const DEADLINE_MS = 1500; // a hook ends itself within a second
+const DEADLINE_MS = 1500; // what the agent waits; a hook ends itself within a second
+const LEFT_MS = 30_000; // on a machine that stalls a hook starts late: what it was told is kept all the same
 const BY_A_PERSON = [undefined, null, "", "user", "manual"];
 const MOST_SESSIONS = 1000;
 const MOST_ANSWER = 200_000;
 
-/** The program: the one given, else the first on the PATH or where installers put programs. */
+/** The program: the one given while it is there, else the first on the PATH or where installers put programs. */
 function program(given) {
-  if (given) return given;
   const places = (process.env.PATH ?? "").split(delimiter).concat([
     join(homedir(), ".local", "bin"),
     join(homedir(), "bin"),
@@ -26,9 +26,8 @@ function program(given) {
     "/opt/homebrew/bin",
     fileURLToPath(new URL("../../../../../../../bin", import.meta.url)), // of the environment that brought this file
   ]);
-  for (const place of places) {
-    if (!place) continue;
-    const path = join(place, "filrouge");
+  for (const path of [given, ...places.map((place) => place && join(place, "filrouge"))]) {
+    if (!path) continue;
     try {
       accessSync(path, constants.X_OK);
       return path;
@@ -44,12 +43,14 @@ function told(executable, envelope) {
   return new Promise((resolve) => {
     let child;
     let printed = "";
-    const timer = setTimeout(() => done(""), DEADLINE_MS);
     const done = (context) => {
       clearTimeout(timer);
-      child?.kill("SIGKILL");
       resolve(context);
     };
+    const timer = setTimeout(() => {
+      done("");
+      leave(child);
+    }, DEADLINE_MS);
     try {
       const input = JSON.stringify(envelope);
       child = spawn(executable, ["hook", "--host", HOST], { stdio: ["pipe", "pipe", "ignore"], windowsHide: true });
@@ -65,6 +66,13 @@ function told(executable, envelope) {
       done("");
     }
   });
+}
+
+/** Lets a late hook come to its end, which the agent does not wait for. */
+function leave(child) {
+  const end = setTimeout(() => child.kill("SIGKILL"), LEFT_MS);
+  child.on("close", () => clearTimeout(end));
+  for (const one of [child, child.stdout, end]) one.unref?.();
 }
 
 function contextIn(printed) {

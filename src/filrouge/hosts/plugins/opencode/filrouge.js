@@ -12,7 +12,8 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const HOST = "opencode";
-const DEADLINE_MS = 1500; // a hook ends itself within a second
+const DEADLINE_MS = 1500; // what the agent waits; a hook ends itself within a second
+const LEFT_MS = 30_000; // on a machine that stalls a hook starts late: what it was told is kept all the same
 const MOST_SESSIONS = 1000;
 const MOST_ANSWER = 200_000;
 
@@ -43,12 +44,14 @@ function told(executable, payload) {
   return new Promise((resolve) => {
     let child;
     let printed = "";
-    const timer = setTimeout(() => done(""), DEADLINE_MS);
     const done = (context) => {
       clearTimeout(timer);
-      child?.kill("SIGKILL");
       resolve(context);
     };
+    const timer = setTimeout(() => {
+      done("");
+      leave(child);
+    }, DEADLINE_MS);
     try {
       const input = JSON.stringify(payload);
       child = spawn(executable, ["hook", "--host", HOST], { stdio: ["pipe", "pipe", "ignore"], windowsHide: true });
@@ -64,6 +67,13 @@ function told(executable, payload) {
       done("");
     }
   });
+}
+
+/** Lets a late hook come to its end, which the agent does not wait for. */
+function leave(child) {
+  const end = setTimeout(() => child.kill("SIGKILL"), LEFT_MS);
+  child.on("close", () => clearTimeout(end));
+  for (const one of [child, child.stdout, end]) one.unref?.();
 }
 
 function contextIn(printed) {
