@@ -50,6 +50,15 @@ def content(home: str) -> bytes:
     return Path(home, places.DATABASE).read_bytes()
 
 
+def said(home: str) -> list[str]:
+    """What was said in sessions."""
+    connection: Any = apsw.Connection(os.path.join(home, places.DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return [text for (text,) in connection.execute("select text from turns where host <> 'cli' order by seq")]
+    finally:
+        connection.close()
+
+
 def kept(home: str) -> list[str]:
     return [one.name for one in backup.listed(home)]
 
@@ -100,16 +109,16 @@ def test_a_dry_run_shows_the_plan_and_asks_nothing(damaged: str) -> None:
     assert done.code == 0, done.err
     assert f"memories\t{ROOMS}\t0" in done.out
     assert done.out.endswith("Nothing was changed.\n")
-    said = json.loads(run(damaged, "repair", "--dry-run", "--json").out)
-    assert (said["done"], said["kept"], said["tables"]) == (False, None, said["plan"]["tables"])
+    told = json.loads(run(damaged, "repair", "--dry-run", "--json").out)
+    assert (told["done"], told["kept"], told["tables"]) == (False, None, told["plan"]["tables"])
     assert content(damaged) == before
 
 
 def test_a_program_gets_the_plan_and_what_was_done(damaged: str) -> None:
-    said = json.loads(run(damaged, "repair", "--yes", "--json").out)
-    assert said["done"] is True
-    assert said["plan"] == {key: said[key] for key in ("found", "tables", "vectors", "redacted")} | {"kept": None}
-    assert kept(damaged) == [said["kept"]]
+    told = json.loads(run(damaged, "repair", "--yes", "--json").out)
+    assert told["done"] is True
+    assert told["plan"] == {key: told[key] for key in ("found", "tables", "vectors", "redacted")} | {"kept": None}
+    assert kept(damaged) == [told["kept"]]
 
 
 def test_a_sound_memory_is_not_asked_about(damaged: str) -> None:
@@ -157,10 +166,10 @@ def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(dam
     with daemon(damaged):
         assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
         eventually("it is understood", lambda: quiet(damaged))
-    said = json.loads(run(damaged, "repair", "--undo", "--yes", "--json").out)
-    assert said["done"] is True
+    told = json.loads(run(damaged, "repair", "--undo", "--yes", "--json").out)
+    assert told["done"] is True
     assert b"port 19031" not in content(damaged)
-    assert b"port 19031" in Path(backup.path_of(damaged, said["kept"])).read_bytes()
+    assert b"port 19031" in Path(backup.path_of(damaged, told["kept"])).read_bytes()
 
 
 def test_files_that_a_restore_kept_are_no_repair(damaged: str) -> None:
@@ -188,4 +197,4 @@ def test_what_is_said_while_the_question_stands_is_heard_afterwards(damaged: str
     eventually("the hook's daemon has gone", lambda: not lock_holder(damaged) or is_up(damaged))
     run(damaged, "daemon", "start")
     eventually("nothing waits", lambda: quiet(damaged) and not spooled(damaged))
-    assert "ferry" in run(damaged, "search", "ferry", "--json").out
+    assert said(damaged) == ["The ferry leaves at nine."]
