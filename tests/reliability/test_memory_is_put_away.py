@@ -207,7 +207,7 @@ def test_settings_tokens_receipts_and_places_in_transcripts_stay(told: str) -> N
     assert those_that_stay(database) == before
     with daemon(told):
         assert "777" in run(told, "settings", "budget").out
-        [token] = json.loads(run(told, "token", "list", "--json").out)
+        [token] = json.loads(run(told, "token", "list", "--json").out)["tokens"]
         assert token["name"] == "ana"
         [receipt] = json.loads(run(told, "forget", "--receipts", "--json").out)
         assert run(told, "forget", "--receipt", receipt["id"]).code == 0
