@@ -244,6 +244,27 @@ def test_a_daemon_makes_room_and_another_begins_with_the_empty_memory(told: str)
         eventually("it is heard", lambda: quiet(told) and said(told) == ["The bridge opens at ten."])
 
 
+def test_the_history_of_an_agent_is_read_in_from_its_beginning_where_that_is_said(told: str) -> None:
+    path = Path(told, ".claude/projects/-home-lea-shop/591203f2-b3a2-4f34-a08e-8b05a7af2b3d.jsonl")
+    path.parent.mkdir(parents=True)
+    line = {
+        "type": "user",
+        "uuid": "u-1",
+        "sessionId": "591203f2-b3a2-4f34-a08e-8b05a7af2b3d",
+        "timestamp": "2026-10-01T10:00:00.000Z",
+        "cwd": "/home/lea/shop",
+        "message": {"role": "user", "content": "The lighthouse was painted."},
+    }
+    path.write_text(json.dumps(line) + "\n")
+    words = ("init", "--host", "claude-code", "--yes", "--backfill")
+    with daemon(told):
+        assert run(told, *words).code == 0
+        assert "The lighthouse was painted." in said(told)
+        done = at_a_terminal(told, *words, "--reset", typed="reset\n")
+        assert done.code == 0, done.err
+        assert said(told) == ["The lighthouse was painted."]
+
+
 def test_a_damaged_memory_is_not_put_away(told: str) -> None:
     path = Path(told, places.DATABASE)
     path.write_bytes(path.read_bytes().replace(b"Server number3 stands in room 3", b"Server number3 stands in room 9"))

@@ -17,7 +17,7 @@ from filrouge.app.repairing import diagnose
 from filrouge.daemon import client
 from filrouge.transfer import backup
 
-from .processes import daemon, eventually, hook, is_up, lock_holder, prompt, quiet, run, spooled, throw_away_home
+from .processes import daemon, eventually, hook, is_up, kill, lock_holder, prompt, quiet, run, spooled, throw_away_home
 from .terminals import asked, at_a_terminal
 
 ROOMS = 12
@@ -170,6 +170,39 @@ def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(dam
     assert told["done"] is True
     assert b"port 19031" not in content(damaged)
     assert b"port 19031" in Path(backup.path_of(damaged, told["kept"])).read_bytes()
+
+
+def test_what_stood_in_the_log_comes_back_with_the_damaged_files(damaged: str) -> None:
+    run(damaged, "repair", "--yes")
+    with daemon(damaged):
+        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
+        eventually("it is understood", lambda: quiet(damaged))
+        kill(lock_holder(damaged))
+    assert b"port 19031" in Path(damaged, f"{places.DATABASE}-wal").read_bytes()
+    assert b"port 19031" not in content(damaged)
+    told = json.loads(run(damaged, "repair", "--all", "--yes", "--json").out)
+    assert os.path.exists(f"{backup.path_of(damaged, told['kept'])}-wal")
+    undone = json.loads(run(damaged, "repair", "--undo", "--yes", "--json").out)
+    assert (undone["undone"], undone["log"]) == (told["kept"], True)
+    assert b"port 19031" in content(damaged)
+    assert not os.path.exists(os.path.join(damaged, f"{places.DATABASE}-wal"))
+
+
+def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(damaged: str) -> None:
+    run(damaged, "repair", "--yes")
+    with daemon(damaged):
+        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
+        kill(lock_holder(damaged))
+    told = json.loads(run(damaged, "repair", "--all", "--yes", "--json").out)
+    path = Path(backup.path_of(damaged, told["kept"]))
+    log = Path(f"{path}-wal")
+    for one in (path, log):
+        one.write_bytes(b"no database" * 400 + one.read_bytes()[4400:])
+    before = path.read_bytes(), log.read_bytes()
+    done = at_a_terminal(damaged, "repair", "--undo", typed="y\n")
+    assert done.out.index("its log cannot be read any more") < done.out.index("Put the damaged files back?")
+    assert content(damaged) == before[0]
+    assert (path.read_bytes(), log.read_bytes()) == before
 
 
 def test_files_that_a_restore_kept_are_no_repair(damaged: str) -> None:

@@ -52,7 +52,8 @@ def undo(home: str, clock: Clock, *, dry_run: bool, agreed: Callable[[dict[str, 
             return plan
         kept = keep_present(home, clock)
         replacing.replace(home, new)
-    _settle(path, about)
+    # A second time would throw away what was learnt since.
+    backup.describe(path, replace(about, mark=""))
     return plan | {"kept": kept}
 
 
@@ -86,13 +87,6 @@ def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
         yield new, log
     finally:
         _remove(new)
-
-
-def _settle(path: str, about: Manifest) -> None:
-    """Let the kept files say that they were put back: a second time would throw away what was learnt since."""
-    copy = files.unfinished(os.path.dirname(path))
-    files.private_copy(path, copy)
-    backup.publish(copy, path, replace(about, mark=""))
 
 
 def _remove(path: str) -> None:
