@@ -4,7 +4,9 @@ The damaged files are never written: their rows are read out of the pages of a c
 database whose indexes and full text are made anew, and only when that is sound does it take their place, while they
 are kept among the backups. It runs in a process of its own, so that a crash in native code is told and not suffered.
 
-    python -m filrouge.app.repairing HOME MOMENT [--dry-run] [--vectors] [--all]
+    python -m filrouge.app.repairing HOME MOMENT [--ask] [--undo] [--dry-run] [--vectors] [--all]
+
+With `--ask` it prints a line with the plan when the new database is made, and goes on only if it is told `GO`.
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from filrouge.app import unrepairing
 from filrouge.app.restoring import keep_files
+from filrouge.app.unrepairing import REPAIRED
 from filrouge.app.wiring import analyser
 from filrouge.clock import Clock, from_text, to_text
 from filrouge.errors import Corrupt, FilrougeError, NotFound
@@ -36,10 +40,21 @@ from filrouge.transfer import backup, files, replacing
 _REMEDY: Final = "`filrouge restore latest` puts the newest backup in its place."
 #: The new database and the copy that is read, beside the damaged files that are kept.
 _ROOM: Final = 3
+#: What whoever was shown the plan answers, if it may be done.
+GO: Final = "go"
+
+Agreed = Callable[[dict[str, Any]], bool]
+"""Is shown what would be done, in the form of what is returned, and says whether it may."""
+
+
+def always(plan: dict[str, Any]) -> bool:
+    """Leave was given before."""
+    del plan
+    return True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _At:
+class At:
     """A clock for one moment."""
 
     moment: datetime
@@ -92,7 +107,13 @@ def _differing(home: str) -> dict[str, int]:
 
 
 def repair(
-    home: str, at: datetime, *, dry_run: bool = False, vectors: bool = False, all_anew: bool = False
+    home: str,
+    at: datetime,
+    *,
+    dry_run: bool = False,
+    vectors: bool = False,
+    all_anew: bool = False,
+    agreed: Agreed = always,
 ) -> dict[str, Any]:
     """Make a sound database of what is left of the home's. For the holder of the home's lock.
 
@@ -100,6 +121,7 @@ def repair(
         dry_run: do all of it on copies, and replace nothing.
         vectors: have every vector made again, also those that look right.
         all_anew: do it also where nothing is found to be wrong.
+        agreed: shown what is found, saved and lost, once that is known and before anything is replaced.
 
     Returns:
         `found`, what was wrong; `tables`, for each what was saved and lost; `vectors`, how many are made again;
@@ -113,18 +135,19 @@ def repair(
     if not found and not vectors and not all_anew:
         return {"found": [], "tables": {}, "vectors": 0, "redacted": 0, "kept": None}
     files.check_space(home, _ROOM * files.bytes_of(path))
-    clock, vectors = _At(moment=at), vectors or _vectors_differ(home)
+    clock, vectors = At(moment=at), vectors or _vectors_differ(home)
     with _temporary(home, clear=True) as copy, _temporary(home) as new:
         content = _content_of(path, copy)
         salvage, again, redacted = _made_anew(content, new, clock, vectors=vectors)
         if left := copying.complaints(new):
             raise Corrupt(f"What was saved is not sound: {left[0]}.", remedy=_REMEDY)
-        kept = None
-        if not dry_run:
-            kept = keep_files(home, clock)
-            replacing.replace(home, new)
-    tables = {name: one.to_json() for name, one in salvage.saved.items()}
-    return {"found": found, "tables": tables, "vectors": again, "redacted": redacted, "kept": kept}
+        tables = {name: one.to_json() for name, one in salvage.saved.items()}
+        plan = {"found": found, "tables": tables, "vectors": again, "redacted": redacted, "kept": None}
+        if dry_run or not agreed(plan):
+            return plan
+        kept = keep_files(home, clock, mark=REPAIRED)
+        replacing.replace(home, new)
+    return plan | {"kept": kept}
 
 
 def _vectors_differ(home: str) -> bool:
@@ -193,15 +216,31 @@ def _temporary(home: str, *, clear: bool = False) -> Generator[str]:
                 os.unlink(path + suffix)
 
 
+def _asked(plan: dict[str, Any]) -> bool:
+    """Show the plan to the process that started this one; it may be gone, which is no leave."""
+    sys.stdout.write(json.dumps({"plan": plan}) + "\n")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip() == GO
+
+
 def main(words: list[str]) -> int:
-    """Repair one home and print what came of it, or what went wrong."""
+    """Repair one home, or take its repair back, and print what came of it, or what went wrong."""
     home, at, *ways = words
     os.umask(0o077)
+    agreed, dry_run = _asked if "--ask" in ways else always, "--dry-run" in ways
     said: dict[str, Any]
     try:
-        said = repair(
-            home, from_text(at), dry_run="--dry-run" in ways, vectors="--vectors" in ways, all_anew="--all" in ways
-        )
+        if "--undo" in ways:
+            said = unrepairing.undo(home, At(moment=from_text(at)), dry_run=dry_run, agreed=agreed)
+        else:
+            said = repair(
+                home,
+                from_text(at),
+                dry_run=dry_run,
+                vectors="--vectors" in ways,
+                all_anew="--all" in ways,
+                agreed=agreed,
+            )
     except FilrougeError as error:
         said = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
     sys.stdout.write(json.dumps(said))

@@ -96,7 +96,7 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgot
     try:
         held = _proven(path, temporary, about, clock, forgotten, present)
         rows = dict(copying.content(temporary).rows)
-        kept = None if dry_run else _kept(home, clock)
+        kept = None if dry_run else keep_present(home, clock)
         if not dry_run:
             replacing.replace(home, temporary)
             _LOG.info("the memory of %s was restored", os.path.basename(path))
@@ -145,8 +145,12 @@ def _readable(path: str) -> Generator[Database | None]:
             database.close()
 
 
-def _kept(home: str, clock: Clock) -> str | None:
-    """Back up the memory that is there; where that cannot be verified, keep its files as they are."""
+def keep_present(home: str, clock: Clock) -> str | None:
+    """Back up the memory that is there; where that cannot be verified, keep its files as they are. The backup's name.
+
+    Raises:
+        CannotWrite: there is no room for it.
+    """
     if not os.path.exists(inside(home, DATABASE)):
         return None
     try:
@@ -156,8 +160,11 @@ def _kept(home: str, clock: Clock) -> str | None:
         return keep_files(home, clock)
 
 
-def keep_files(home: str, clock: Clock) -> str:
+def keep_files(home: str, clock: Clock, *, mark: str = "") -> str:
     """Keep a damaged database, with its log, among the backups: nothing in it is verified.
+
+    Args:
+        mark: what its manifest says of how it came there.
 
     Raises:
         CannotWrite: there is no room for it.
@@ -182,7 +189,7 @@ def keep_files(home: str, clock: Clock) -> str:
                 bytes=os.path.getsize(temporary),
                 rows={},
                 hash="",
-                mark="",
+                mark=mark,
                 verified=(),
             )
             backup.publish(temporary, path, about)

@@ -3,6 +3,10 @@
 A vector, what a decision about a turn rested on, and who said something when, are written once. Where the same row says
 something else in the backup, one of the two was changed by nobody. A vector that was made again differs in many of its
 numbers, if at all; damage differs in a few, and what it does to the length of a vector is seen without a backup.
+
+A backup may be of another past: a memory that was put away, or one that an older backup took the place of. Its rows
+have the same numbers and nothing else in common with those of here. So a row is the same one where at least one of the
+columns by which it is known is the same.
 """
 
 from __future__ import annotations
@@ -57,6 +61,15 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
 }
 
 
+#: By table: columns of which no two rows have the same values.
+_KNOWN_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "thread_decisions": ("turn_id", "at"),
+    "events": ("id", "row_hash"),
+    "turns": ("id", "row_key", "row_hash"),
+    "memories": ("id", "row_key", "row_hash"),
+}
+
+
 def differing(path: str, backup: str) -> dict[str, int]:
     """How many rows that never change differ from those of a backup of the same schema, by table; none are left out.
 
@@ -78,10 +91,11 @@ def differing(path: str, backup: str) -> dict[str, int]:
 
 def _query(table: str) -> str:
     key, columns, which = _FIXED[table]
+    same = " or ".join(f"here.{column} = kept.{column}" for column in _KNOWN_BY[table])
     here, kept = (", ".join(f"{side}.{column}" for column in columns) for side in ("here", "kept"))
     return (
         f"select count(*) from main.{table} as here join kept.{table} as kept using ({key})"  # noqa: S608
-        f" where {which} and ({here}) is not ({kept})"
+        f" where {which} and ({same}) and ({here}) is not ({kept})"
     )
 
 

@@ -172,14 +172,24 @@ def free_name(home: str, at: datetime, kind: Kind) -> str:
 def publish(temporary: str, path: str, about: Manifest) -> None:
     """Give a verified file its place and its manifest: the manifest first, so that a file in place always has one."""
     with writing(path):
-        place = f"{path.removesuffix('.db')}.json"
+        describe(path, about)
+        os.replace(temporary, path)
+        sync_directory(os.path.dirname(path))
+
+
+def describe(path: str, about: Manifest) -> None:
+    """Give the file at `path` this manifest.
+
+    Raises:
+        CannotWrite: it has the one that it had.
+    """
+    with writing(path):
         handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=NEW)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(about.to_json(), file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(new, place)
-        os.replace(temporary, path)
+        os.replace(new, f"{path.removesuffix('.db')}.json")
         sync_directory(os.path.dirname(path))
 
 

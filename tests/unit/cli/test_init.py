@@ -199,6 +199,19 @@ def test_memories_that_are_there_stay_and_are_named(user: Path, typed: Type) -> 
     assert (home / "filrouge.db").stat().st_size == 2_000_000
 
 
+def test_uninstall_says_what_it_leaves_and_how_that_goes(user: Path, typed: Type) -> None:
+    assert "stays" not in typed("uninstall", "--dry-run").out  # there is no home
+    typed("init", "--host", "codex", "--yes")
+    home = user.parent / "memory"
+    (home / "filrouge.db").write_bytes(b"0" * 2_000_000)
+    for words in (("--dry-run",), ("--yes",), ("--yes",)):  # shown, done, and when nothing is left to be done
+        done = typed("uninstall", *words)
+        assert (done.code, done.out.count(f"What is known stays: 2.0 MB in {home}.")) == (0, 1)
+        assert "`filrouge daemon stop`, then remove that folder" in done.out
+    assert (home / "filrouge.db").stat().st_size == 2_000_000
+    assert typed("uninstall", "--yes", "--json").json["memory"] == str(home)
+
+
 def test_what_was_said_before_is_offered_and_read_in_only_when_asked_for(user: Path, typed: Type) -> None:
     write_transcript(user / ".claude/projects/-home-lea-shop/591203f2-b3a2-4f34-a08e-8b05a7af2b3d.jsonl")
     done = typed("init", "--yes")

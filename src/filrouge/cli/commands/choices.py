@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -17,6 +18,9 @@ from filrouge.errors import FilrougeError
 from filrouge.home import CONFIG, DATABASE, inside, make_private
 from filrouge.hosts.setup import files, tables
 from filrouge.hosts.setup.wanted import AGENTS
+
+if TYPE_CHECKING:
+    from filrouge.app.resetting import Held
 
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
 
@@ -86,13 +90,62 @@ def warnings(settings: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def kept(directory: str) -> str:
-    """A line about the memory that is there already."""
-    try:
-        size = os.stat(inside(directory, DATABASE)).st_size
-    except OSError:
-        return ""
-    return f"What is known already is kept: {size / 1e6:,.1f} MB in {directory}."
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """The memory that the home has already: it is kept, or put away where that is wanted."""
+
+    directory: str
+    held: Held | None
+    reset: bool
+
+    @classmethod
+    def of(cls, directory: str, *, reset: bool) -> Memory:
+        """What there is."""
+        if not os.path.exists(inside(directory, DATABASE)):
+            return cls(directory=directory, held=None, reset=reset)
+        from filrouge.app.resetting import held
+
+        return cls(directory=directory, held=held(directory), reset=reset)
+
+    @property
+    def goes(self) -> bool:
+        """Whether there is one, and it is to be put away."""
+        return self.reset and self.held is not None
+
+    def lines(self) -> list[str]:
+        """What becomes of it."""
+        if self.held is None:
+            return ["There is no memory yet that could be put away."] if self.reset else []
+        from filrouge.cli import resetting
+
+        if self.reset:
+            return resetting.plan(self.held, self.directory)
+        return [f"The memory of this home is kept: {resetting.in_words(self.held, self.directory)}."]
+
+    def consent(self) -> bool:
+        """Whether what becomes of it may be done; only a person at a terminal can say that it goes."""
+        if not self.goes:
+            return True
+        from filrouge.cli import resetting
+
+        return resetting.is_typed()
+
+    def put_away(self) -> list[str]:
+        """Put it away, if it is to go; a line about where it is.
+
+        Raises:
+            FilrougeError: why that cannot be; nothing was changed.
+        """
+        if not self.goes:
+            return []
+        from filrouge.cli import resetting
+
+        name = resetting.put_away(self.directory)
+        return [f"The memory begins anew. What was there is kept: filrouge restore {name}"]
+
+    def to_json(self) -> dict[str, Any] | None:
+        """As programs read it; None where there is none."""
+        return None if self.held is None else {**self.held.to_json(), "home": self.directory, "reset": self.reset}
 
 
 def ignore_home(directory: str) -> list[str]:

@@ -11,6 +11,7 @@ import typer
 from filrouge.cli import backfilling, output
 from filrouge.cli.commands import choices, plans
 from filrouge.cli.commands.uninstall import take_back
+from filrouge.daemon import client
 from filrouge.errors import BadInput
 from filrouge.home import home
 from filrouge.hosts.setup.machine import this_machine
@@ -44,11 +45,14 @@ def init(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Put the memory away, and begin anew; always asked.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back what init wrote, as `uninstall` does.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Connect the agents of this machine: hooks that remember and recall, and the tools; every file is shown first."""
     names = plans.known(host or [])
+    if reset:
+        _check_reset(undo=undo, dry_run=dry_run, json=json)
     if undo:
         take_back(names or list(AGENTS), yes=yes, dry_run=dry_run, json=json)
         return
@@ -66,50 +70,63 @@ def init(
     # Who names an agent wants its hooks written, whatever else is there.
     plugged = {} if is_named else all_plugged(names, machine)
     plan = connecting(machine, directory, names, tools=tools, conversations=conversations, plugged=plugged)
+    memory = choices.Memory.of(directory, reset=reset)
     if not json:
         output.say(f"Agents: {plans.titles(names)}")
         plans.show(plan)
-        for line in choices.lines(directory, settings):
+        for line in (*choices.lines(directory, settings), *memory.lines()):
             output.say(line)
-    if dry_run or not (plan.changes or settings or backfill):
-        _finish(plan, names, directory, json=json)
+    to_write = bool(plan.changes or settings or backfill)
+    if dry_run or not (to_write or memory.goes):
+        _finish(plan, names, memory, json=json)
         return
-    if not plans.consent("Write this?", yes=yes, json=json):
+    if not ((not to_write or plans.consent("Write this?", yes=yes, json=json)) and memory.consent()):
         output.say("Nothing was changed.")
         return
+    put_away = memory.put_away()  # first: where it cannot be done, nothing else is either
     choices.write(directory, settings)
     refused = plans.done(plan, directory)
     troubles = {**plan.troubles, **refused}
     warnings = choices.warnings(settings)
     ignored = choices.ignore_home(directory)
-    history = backfilling.backfill(names, asked=asked, wanted=backfill, quiet=json)
+    history = backfilling.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
     if json:
         said = {"agents": names, "warnings": warnings, "then": _then(names), "history": history}
-        output.show_json(plans.as_json(plan, troubles, changed=True, **said))
+        output.show_json(plans.as_json(plan, troubles, changed=True, memory=memory.to_json(), **said))
     else:
-        _close(names, directory, [*ignored, *warnings])
+        _close(names, [*put_away, *ignored, *warnings])
         plans.show_troubles(refused)
     if troubles:
         raise typer.Exit(1)
 
 
-def _finish(plan: plans.Plan, names: list[str], directory: str, *, json: bool) -> None:
+def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
+    """Refuse to put a memory away where nobody types that it is meant."""
+    if undo:
+        raise BadInput("--undo takes agents' settings back; it does not touch the memory.", remedy="Leave one out.")
+    if client.is_elsewhere(os.environ):
+        raise BadInput("A memory is put away on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
+    if not dry_run and (json or not sys.stdin.isatty()):
+        raise BadInput(
+            "Putting the memory away is asked at a terminal, and --yes does not answer it; nothing was changed.",
+            remedy="Run it at a terminal; `filrouge forget` forgets a part, another FILROUGE_HOME begins beside it.",
+        )
+
+
+def _finish(plan: plans.Plan, names: list[str], memory: choices.Memory, *, json: bool) -> None:
     if json:
         said = {"agents": names, "warnings": [], "then": _then(names), "history": []}
-        output.show_json(plans.as_json(plan, plan.troubles, changed=False, **said))
+        output.show_json(plans.as_json(plan, plan.troubles, changed=False, memory=memory.to_json(), **said))
     elif not plan.changes and not plan.troubles:
         output.say("Nothing is to be done: they are connected.")
-        _close(names, directory, [])
+        _close(names, [])
     if plan.troubles:
         raise typer.Exit(1)
 
 
-def _close(names: list[str], directory: str, said: list[str]) -> None:
+def _close(names: list[str], said: list[str]) -> None:
     for line in (*said, *_then(names).values()):
         output.say(line)
-    kept = choices.kept(directory)
-    if kept:
-        output.say(kept)
     output.table(("Command", "What for"), _NEXT)
     output.say("Open an agent and work as usual; what matters comes back in the next session.")
 

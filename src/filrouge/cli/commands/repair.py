@@ -1,4 +1,4 @@
-"""`filrouge repair`: what is still there of a damaged memory becomes a sound one, and what is lost is listed."""
+"""`filrouge repair`: what is still there of a damaged memory becomes a sound one, after it is said what is lost."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json as json_format
 import os
 import subprocess
 import sys
-from contextlib import suppress
-from typing import Annotated, Any
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, Final
 
 import typer
 
 from filrouge.app import repairing
 from filrouge.cli import output
+from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.restoring import drained
 from filrouge.clock import SystemClock, to_text
 from filrouge.daemon import client
@@ -22,8 +24,12 @@ from filrouge.daemon.waking import wake
 from filrouge.errors import BadInput, Corrupt, FilrougeError
 from filrouge.home import home
 
-_DRAIN_SECONDS = 30.0
-_COUNTS = ("saved", "unreadable", "refused", "orphaned", "remade")
+_DRAIN_SECONDS: Final = 30.0
+_COUNTS: Final = ("saved", "unreadable", "refused", "orphaned", "remade")
+_PROGRESS: Final = "Reading on a copy what is wrong and what can be saved; agents go on, and hooks write to the spool."
+_NOT_NEEDED: Final = "Nothing is wrong."
+
+Show = Callable[[dict[str, Any]], None]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,49 +38,102 @@ def register(app: typer.Typer) -> None:
 
 
 def repair(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do it on copies and say what came of it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be saved and lost.")] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="Have every vector made again.")] = False,
     all_anew: Annotated[bool, typer.Option("--all", help="Make indexes anew also where nothing is wrong.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Replace the damaged memory without asking.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Put the damaged files back that the last one kept.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says without asking.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a sound memory of what is left of a damaged one; the damaged files are kept, the loss is listed."""
+    """Make a sound memory of what is left of a damaged one, after showing what is lost; the damaged files are kept."""
     if client.is_elsewhere(os.environ):
         raise BadInput("A memory is repaired on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
-    if not dry_run and not yes:
-        if not sys.stdin.isatty():
-            raise BadInput("Repairing replaces the memory; say so with --yes.", remedy="See first what --dry-run says.")
-        typer.confirm("Replace the memory by what can be saved of it? The damaged files are kept.", abort=True)
-    ways = [word for word, said in (("--dry-run", dry_run), ("--vectors", vectors), ("--all", all_anew)) if said]
-    done = _repaired(home(), ways)
+    named = (("--dry-run", dry_run), ("--vectors", vectors), ("--all", all_anew), ("--undo", undo))
+    ways = [word for word, said in named if said]
+    if undo and (vectors or all_anew):
+        raise BadInput("--undo takes a repair back; it makes nothing anew.", remedy="Leave --vectors and --all out.")
+    if not json and not undo:
+        sys.stderr.write(f"{_PROGRESS}\n")
+    leave = _leave(_show_undo if undo else _show, undo=undo, yes=yes, json=json)
+    plan, done = _carried_out(home(), ways, leave)
+    said = plan if done is None else done
     if json:
-        output.show_json(done)
-    else:
-        _show(done, dry_run=dry_run)
+        output.show_json(said | {"plan": plan, "done": bool(done and done["kept"])})
+        return
+    if not undo and not said["tables"]:
+        output.say(_NOT_NEEDED)
+        return
+    if dry_run:
+        (_show_undo if undo else _show)(plan)
+    output.say(_outcome(done, undo=undo))
 
 
-def _repaired(directory: str, ways: list[str]) -> dict[str, Any]:
-    """Repair between two daemons, in a process of its own.
+def _leave(show: Show, *, undo: bool, yes: bool, json: bool) -> Callable[[dict[str, Any]], bool]:
+    """What shows the plan and asks, if it is to be asked."""
+
+    def given(plan: dict[str, Any]) -> bool:
+        if not yes and (json or not sys.stdin.isatty()):
+            raise BadInput("Repairing replaces the memory; say so with --yes.", remedy="See first what --dry-run says.")
+        if not json:
+            show(plan)
+        question = "Put the damaged files back?" if undo else "Replace the memory by what can be saved of it?"
+        return yes or typer.confirm(question)
+
+    return given
+
+
+def _carried_out(
+    directory: str, ways: list[str], leave: Callable[[dict[str, Any]], bool]
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Plan, and do it if leave is given, between two daemons: nothing changes between the plan and the deed.
+
+    Returns:
+        The plan, and what was done; None where nothing was.
 
     Raises:
-        Corrupt: that process died, or nothing could be saved.
+        Corrupt: the process that does it died, or nothing could be saved.
     """
     was_there = drained(directory)
     try:
-        with only_one(directory, patience=_DRAIN_SECONDS):
-            command = [sys.executable, "-P", "-m", repairing.__name__, directory, to_text(SystemClock().now()), *ways]
-            ended = subprocess.run(  # noqa: S603 (it is ourselves)
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-            )
+        with only_one(directory, patience=_DRAIN_SECONDS), _worker(directory, ways) as worker:
+            first = _said(worker)
+            if "plan" not in first:
+                return first, None
+            plan: dict[str, Any] = first["plan"]
+            if not leave(plan):
+                return plan, None
+            return plan, _said(worker, repairing.GO)
     finally:
         if was_there:
             with suppress(FilrougeError):  # the next command says what keeps it from starting
                 wake(directory)
+
+
+@contextmanager
+def _worker(directory: str, ways: list[str]) -> Generator[subprocess.Popen[str]]:
+    """The process that does it; without an answer to its plan it changes nothing and ends."""
+    moment = to_text(SystemClock().now())
+    command = [sys.executable, "-P", "-m", repairing.__name__, directory, moment, "--ask", *ways]
+    with subprocess.Popen(  # noqa: S603 (it is ourselves)
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as worker:
+        yield worker
+
+
+def _said(worker: subprocess.Popen[str], answer: str = "") -> dict[str, Any]:
+    """The next line of the worker, after it was answered."""
+    if worker.stdin is None or worker.stdout is None:
+        raise Corrupt("The repair cannot be spoken to; nothing was changed.")
+    if answer:
+        with suppress(BrokenPipeError):  # it died; that it says nothing is told below
+            worker.stdin.write(f"{answer}\n")
+            worker.stdin.flush()
     try:
-        said: dict[str, Any] = json_format.loads(ended.stdout)
+        said: dict[str, Any] = json_format.loads(worker.stdout.readline())
     except ValueError as error:
+        what = "it is whole, or what it was; `filrouge doctor` says" if answer else "nothing was changed"
         raise Corrupt(
-            f"The repair itself ended with {ended.returncode}; nothing was changed.",
+            f"The repair itself ended with {worker.wait()}; {what}.",
             remedy="`filrouge restore latest` puts the newest backup in the memory's place.",
         ) from error
     if "error" in said:
@@ -82,16 +141,30 @@ def _repaired(directory: str, ways: list[str]) -> dict[str, Any]:
     return said
 
 
-def _show(done: dict[str, Any], *, dry_run: bool) -> None:
-    if not done["tables"]:
-        output.say("Nothing is wrong.")
-        return
-    for one in done["found"]:
+def _show(plan: dict[str, Any]) -> None:
+    for one in plan["found"]:
         output.say(f"Found: {one}")
-    touched = [(name, *(counts[what] for what in _COUNTS)) for name, counts in sorted(done["tables"].items())]
+    touched = [(name, *(counts[what] for what in _COUNTS)) for name, counts in sorted(plan["tables"].items())]
     output.table(("Table", *_COUNTS), [row for row in touched if any(row[1:])])
-    if done["redacted"]:
-        output.say(f"{done['redacted']} entries of the journal lost what they said; its chain is closed and says so.")
-    if done["vectors"]:
-        output.say(f"{done['vectors']} vectors are made again by the daemon.")
-    output.say("Nothing was changed." if dry_run else f"Repaired. What was damaged is kept: backups/{done['kept']}.db")
+    if plan["redacted"]:
+        output.say(f"{plan['redacted']} entries of the journal lose what they said; its chain is closed and says so.")
+    if plan["vectors"]:
+        output.say(f"{plan['vectors']} vectors are made again by the daemon.")
+    output.say("The damaged files are kept; `filrouge repair --undo` puts them back.")
+
+
+def _show_undo(plan: dict[str, Any]) -> None:
+    size = f"{plan['bytes'] / 1e6:,.1f} MB"
+    output.say(f"Puts back what the repair of {when(plan['at'])} kept: backups/{plan['undone']}.db, {size}, damaged.")
+    if not plan["log"]:
+        output.say("What stood in its log cannot be read any more; the log stays beside that file.")
+    output.say("The repaired memory, with what was learnt since, is backed up first.")
+
+
+def _outcome(done: dict[str, Any] | None, *, undo: bool) -> str:
+    if done is None:
+        return "Nothing was changed."
+    if undo:
+        back = f" filrouge restore {done['kept']}" if done["kept"] else " there was none"
+        return f"The damaged files are back. The repaired memory is kept:{back}"
+    return f"Repaired. What was damaged is kept: backups/{done['kept']}.db"

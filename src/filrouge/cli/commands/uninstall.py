@@ -9,10 +9,11 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.commands import plans
-from filrouge.home import home
+from filrouge.home import DATABASE, home, inside
 from filrouge.hosts.setup.machine import this_machine
 from filrouge.hosts.setup.plan import disconnecting
 from filrouge.hosts.setup.wanted import AGENTS
+from filrouge.transfer.files import size_of
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +37,8 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool) -> None
     plan = disconnecting(this_machine(os.environ), directory, names)
     if not json:
         plans.show(plan)
+        for line in _left(directory):
+            output.say(line)
     changed = bool(plan.changes) and not dry_run and plans.consent("Do this?", yes=yes, json=json)
     refused = plans.done(plan, directory) if changed else {}
     troubles = {**plan.troubles, **refused}
@@ -46,6 +49,15 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool) -> None
     elif not plan.changes and not troubles:
         output.say("Nothing of Filrouge stands in the settings of these agents.")
     elif changed:
-        output.say(f"Done. What is known stays in {directory}; remove that folder to lose it for good.")
+        output.say("Done.")
     if troubles:
         raise typer.Exit(1)
+
+
+def _left(directory: str) -> list[str]:
+    """What no settings of agents hold, and how it goes; nothing where there is no home."""
+    if not os.path.isdir(directory):
+        return []
+    size = size_of(inside(directory, DATABASE))
+    known = f"What is known stays: {size / 1e6:,.1f} MB in {directory}." if size else f"Its home stays: {directory}."
+    return [f"{known} To lose it for good, backups and all: `filrouge daemon stop`, then remove that folder."]

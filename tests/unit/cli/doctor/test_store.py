@@ -175,6 +175,12 @@ def test_answers_of_models_that_nobody_could_read_are_noted(patient: Patient) ->
         ("Vectors", "UPDATE vectors SET vector = x'0000'", "are no vectors of their space", "filrouge repair"),
         (
             "Against the backup",
+            "UPDATE events SET row_hash = x'00' WHERE seq = 1",
+            "rows that never change",
+            "filrouge repair",
+        ),
+        (
+            "Against the backup",
             "UPDATE events SET session_id = 'another' WHERE seq = 1",
             "rows that never change",
             "filrouge repair",
@@ -187,6 +193,12 @@ def test_a_deep_look_finds_what_is_whole_and_wrong(
     assert patient.finding(name, deep=True).state == "ok"
     patient.sql(statement)
     saw(patient.finding(name, deep=True), "fail", cause, remedy)
+
+
+def test_rows_of_another_past_that_a_backup_holds_are_no_damage(patient: Patient) -> None:
+    assert patient.finding("Against the backup", deep=True).state == "ok"
+    patient.sql("UPDATE events SET id = 'of-another-past', row_hash = x'01', session_id = 'another' WHERE seq = 1")
+    assert patient.finding("Against the backup", deep=True).state == "ok"
 
 
 def test_a_row_that_cannot_even_be_read_is_told_without_its_words(patient: Patient) -> None:

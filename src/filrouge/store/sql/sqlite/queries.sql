@@ -389,6 +389,8 @@ LIMIT :limit
 SELECT byte_offset, skipped_long FROM transcripts WHERE path = :path
 -- name: transcripts.of_host
 SELECT path, byte_offset FROM transcripts WHERE host = :host
+-- name: transcripts.all
+SELECT path, host, session_id, byte_offset, skipped_long, read_at FROM transcripts ORDER BY path
 -- name: transcripts.put
 INSERT INTO transcripts (path, host, session_id, byte_offset, skipped_long, read_at)
 VALUES (:path, :host, :session_id, :byte_offset, :skipped_long, :read_at)
@@ -1194,6 +1196,9 @@ DELETE FROM vectors WHERE (owner_kind, owner_id) > (:owner_kind, :owner_id)
 -- name: usage.add
 INSERT INTO llm_usage (at, day, operation, provider, model, calls, input_tokens, output_tokens, estimated, dollars)
 VALUES (:at, :day, :operation, :provider, :model, :calls, :input_tokens, :output_tokens, :estimated, :dollars)
+-- name: usage.all
+SELECT at, day, operation, provider, model, calls, input_tokens, output_tokens, estimated, dollars FROM llm_usage
+ORDER BY seq
 -- name: usage.of_day
 SELECT ifnull(sum(input_tokens + output_tokens), 0) AS tokens, ifnull(sum(dollars), 0.0) AS dollars,
        ifnull(sum(calls), 0) AS calls, count(*) - count(dollars) AS unpriced
@@ -1891,6 +1896,9 @@ SELECT * FROM tokens WHERE hash = :hash
 SELECT * FROM tokens WHERE id = :id AND kind <> 'link'
 -- name: tokens.all
 SELECT * FROM tokens WHERE tenant = 'local' AND kind <> 'link' ORDER BY id DESC
+-- name: tokens.living
+-- Those that still let somebody in.
+SELECT id, kind, name, scope, hash, created_at, expires_at FROM tokens WHERE revoked_at IS NULL ORDER BY id
 -- name: tokens.revoke
 UPDATE tokens SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL
 -- name: tokens.redeem

@@ -1,0 +1,90 @@
+"""What `init` says of the memory that a home has, and how it is put away: asked at a terminal, by a word.
+
+Reading the database loads what a daemon loads, so `init` loads this module when there is one to speak of.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import Final
+
+import typer
+
+from filrouge.app import resetting
+from filrouge.app.resetting import Held
+from filrouge.capture import inbox
+from filrouge.cli.commands.backups import when
+from filrouge.cli.commands.restoring import drained
+from filrouge.cli.talk import ask
+from filrouge.clock import SystemClock
+from filrouge.daemon.process import only_one
+from filrouge.daemon.waking import wake
+from filrouge.errors import Busy, FilrougeError
+from filrouge.home import SPOOL, inside
+
+_WORD: Final = "reset"
+_DRAIN_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.1
+
+
+def in_words(held: Held, directory: str) -> str:
+    """How much a home remembers, and since when."""
+    size = f"{held.bytes / 1e6:,.1f} MB in {directory}"
+    if held.memories is None or held.turns is None:
+        return size
+    since = f" since {when(held.since)}" if held.since else ""
+    return f"{_many(held.memories, 'memory', 'memories')} and {_many(held.turns, 'turn', 'turns')}{since}, {size}"
+
+
+def plan(held: Held, directory: str) -> list[str]:
+    """What putting it away would do."""
+    return [
+        f"puts away the memory of this home: {in_words(held, directory)}",
+        "    A verified backup is made first; it stays until you delete it, and `filrouge restore` brings it back.",
+        "    What waits in the spool is taken into the old memory before.",
+        "    Settings, tokens, receipts, limits of the day and what was forgotten stay in force; older backups stay.",
+    ]
+
+
+def is_typed() -> bool:
+    """Whether the word was typed that means it."""
+    said = typer.prompt(f"Type {_WORD} to put this memory away", default="", show_default=False)
+    return said.strip() == _WORD
+
+
+def put_away(directory: str) -> str:
+    """Put the memory away, between two daemons if there is one; the backup that holds it.
+
+    Raises:
+        Busy: the spool is not taken in, or the daemon does not leave; nothing was changed.
+        Corrupt: the memory is damaged; nothing was changed.
+        CannotWrite: there is no room for the backup; nothing was changed.
+    """
+    _take_in_spool(directory)
+    was_there = drained(directory)
+    try:
+        with only_one(directory, patience=_DRAIN_SECONDS):
+            return resetting.reset(directory, SystemClock())
+    finally:
+        if was_there:
+            with suppress(FilrougeError):  # the next command says what keeps it from starting
+                wake(directory)
+
+
+def _take_in_spool(directory: str) -> None:
+    """Let a daemon take in what hooks left: it was said before the memory was put away, and belongs to it."""
+    deadline = time.monotonic() + _DRAIN_SECONDS
+    while inbox.waiting(inside(directory, SPOOL)):
+        if time.monotonic() > deadline:
+            raise Busy(
+                f"Events still wait in {os.path.join(directory, SPOOL)}; nothing was changed.",
+                remedy="See `filrouge status`, and try again when none is waiting.",
+            )
+        ask("GET", "/daemon/status")  # starts it, if there is none
+        time.sleep(_LOOK_SECONDS)
+
+
+def _many(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"

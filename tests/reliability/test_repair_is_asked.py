@@ -1,0 +1,233 @@
+"""`filrouge repair` says what it would save and lose before it asks, and is taken back as it was done."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from filrouge import home as places
+from filrouge.app.repairing import diagnose
+from filrouge.daemon import client
+from filrouge.transfer import backup
+
+from .processes import daemon, eventually, hook, is_up, kill, lock_holder, prompt, quiet, run, spooled, throw_away_home
+from .terminals import asked, at_a_terminal
+
+ROOMS = 12
+
+
+@pytest.fixture
+def damaged() -> Generator[str]:
+    """A home whose memory has lost a page of an index."""
+    with throw_away_home() as home:
+        with daemon(home):
+            items = [{"text": f"Server number{n} stands in room {n}"} for n in range(ROOMS)]
+            told = {"items": items, "scope": "user"}
+            assert client.request(home, "POST", "/api/memory/facts", told, 10.0).status < 300
+            eventually("all is understood", lambda: quiet(home))
+        damage(home)
+        yield home
+
+
+def damage(home: str) -> None:
+    path = os.path.join(home, places.DATABASE)
+    connection: Any = apsw.Connection(path)
+    (page,) = connection.execute("select pageno from dbstat where name = 'turns_by_session'").fetchone()
+    connection.close()
+    with open(path, "r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(random.Random(7).randbytes(4096))
+
+
+def content(home: str) -> bytes:
+    return Path(home, places.DATABASE).read_bytes()
+
+
+def said(home: str) -> list[str]:
+    """What was said in sessions."""
+    connection: Any = apsw.Connection(os.path.join(home, places.DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return [text for (text,) in connection.execute("select text from turns where host <> 'cli' order by seq")]
+    finally:
+        connection.close()
+
+
+def kept(home: str) -> list[str]:
+    return [one.name for one in backup.listed(home)]
+
+
+def left_lying(home: str) -> list[str]:
+    return [name for name in os.listdir(home) if name.startswith(".new-")]
+
+
+def test_the_plan_is_shown_before_it_is_asked_and_no_changes_nothing(damaged: str) -> None:
+    before = content(damaged)
+    done = at_a_terminal(damaged, "repair", typed="n\n")
+    assert done.code == 0, done.err
+    found, saved, question = (
+        done.out.index(word) for word in ("Found:", f"memories\t{ROOMS}\t0", "Replace the memory")
+    )
+    assert found < saved < question
+    assert done.out.endswith("Nothing was changed.\n")
+    assert "on a copy" in done.err
+    assert (content(damaged), kept(damaged), left_lying(damaged)) == (before, [], [])
+
+
+def test_yes_at_a_terminal_repairs_what_the_plan_said(damaged: str) -> None:
+    done = at_a_terminal(damaged, "repair", typed="y\n")
+    assert done.code == 0, done.err
+    [name] = kept(damaged)
+    assert done.out.endswith(f"Repaired. What was damaged is kept: backups/{name}.db\n")
+    assert (diagnose(damaged), left_lying(damaged)) == ([], [])
+
+
+def test_a_terminal_that_goes_away_at_the_question_changes_nothing(damaged: str) -> None:
+    before = content(damaged)
+    done = at_a_terminal(damaged, "repair", typed="\x04")
+    assert (done.code, "Replace the memory" in done.out) == (130, True)
+    assert (content(damaged), kept(damaged), left_lying(damaged)) == (before, [], [])
+
+
+def test_where_nobody_can_be_asked_a_damaged_memory_stays_as_it_is(damaged: str) -> None:
+    before = content(damaged)
+    for words in (("repair",), ("repair", "--json")):
+        done = run(damaged, *words)
+        assert (done.code, done.out, "--yes" in done.err, "--dry-run" in done.err) == (2, "", True, True)
+    assert (content(damaged), kept(damaged)) == (before, [])
+
+
+def test_a_dry_run_shows_the_plan_and_asks_nothing(damaged: str) -> None:
+    before = content(damaged)
+    done = run(damaged, "repair", "--dry-run")
+    assert done.code == 0, done.err
+    assert f"memories\t{ROOMS}\t0" in done.out
+    assert done.out.endswith("Nothing was changed.\n")
+    told = json.loads(run(damaged, "repair", "--dry-run", "--json").out)
+    assert (told["done"], told["kept"], told["tables"]) == (False, None, told["plan"]["tables"])
+    assert content(damaged) == before
+
+
+def test_a_program_gets_the_plan_and_what_was_done(damaged: str) -> None:
+    told = json.loads(run(damaged, "repair", "--yes", "--json").out)
+    assert told["done"] is True
+    assert told["plan"] == {key: told[key] for key in ("found", "tables", "vectors", "redacted")} | {"kept": None}
+    assert kept(damaged) == [told["kept"]]
+
+
+def test_a_sound_memory_is_not_asked_about(damaged: str) -> None:
+    run(damaged, "repair", "--yes")
+    before = content(damaged)
+    assert at_a_terminal(damaged, "repair", typed="y\n").out == "Nothing is wrong.\n"
+    done = run(damaged, "repair")
+    assert (done.code, done.out) == (0, "Nothing is wrong.\n")
+    assert json.loads(run(damaged, "repair", "--json").out)["done"] is False
+    assert content(damaged) == before
+
+
+def test_a_daemon_makes_room_for_the_question_and_comes_back(damaged: str) -> None:
+    run(damaged, "repair", "--yes")
+    with daemon(damaged):
+        was = lock_holder(damaged)
+        assert at_a_terminal(damaged, "repair", "--all", typed="n\n").out.endswith("Nothing was changed.\n")
+        eventually("another daemon answers", lambda: is_up(damaged) and lock_holder(damaged) not in (0, was))
+
+
+def test_a_repair_is_taken_back_after_it_is_asked_and_only_once(damaged: str) -> None:
+    before = content(damaged)
+    run(damaged, "repair", "--yes")
+    repaired, [damage_kept] = content(damaged), kept(damaged)
+    shown = run(damaged, "repair", "--undo", "--dry-run")
+    assert (shown.code, damage_kept in shown.out) == (0, True)
+    refused = run(damaged, "repair", "--undo")
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    assert at_a_terminal(damaged, "repair", "--undo", typed="n\n").out.endswith("Nothing was changed.\n")
+    assert content(damaged) == repaired
+
+    done = at_a_terminal(damaged, "repair", "--undo", typed="y\n")
+    assert done.code == 0, done.err
+    assert content(damaged) == before
+    [now, _] = kept(damaged)
+    assert done.out.endswith(f"filrouge restore {now}\n")
+    again = run(damaged, "repair", "--undo", "--yes")
+    assert (again.code, "no repair to take back" in again.err) == (1, True)
+    assert run(damaged, "restore", now, "--yes").code == 0
+    assert diagnose(damaged) == []
+
+
+def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(damaged: str) -> None:
+    run(damaged, "repair", "--yes")
+    with daemon(damaged):
+        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
+        eventually("it is understood", lambda: quiet(damaged))
+    told = json.loads(run(damaged, "repair", "--undo", "--yes", "--json").out)
+    assert told["done"] is True
+    assert b"port 19031" not in content(damaged)
+    assert b"port 19031" in Path(backup.path_of(damaged, told["kept"])).read_bytes()
+
+
+def test_what_stood_in_the_log_comes_back_with_the_damaged_files(damaged: str) -> None:
+    run(damaged, "repair", "--yes")
+    with daemon(damaged):
+        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
+        eventually("it is understood", lambda: quiet(damaged))
+        kill(lock_holder(damaged))
+    assert b"port 19031" in Path(damaged, f"{places.DATABASE}-wal").read_bytes()
+    assert b"port 19031" not in content(damaged)
+    told = json.loads(run(damaged, "repair", "--all", "--yes", "--json").out)
+    assert os.path.exists(f"{backup.path_of(damaged, told['kept'])}-wal")
+    undone = json.loads(run(damaged, "repair", "--undo", "--yes", "--json").out)
+    assert (undone["undone"], undone["log"]) == (told["kept"], True)
+    assert b"port 19031" in content(damaged)
+    assert not os.path.exists(os.path.join(damaged, f"{places.DATABASE}-wal"))
+
+
+def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(damaged: str) -> None:
+    run(damaged, "repair", "--yes")
+    with daemon(damaged):
+        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
+        kill(lock_holder(damaged))
+    told = json.loads(run(damaged, "repair", "--all", "--yes", "--json").out)
+    path = Path(backup.path_of(damaged, told["kept"]))
+    log = Path(f"{path}-wal")
+    for one in (path, log):
+        one.write_bytes(b"no database" * 400 + one.read_bytes()[4400:])
+    before = path.read_bytes(), log.read_bytes()
+    done = at_a_terminal(damaged, "repair", "--undo", typed="y\n")
+    assert done.out.index("its log cannot be read any more") < done.out.index("Put the damaged files back?")
+    assert content(damaged) == before[0]
+    assert (path.read_bytes(), log.read_bytes()) == before
+
+
+def test_files_that_a_restore_kept_are_no_repair(damaged: str) -> None:
+    sound = json.loads(run(damaged, "repair", "--yes", "--json").out)
+    made = json.loads(run(damaged, "backup", "--json").out)
+    run(damaged, "daemon", "stop")
+    damage(damaged)
+    assert run(damaged, "restore", made["name"], "--yes").code == 0
+    assert kept(damaged)[0] != sound["kept"]
+    done = run(damaged, "repair", "--undo", "--yes")
+    assert (done.code, "no repair to take back" in done.err) == (1, True)
+
+
+def test_undo_makes_nothing_anew(damaged: str) -> None:
+    done = run(damaged, "repair", "--undo", "--all", "--yes")
+    assert (done.code, "--undo" in done.err) == (2, True)
+
+
+def test_what_is_said_while_the_question_stands_is_heard_afterwards(damaged: str) -> None:
+    with asked(damaged, "repair", question="Replace the memory") as repairing:
+        assert hook(damaged, prompt(damaged, "s", "1", "The ferry leaves at nine.")).code == 0
+        assert [event["kind"] for event in spooled(damaged)] == ["prompt"]
+        assert lock_holder(damaged) == repairing.pid
+    assert repairing.returncode == 0
+    eventually("the hook's daemon has gone", lambda: not lock_holder(damaged) or is_up(damaged))
+    run(damaged, "daemon", "start")
+    eventually("nothing waits", lambda: quiet(damaged) and not spooled(damaged))
+    assert said(damaged) == ["The ferry leaves at nine."]
