@@ -42,9 +42,18 @@ from .terminals import at_a_terminal
 ROOMS: Final = 6
 RESET: Final = ("init", "--host", "codex", "--reset")
 #: Tables that are no memory, and go over.
-STAY: Final = ("memory_settings", "tombstones", "tokens", "receipts", "transcripts", "llm_usage")
+STAY: Final = (
+    "memory_settings",
+    "tombstones",
+    "tokens",
+    "receipts",
+    "transcripts",
+    "llm_usage",
+    "projects",
+    "project_aliases",
+)
 #: Some of those that hold words, and what is made of them.
-GO: Final = ("events", "turns", "memories", "evidence", "journal", "projects", "threads", "jobs", "vectors")
+GO: Final = ("events", "turns", "memories", "evidence", "journal", "threads", "jobs", "vectors")
 
 #: Puts a memory away in a process that ends itself, as `kill -9` would, at its N-th step on the disk.
 _SUICIDE: Final = """

@@ -44,7 +44,8 @@ def plan(held: Held, directory: str) -> list[str]:
         f"puts away the memory of this home: {in_words(held, directory)}",
         "    A verified backup is made first; it stays until you delete it, and `filrouge restore` brings it back.",
         "    What waits in the spool is taken into the old memory before.",
-        "    Settings, tokens, receipts, limits of the day and what was forgotten stay in force; older backups stay.",
+        "    Settings, tokens, names of projects, receipts, limits of the day and what was forgotten stay in force.",
+        "    Older backups stay.",
     ]
 
 

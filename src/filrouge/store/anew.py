@@ -2,7 +2,8 @@
 
 Settings and access are the user's. Tombstones keep what was forgotten from coming back, and receipts prove that it was.
 How far each transcript was read keeps a session that goes on from being read in again from its beginning. What models
-cost counts against the limits of the day, whichever memory it was spent for.
+cost counts against the limits of the day, whichever memory it was spent for. The names of projects go over, because
+capture is switched off by any of them, and because the user said which of them are one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _AS_THEY_ARE: Final = (
     ("transcripts.all", "transcripts.put"),
     ("tokens.living", "tokens.put"),
     ("usage.all", "usage.add"),
+    ("projects.all", "projects.add"),
+    ("projects.names", "projects.alias"),
 )
 
 

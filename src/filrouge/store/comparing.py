@@ -7,6 +7,9 @@ numbers, if at all; damage differs in a few, and what it does to the length of a
 A backup may be of another past: a memory that was put away, or one that an older backup took the place of. Its rows
 have the same numbers and nothing else in common with those of here. So a row is the same one where at least one of the
 columns by which it is known is the same.
+
+The project of a row changes where two are put together, and with it the seal of a memory; seals and references to
+projects are looked at by themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     "thread_decisions": ("seq", ("turn_id", "at", "action", "similarity", "reason", "weighed"), "true"),
     "events": (
         "seq",
-        ("id", "tenant", "host", "session_id", "kind", "project_id", "at", "received_at", "row_hash"),
+        ("id", "tenant", "host", "session_id", "kind", "at", "received_at", "row_hash"),
         "here.state <> 'forgotten'",
     ),
     "turns": (
@@ -40,7 +43,6 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
             "host",
             "session_id",
             "user_id",
-            "project_id",
             "agent",
             "channel",
             "role",
@@ -55,7 +57,7 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
     ),
     "memories": (
         "seq",
-        ("id", "tenant", "user_id", "agent", "channel", "session_id", "created_at", "row_key", "row_hash"),
+        ("id", "tenant", "user_id", "agent", "channel", "session_id", "created_at"),
         "true",
     ),
 }

@@ -14,6 +14,8 @@ ON CONFLICT (alias) DO UPDATE SET project_id = excluded.project_id
 SELECT id, name, created_at FROM projects ORDER BY created_at
 -- name: projects.aliases
 SELECT alias FROM project_aliases WHERE project_id = :project_id ORDER BY alias
+-- name: projects.names
+SELECT alias, project_id FROM project_aliases ORDER BY alias
 -- name: projects.told
 -- Every project with how much it holds; memories that are believed.
 SELECT projects.id, name, created_at, ifnull(said.n, 0) AS turns, ifnull(known.n, 0) AS memories,
