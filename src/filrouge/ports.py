@@ -33,11 +33,8 @@ Numbers = NDArray[np.int64]
 
 
 class Tx(Protocol):
-    """Named queries inside one transaction.
-
-    Knows nothing of tables or of who else is writing. `store.sqlite.Tx` implements it; a database in memory
-    (`testing.memory_database`) is the fake.
-    """
+    """Named queries inside one transaction. Knows nothing of tables or of who else is writing. `store.sqlite.Tx`
+    implements it; a database in memory (`testing.memory_database`) is the fake."""
 
     def all(self, name: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
         """Every row of the named query."""
@@ -287,13 +284,14 @@ class Vault(Protocol):
 
     def read(self, path: str) -> Note:
         """One note; raises `NotFound` where there is none (any more), `VaultUnavailable` where it cannot be read."""
+        ...
 
     def content(self, path: str) -> Content:
         """A whole file as it is; raises as `read` does."""
+        ...
 
     def write(self, path: str, text: str, *, before: str | None) -> None:
-        """Put a text in the place of `before` (None = no file); raises `Stale` where something else is there by now,
-        `VaultUnavailable` where it cannot be written."""
+        """Replace `before` (None = no file); raises `Stale` if another text is there by now, or `VaultUnavailable`."""
 
 
 Redactor = Callable[[str], str]
