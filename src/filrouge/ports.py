@@ -281,6 +281,7 @@ class Vault(Protocol):
 
     def list(self, within: str = "") -> Listing:
         """Every note, or those of a folder, with a stamp that changes when it does; raises `VaultUnavailable`."""
+        ...
 
     def read(self, path: str) -> Note:
         """One note; raises `NotFound` where there is none (any more), `VaultUnavailable` where it cannot be read."""
