@@ -58,7 +58,7 @@ def reef(desk: Desk) -> Desk:
     desk.model.teach(
         on("look at the tide", tide, Call("filrouge-memory_search", {"query": "Drizzle"}), "High at noon.")
     )
-    desk.product.run("daemon", "start")  # a session this short ends before the one that a hook starts has begun
+    desk.product.run("daemon", "start")  # one that the tools' server starts is gone with so short a session
     ask(desk, DECISION)
     desk.product.understood()
     return desk
