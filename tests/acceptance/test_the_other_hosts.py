@@ -103,6 +103,7 @@ START: dict[str, dict[str, Any]] = {
     "cursor": {"hook_event_name": "sessionStart", "conversation_id": "c-9", "workspace_roots": [SHOP]},
     "openclaw": {"hook": "session_start", "event": {}, "ctx": {"sessionId": "s-9", "workspaceDir": SHOP}},
     "opencode": {"host": "opencode", "hook_event_name": "SessionStart", "session_id": "o-9", "cwd": SHOP},
+    "copilot-cli": {"sessionId": "p-9", "timestamp": 1795255200009, "cwd": SHOP, "source": "new"},
 }
 PROMPT: dict[str, dict[str, Any]] = {
     "gemini": {"hook_event_name": "BeforeAgent", "session_id": "g-8", "cwd": SHOP, "timestamp": "t8"},
@@ -123,6 +124,9 @@ def shown(host: str, printed: dict[str, Any]) -> str:
         case "openclaw" | "opencode":
             assert printed.keys() <= {"context"}
             return printed.get("context", "")
+        case "copilot-cli":
+            assert printed.keys() <= {"additionalContext"}
+            return printed.get("additionalContext", "")
         case _:
             assert printed.keys() <= {"hookSpecificOutput", "suppressOutput"}
             return printed.get("hookSpecificOutput", {}).get("additionalContext", "")
@@ -133,7 +137,7 @@ def test_a_session_starts_with_the_rules_of_its_project_in_the_host_s_own_form(h
     assert re.search(r"\buv\b", shown(host, told(START[host], host)))
 
 
-@pytest.mark.parametrize("host", ["gemini", "opencode"])
+@pytest.mark.parametrize("host", ["gemini", "opencode", "copilot-cli"])
 def test_a_prompt_gets_what_another_host_was_told(home: str, host: str) -> None:
     assert "Drizzle" in shown(host, told(PROMPT[host] | {"prompt": QUESTION}, host))
 
@@ -145,7 +149,7 @@ def test_openclaw_s_prompt_gets_what_was_decided_in_its_workspace(home: str) -> 
     assert "30 days" in shown("openclaw", told({"hook": "before_prompt_build", "event": event, "ctx": ctx}))
 
 
-@pytest.mark.parametrize("host", ["vscode", "cursor", "copilot-cli"])
+@pytest.mark.parametrize("host", ["vscode", "cursor"])
 def test_a_host_that_takes_no_context_before_a_prompt_is_printed_nothing(home: str, host: str) -> None:
     assert told(PROMPT[host] | {"prompt": QUESTION}, host) == {}
 

@@ -35,7 +35,7 @@ from filrouge.hosts.setup.wanted import CLAUDE_CODE, CODEX
 from .product import EXECUTABLE, Product
 from .scripted_model import Request, ScriptedModel
 
-Host = Literal["claude-code", "codex", "opencode", "openclaw", "gemini"]
+Host = Literal["claude-code", "codex", "opencode", "openclaw", "gemini", "copilot-cli"]
 
 PACKAGES: Final[dict[Host, tuple[str, str, str]]] = {
     "claude-code": ("@anthropic-ai/claude-code", "2.1.330", "claude"),
@@ -43,6 +43,7 @@ PACKAGES: Final[dict[Host, tuple[str, str, str]]] = {
     "opencode": ("opencode-ai", "1.18.33", "opencode"),
     "openclaw": ("openclaw", "2026.9.6", "openclaw"),
     "gemini": ("@google/gemini-cli", "0.61.0", "gemini"),
+    "copilot-cli": ("@github/copilot", "1.0.102", "copilot"),
 }
 #: OpenClaw wants a newer node than most machines have; npm carries node's own binaries for Linux.
 NODE: Final = "24.21.0"

@@ -31,6 +31,8 @@ _WRITTEN_BY_THE_HOST: Final = re.compile(
 _BLOCK: Final = re.compile(r'<filrouge-memory nonce="([^"]+)">(.*?)</filrouge-memory \1>', re.DOTALL)
 #: Gemini CLI puts what hooks say between these, with the angle brackets escaped.
 _HOOK_CONTEXT: Final = re.compile(r"<hook_context>([^<>]*)</hook_context>")
+#: Copilot's command line puts these around a prompt.
+_AROUND_A_PROMPT: Final = re.compile(r"<(current_datetime|system_reminder)>.*?</\1>\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ def _texts(value: object) -> Iterator[str]:
 def _own_words(content: object) -> str:
     blocks = cast("list[Json | str]", [content] if isinstance(content, str) else content or [])
     texts = [
-        _BLOCK.sub("", block if isinstance(block, str) else str(block.get("text", "")))
+        _AROUND_A_PROMPT.sub("", _BLOCK.sub("", block if isinstance(block, str) else str(block.get("text", ""))))
         for block in blocks
         if isinstance(block, str) or block.get("type") in ("text", "input_text")
     ]

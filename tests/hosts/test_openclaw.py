@@ -104,7 +104,9 @@ def test_prompts_tools_and_answers_are_stored_as_they_were_said(claw: Claw) -> N
 
 
 def test_what_was_decided_is_in_front_of_the_prompt_of_another_session(claw: Claw) -> None:
-    told = claw.ask("two", QUESTION)
+    # On a machine that stalls the agent goes on without what came too late: one more session may ask.
+    sessions = (claw.ask(name, QUESTION) for name in ("two", "three"))
+    told = next((asked for asked in sessions if any(request.recalled for request in asked)), list[Request]())
     assert told
     assert all("Drizzle" in request.recalled for request in told)
     assert DECISION not in told[0].user  # what came back is no word of the user's

@@ -1,7 +1,7 @@
-"""Copilot's command line, as its hooks speak (by its documentation).
+"""Copilot's command line, as its hooks speak (1.0.102, by what a running one told).
 
 No payload names its event: the fields tell. Early versions name no session either; their hooks are told
-apart by the directory. What a hook prints is not shown to the model.
+apart by the directory. The agent's answer is not told.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from filrouge.hosts.reading import as_object, field, short_hash, text_field
 from filrouge.model.event import Event
 
 NAME: Final = "copilot-cli"
-INJECTS: Final[Mapping[str, str]] = {}
+INJECTS: Final = {"session_start": "sessionStart", "prompt": "userPromptSubmitted"}
 NOTICES: Final = False
 
 
@@ -72,6 +72,6 @@ def _arguments(payload: Mapping[str, Any]) -> Any:
         return told
 
 
-def injection(_moment: str, _text: str) -> dict[str, Any]:
-    """Nothing: what a hook prints does not reach the model."""
-    return {}
+def injection(_moment: str, text: str) -> dict[str, Any]:
+    """What to print so that `text` comes in front of the model, as it knows no wrapping by the event's name."""
+    return {"additionalContext": text}

@@ -33,7 +33,7 @@ _FETCHES = frozenset({"webfetch", "websearch", "googlewebsearch", "fetchwebpage"
 #: Filrouge's own tools, as an agent names those of an MCP server: what they answer is memory already. Hosts put the
 #: server's name in front in many ways; one that leaves it out has an `MCP:` there.
 _OWN_TOOL = re.compile(
-    r"(?i)(?:mcp_+)?[\w-]*filrouge[\w-]*_memory_[a-z]+|mcp:memory_(?:search|get|add|update|forget|context)"
+    r"(?i)(?:mcp_+)?[\w-]*filrouge[\w-]*[_-]memory_[a-z]+|mcp:memory_(?:search|get|add|update|forget|context)"
 )
 
 
