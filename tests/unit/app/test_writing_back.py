@@ -28,6 +28,8 @@ from filrouge.testing import idle, running
 from .given import SHOP, event, say
 
 PNPM = "Always use pnpm, never npm, in this repository."
+#: Seconds ago: a little ahead, so that a machine that stalls has twice the time.
+STILL_TYPING = -9.0
 PORT = "The production port of the kiosk is 8443."
 
 
@@ -72,13 +74,15 @@ def lacks(path: Path, word: str) -> Callable[[], bool]:
     return lambda: word not in path.read_text(encoding="utf-8")
 
 
-def edit(path: Path, old: str, new: str) -> None:
-    """Change a page as its user does, some minutes ago."""
+def edit(path: Path, old: str, new: str, *, ago: float = 300.0) -> None:
+    """Change a page as its user does, by now some minutes ago; it is in its place at once, with its date."""
     text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
-    at = time.time() - 300
-    os.utime(path, (at, at))
+    beside = path.with_name(".edited")
+    beside.write_text(text.replace(old, new), encoding="utf-8")
+    at = time.time() - ago
+    os.utime(beside, (at, at))
+    beside.replace(path)
 
 
 def everything(parts: Parts) -> list[Memory]:
@@ -146,11 +150,9 @@ def test_what_both_sides_changed_is_left_as_it_stands_and_named(parts: Parts, fo
     path = page(folder)
     eventually("both are there", holds(path, "pnpm", "8443"))
     old = next(one for one in everything(parts) if "8443" in one.text)
-    edit(path, "8443", "7000")
-    fresh = time.time()
-    os.utime(path, (fresh, fresh))  # the user still types
+    edit(path, "8443", "7000", ago=STILL_TYPING)
     new = by_hand.supersede(parts, old.id, "The production port of the kiosk is 9443.")
-    os.utime(path, (fresh - 300, fresh - 300))
+    os.utime(path, (time.time() - 300, time.time() - 300))
     eventually("it is named", lambda: [one["memory_id"] for one in written(parts)["troubles"]] == [old.id])
     assert "changed here and in the memory" in written(parts)["troubles"][0]["trouble"]
     text = path.read_text(encoding="utf-8")
@@ -166,11 +168,9 @@ def test_a_line_in_conflict_that_is_removed_comes_back_with_the_memorys_words(pa
     path = page(folder)
     eventually("both are there", holds(path, "pnpm", "8443"))
     old = next(one for one in everything(parts) if "8443" in one.text)
-    edit(path, "8443", "7000")
-    fresh = time.time()
-    os.utime(path, (fresh, fresh))
+    edit(path, "8443", "7000", ago=STILL_TYPING)
     by_hand.supersede(parts, old.id, "The production port of the kiosk is 9443.")
-    os.utime(path, (fresh - 300, fresh - 300))
+    os.utime(path, (time.time() - 300, time.time() - 300))
     eventually("it is named", lambda: written(parts)["troubles"])
     line = next(line for line in path.read_text(encoding="utf-8").splitlines() if "7000" in line)
     edit(path, f"{line}\n", "")
@@ -325,7 +325,7 @@ def test_a_secret_in_an_edited_line_is_not_taken_in(parts: Parts, folder: Path) 
 def test_a_page_that_its_user_is_writing_is_left_alone(parts: Parts, folder: Path) -> None:
     path = page(folder)
     eventually("both are there", holds(path, "pnpm", "8443"))
-    path.write_text(path.read_text(encoding="utf-8").replace("8443", "94"), encoding="utf-8")
+    edit(path, "8443", "94", ago=STILL_TYPING)
     say(parts, "We decided that the cellar of the kiosk is painted green.")
     time.sleep(2.5)  # two looks
     assert says(parts, "8443") == ["live"]
