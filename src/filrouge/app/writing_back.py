@@ -60,6 +60,7 @@ class WritingBack:
         into = settings.notes_write_folder
         if not into or not settings.notes_folder:
             parts.noted.written, self._seen = WroteBack(), None
+            self._own.clear()
             return
         if parts.noted.anew.is_set():
             parts.noted.anew.clear()
