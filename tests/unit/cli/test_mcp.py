@@ -279,7 +279,11 @@ def conversation(tmp_path: Path, *lines: bytes) -> list[Any]:
     """What the shim says to these lines, in the order in which it says it, with a daemon that echoes."""
     said: list[bytes] = []
     with stand_in(tmp_path, echo):
+        before = set(threading.enumerate())
         Conversation(Daemon(str(tmp_path), {}, ()), said.append).serve(BytesIO(b"\n".join(lines) + b"\n"))
+        for thread in set(threading.enumerate()) - before:
+            if thread.is_alive():
+                thread.join(10)  # whoever still looks for the daemon would find none, and start a real one
     return [json.loads(line) for line in said]
 
 
