@@ -8,8 +8,8 @@ A backup may be of another past: a memory that was put away, or one that an olde
 have the same numbers and nothing else in common with those of here. So a row is the same one where at least one of the
 columns by which it is known is the same.
 
-The project of a row changes where two are put together, and with it the seal of a memory; seals and references to
-projects are looked at by themselves.
+The project of a row changes where two are put together, and with it the seal of a memory, which is looked at by itself.
+So another project is damage unless the one of the backup is no more and the one of here is there.
 """
 
 from __future__ import annotations
@@ -63,6 +63,13 @@ _FIXED: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
 }
 
 
+#: Tables whose project no seal covers, and what it is where nobody put it there.
+_OF_PROJECTS: Final = ("events", "turns")
+_MISPLACED: Final = (
+    "here.project_id is not kept.project_id and (kept.project_id is null or here.project_id is null"
+    " or kept.project_id in (select id from main.projects)"
+    " or here.project_id not in (select id from main.projects))"
+)
 #: By table: columns of which no two rows have the same values.
 _KNOWN_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "thread_decisions": ("turn_id", "at"),
@@ -95,9 +102,10 @@ def _query(table: str) -> str:
     key, columns, which = _FIXED[table]
     same = " or ".join(f"here.{column} = kept.{column}" for column in _KNOWN_BY[table])
     here, kept = (", ".join(f"{side}.{column}" for column in columns) for side in ("here", "kept"))
+    misplaced = f" or {_MISPLACED}" if table in _OF_PROJECTS else ""
     return (
         f"select count(*) from main.{table} as here join kept.{table} as kept using ({key})"  # noqa: S608
-        f" where {which} and ({same}) and ({here}) is not ({kept})"
+        f" where {which} and ({same}) and (({here}) is not ({kept}){misplaced})"
     )
 
 
