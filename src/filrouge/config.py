@@ -166,7 +166,7 @@ class Settings(BaseModel):
     @classmethod
     def _within(cls, value: str) -> str:
         names = value.strip().strip("/").split("/") if value.strip() else []
-        if any(not name or name.startswith(".") or name in "~" or set(name) & set("\\:\0") for name in names):
+        if any(not name or name.startswith(".") or name == "~" or set(name) & set("\\:\0") for name in names):
             raise ValueError("it names a folder within the vault, such as Filrouge or Notes/Memory")
         return "/".join(names)
 

@@ -104,7 +104,7 @@ def due_lines(tx: Tx) -> dict[str, Due]:
         found[one.id] = Due(
             id=one.id,
             page=page,
-            title=escaped(title),
+            title=title,
             heading=escaped(heading),
             words=escaped(one.text),
             hash=hash_of(one.text),

@@ -211,9 +211,7 @@ def _temporary(home: str, *, clear: bool = False) -> Generator[str]:
     try:
         yield path
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(FileNotFoundError):
-                os.unlink(path + suffix)
+        files.remove_database(path)
 
 
 def _asked(plan: dict[str, Any]) -> bool:

@@ -7,7 +7,6 @@ one, whole, as restoring does (`transfer.replacing`). Words and briefs, which ar
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,9 +82,7 @@ def reset(home: str, clock: Clock) -> str:
         _begin(new, backup.path_of(home, kept), clock)
         replacing.replace(home, new)
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(FileNotFoundError):
-                os.unlink(new + suffix)
+        files.remove_database(new)
     return kept
 
 

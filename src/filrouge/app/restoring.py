@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -101,9 +101,7 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgot
             replacing.replace(home, temporary)
             _LOG.info("the memory of %s was restored", os.path.basename(path))
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(FileNotFoundError):
-                os.unlink(temporary + suffix)
+        files.remove_database(temporary)
     return Restored(path=path, at=about.at if about else None, schema=schema, verified=held, rows=rows, kept=kept)
 
 

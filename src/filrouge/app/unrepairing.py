@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ from filrouge.transfer.backup import Manifest
 REPAIRED: Final = "repaired"
 #: The copy that is put back, and the memory that is kept.
 _ROOM: Final = 2
-_LOGS: Final = ("-wal", "-shm", "-journal")
 
 
 def undo(home: str, clock: Clock, *, dry_run: bool, agreed: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -82,14 +81,8 @@ def _copied(home: str, path: str) -> Generator[tuple[str, bool]]:
                 copying.merge_log(new)
             except FilrougeError:  # the log is no better than the file; it stays beside what was kept
                 log = False
-                _remove(new)
+                files.remove_database(new)
                 files.private_copy(path, new)
         yield new, log
     finally:
-        _remove(new)
-
-
-def _remove(path: str) -> None:
-    for suffix in ("", *_LOGS):
-        with suppress(FileNotFoundError):
-            os.unlink(path + suffix)
+        files.remove_database(new)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final
 
 from filrouge.app import by_hand
-from filrouge.app.by_hand import restated
 from filrouge.app.every import Every
 from filrouge.app.noted import WroteBack
 from filrouge.app.pages_planned import Due, Known, Place, Plan, due_lines, hash_of, planned
@@ -23,11 +22,10 @@ from filrouge.app.vault import forgotten
 from filrouge.config import Settings
 from filrouge.errors import FilrougeError, Stale, VaultUnavailable
 from filrouge.model.memory import Memory
-from filrouge.notes.pages import Line, begun, name_of, rewritten
-from filrouge.notes.reading import SUFFIX
-from filrouge.ports import Tx, Vault
+from filrouge.notes.pages import Line, begun, rewritten
+from filrouge.ports import Vault
 from filrouge.store.pages_written import Kept, Page, WrittenPages
-from filrouge.transfer.markdown import unescaped
+from filrouge.transfer.markdown import escaped, free_name, plain_name, unescaped
 
 #: More lines than these that are gone from one page at once were hardly deleted one by one.
 MOST_DELETED: Final = 5
@@ -81,20 +79,27 @@ class WritingBack:
         """Both ways once; False if something has to be looked at again."""
         parts = self._parts
         place = f"{settings.notes_folder}\n{settings.notes_write_folder}"
-        if any(one.place != place for one in parts.readers.here(lambda tx: WrittenPages(tx).pages()).values()):
-            parts.writer.run_patient(lambda tx: WrittenPages(tx).clear())
         pages, kept = parts.readers.here(lambda tx: (WrittenPages(tx).pages(), WrittenPages(tx).lines()))
+        if any(one.place != place for one in pages.values()):
+            parts.writer.run_patient(lambda tx: WrittenPages(tx).clear())
+            pages, kept = {}, {}
         found = read_pages(vault, stamps, {one.path for one in pages.values()}, self._own, parts.clock.now())
         pages = {key: replace(one, path=_path_now(key, one.path, found, stamps)) for key, one in pages.items()}
         pages |= {key: Page(place=place, path=path) for key, path in found.paths.items()}
-        kept = self._take_in(found, kept)
-        known = parts.readers.here(lambda tx: _known(parts, tx, found, kept))
+        ids = list({*(one.line.id for one in found.places), *kept})
+        memories = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
+        hashes = {id_: hash_of(one.text) for id_, one in memories.items()}
+        live = {id_: one for id_, one in memories.items() if one.state == "live"}
+        kept = self._take_in(found, kept, live, hashes)
+        heads, due = parts.readers.here(lambda tx: (WrittenPages(tx).heads(ids), due_lines(tx)))
+        known = Known(kept=kept, hashes=hashes, heads=heads, due=due)
         plan = planned(found.places, known, found.corrected)
         self._let_go(plan, known)
         new = _new(plan, known, pages, found)
-        for key, some in new.items():
-            if key not in pages:
-                pages[key] = Page(place=place, path=_free(settings.notes_write_folder, some[0].title, stamps, pages))
+        for key in [key for key in new if key not in pages]:
+            taken = {path.casefold() for path in (*stamps, *(one.path for one in pages.values()))}
+            path = free_name(f"{settings.notes_write_folder}/{plain_name(new[key][0].title)}", taken)
+            pages[key] = Page(place=place, path=path)
         kept, is_done = self._write(vault, found, plan, known, pages, new)
         parts.writer.run_patient(lambda tx: WrittenPages(tx).keep(pages, kept))
         removed = [("", "", f"the page {key} {_REMOVED}") for key, one in pages.items() if not one.path]
@@ -106,16 +111,15 @@ class WritingBack:
         )
         return is_done and not found.is_waiting
 
-    def _take_in(self, found: Found, kept: Mapping[str, Kept]) -> dict[str, Kept]:
+    def _take_in(
+        self, found: Found, kept: Mapping[str, Kept], live: Mapping[str, Memory], hashes: Mapping[str, str]
+    ) -> dict[str, Kept]:
         """Let the memory follow what the user did to its lines; what is known of them then."""
         places = defaultdict[str, list[Place]](list)
         for one in found.places:
             places[one.line.id].append(one)
-        ids = list({*places, *kept})
-        some = self._parts.readers.here(lambda tx: self._parts.memories(tx).some(ids))
-        live = {id_: one for id_, one in some.items() if one.state == "live"}
         for id_ in live.keys() & places.keys():
-            if all(place.hash != hash_of(live[id_].text) for place in places[id_]):
+            if all(place.hash != hashes[id_] for place in places[id_]):
                 if trouble := self._correct(live[id_], places[id_][0]):
                     found.troubles.append((places[id_][0].path, id_, trouble))
                 else:
@@ -147,7 +151,7 @@ class WritingBack:
             text = text.removeprefix(f"{memory.key}:").strip()
         if parts.redact(text) != text:
             return _UNSAID
-        if parts.readers.here(lambda tx: forgotten(parts, tx, [text, restated(memory, text).text])):
+        if parts.readers.here(lambda tx: forgotten(parts, tx, [text, by_hand.restated(memory, text).text])):
             return _FORGOTTEN
         try:
             by_hand.supersede(parts, memory.id, text, source=f"edited in {place.path}")
@@ -178,7 +182,7 @@ class WritingBack:
             added = new.get(key, [])
             if not added and path not in plan.changes:
                 continue
-            page = before if before is not None else begun(key, added[0].title)
+            page = before if before is not None else begun(key, escaped(added[0].title))
             rows = [(one.heading, Line(id=one.id, words=one.words)) for one in added]
             is_done = False  # what was seen is no more
             text = rewritten(page, plan.changes.get(path, {}), rows)
@@ -197,12 +201,6 @@ class WritingBack:
         for path in found.texts.keys() - plan.changes.keys():
             kept |= _standing(plan.placed.get(path, []), keys.get(path, ""), known)
         return kept, is_done
-
-
-def _known(parts: Parts, tx: Tx, found: Found, kept: Mapping[str, Kept]) -> Known:
-    ids = list({one.line.id for one in found.places} | kept.keys())
-    hashes = {id_: hash_of(one.text) for id_, one in parts.memories(tx).some(ids).items()}
-    return Known(kept=kept, hashes=hashes, heads=WrittenPages(tx).heads(ids), due=due_lines(tx))
 
 
 def _new(plan: Plan, known: Known, pages: Mapping[str, Page], found: Found) -> dict[str, list[Due]]:
@@ -255,14 +253,3 @@ def _left(kept: Mapping[str, Kept], pages: Mapping[str, Page]) -> list[tuple[str
     for one in kept.values():
         count[one.page] += one.is_left
     return [(pages[key].path if key in pages else "", "", f"{n} {_MANY}") for key, n in sorted(count.items()) if n]
-
-
-def _free(into: str, title: str, stamps: Mapping[str, str], pages: Mapping[str, Page]) -> str:
-    """A path under which nothing is."""
-    taken = {path.casefold() for path in (*stamps, *(one.path for one in pages.values()))}
-    name, number = name_of(unescaped(title)), 1
-    path = f"{into}/{name}{SUFFIX}"
-    while path.casefold() in taken:
-        number += 1
-        path = f"{into}/{name} ({number}){SUFFIX}"
-    return path

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from typing import Final
 
 import typer
@@ -16,12 +15,10 @@ from filrouge.app import resetting
 from filrouge.app.resetting import Held
 from filrouge.capture import inbox
 from filrouge.cli.commands.backups import when
-from filrouge.cli.commands.restoring import drained
+from filrouge.cli.commands.restoring import between_daemons
 from filrouge.cli.talk import ask
 from filrouge.clock import SystemClock
-from filrouge.daemon.process import only_one
-from filrouge.daemon.waking import wake
-from filrouge.errors import Busy, FilrougeError
+from filrouge.errors import Busy
 from filrouge.home import SPOOL, inside
 
 _WORD: Final = "reset"
@@ -64,14 +61,8 @@ def put_away(directory: str) -> str:
         CannotWrite: there is no room for the backup; nothing was changed.
     """
     _take_in_spool(directory)
-    was_there = drained(directory)
-    try:
-        with only_one(directory, patience=_DRAIN_SECONDS):
-            return resetting.reset(directory, SystemClock())
-    finally:
-        if was_there:
-            with suppress(FilrougeError):  # the next command says what keeps it from starting
-                wake(directory)
+    with between_daemons(directory):
+        return resetting.reset(directory, SystemClock())
 
 
 def _take_in_spool(directory: str) -> None:

@@ -11,6 +11,7 @@ import secrets
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Final
 
 from filrouge.clock import from_epoch
@@ -60,6 +61,11 @@ class FolderVault:
             NotFound: there is no such note in the vault, or it is being written.
             VaultUnavailable: it cannot be read.
         """
+        content, found = self._whole(path)
+        return note_of(path, content, changed=_changed(found), stamp=_stamp(found), is_cut=found.st_size > _MOST_BYTES)
+
+    def _whole(self, path: str) -> tuple[bytes, os.stat_result]:
+        """The bytes of a file that nobody writes meanwhile, as many as are read; raises as `read` does."""
         try:
             before, content, after = self._content(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -68,8 +74,7 @@ class FolderVault:
             raise VaultUnavailable(f"The note {path!r} cannot be read: {error.strerror or error}.") from error
         if _stamp(before) != _stamp(after):
             raise NotFound(f"The note {path!r} is being written.", remedy="It is read again in a second.")
-        changed = from_epoch(min(max(after.st_mtime, 0.0), _LAST_MOMENT))
-        return note_of(path, content, changed=changed, stamp=_stamp(after), is_cut=after.st_size > _MOST_BYTES)
+        return content, after
 
     def content(self, path: str) -> Content:
         """A whole file.
@@ -78,12 +83,11 @@ class FolderVault:
             NotFound: there is none, or it is being written.
             VaultUnavailable: it cannot be read, is no UTF-8, or is larger than any page.
         """
-        note = self.read(path)
-        _, raw, after = self._content(path)
-        if after.st_size > len(raw):
+        raw, found = self._whole(path)
+        if found.st_size > len(raw):
             raise VaultUnavailable(f"{path!r} is too large for a page.")
         try:
-            return Content(text=raw.decode("utf-8"), changed=note.changed)
+            return Content(text=raw.decode("utf-8"), changed=_changed(found))
         except UnicodeDecodeError as error:
             raise VaultUnavailable(f"{path!r} is no UTF-8.") from error
 
@@ -191,6 +195,10 @@ class FolderVault:
     def _is_inside(self, link: str) -> bool:
         top = os.path.realpath(self._folder)
         return os.path.commonpath([top, os.path.realpath(link)]) == top
+
+
+def _changed(found: os.stat_result) -> datetime:
+    return from_epoch(min(max(found.st_mtime, 0.0), _LAST_MOMENT))
 
 
 def _stamp(found: os.stat_result) -> str:

@@ -7,6 +7,11 @@ from filrouge.notes.rest import RestVault
 from filrouge.ports import Vault
 
 
+def is_address(place: str) -> bool:
+    """Whether a vault is named by the address of the plugin, and not by its folder."""
+    return place.startswith(("https://", "http://"))
+
+
 class Vaults:
     """Opens vaults; that of an address is kept, because it is not asked at every look."""
 
@@ -16,7 +21,7 @@ class Vaults:
 
     def __call__(self, place: str) -> Vault:
         """The vault at that place, which need not be there."""
-        if not place.startswith(("https://", "http://")):
+        if not is_address(place):
             return FolderVault(place)
         if self._rest is None or self._rest.address != place:
             self._rest = RestVault(place, self._home)

@@ -18,8 +18,6 @@ _OURS: Final = re.compile(
 )
 _FRONT: Final = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _KEY: Final = re.compile(r"^filrouge-page:[ \t]*[\"']?([\w-]+)[\"']?[ \t]*\r?$", re.MULTILINE)
-_STRANGE: Final = re.compile(r"[^\w .-]+")
-_LONGEST_NAME: Final = 80
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +76,6 @@ def rewritten(content: str, changed: Mapping[int, Line | None], added: Sequence[
     for heading, line in added:
         _add(kept, f"## {heading}", f"- {line.words} ^frl-{line.id.lower()}{end}", end)
     return "\n".join(kept)
-
-
-def name_of(title: str) -> str:
-    """A file's name on any system, without `.md`."""
-    return _STRANGE.sub("-", title)[:_LONGEST_NAME].strip(" .-") or "unnamed"
 
 
 def _with(line: str, new: Line) -> str:

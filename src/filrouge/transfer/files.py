@@ -7,13 +7,15 @@ import os
 import secrets
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from filrouge.errors import CannotWrite
 
 #: What a file is called while it is being written.
 NEW: Final = ".new-"
+#: What SQLite keeps beside a database.
+LOGS: Final = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
@@ -42,6 +44,13 @@ def check_space(directory: str, wanted: int, *, left: int = 0) -> None:
 def bytes_of(database: str) -> int:
     """The size of a database with its log; 0 where there is none."""
     return sum(size_of(f"{database}{suffix}") for suffix in ("", "-wal"))
+
+
+def remove_database(path: str) -> None:
+    """Remove a database with its logs, as far as they are there."""
+    for suffix in ("", *LOGS):
+        with suppress(FileNotFoundError):
+            os.unlink(path + suffix)
 
 
 def unfinished(directory: str, suffix: str = ".db") -> str:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -60,7 +60,7 @@ def pages(projects: Iterable[Mapping[str, Any]], memories: Iterable[Mapping[str,
         own.setdefault(row["project_id"] if row["project_id"] in about else None, []).append(row)
     taken = {USER_PAGE.casefold()}
     for id_, rows in own.items():
-        name = USER_PAGE if id_ is None else _free_name(str(about[id_]["name"]), taken)
+        name = USER_PAGE if id_ is None else free_name(f"Project {plain_name(str(about[id_]['name']))}", taken)
         taken.add(name.casefold())
         yield name, "".join(_page(about[id_] if id_ else None, rows))
 
@@ -168,13 +168,21 @@ def _head(lines: list[str]) -> tuple[dict[str, Any] | None, int] | None:
     return project, end + 1
 
 
-def _free_name(project: str, taken: set[str]) -> str:
-    """A name of a file on any system, under which nothing else was written."""
-    plain = _STRANGE_NAME.sub("-", project)[:_LONGEST_NAME].strip(" .-") or "unnamed"
-    name, number = f"Project {plain}.md", 1
+def plain_name(title: str) -> str:
+    """A file's name on any system, without `.md`."""
+    return _STRANGE_NAME.sub("-", title)[:_LONGEST_NAME].strip(" .-") or "unnamed"
+
+
+def free_name(stem: str, taken: Collection[str]) -> str:
+    """The name of a page under which nothing is, in letters of any case.
+
+    Args:
+        taken: names that are, casefolded.
+    """
+    name, number = f"{stem}.md", 1
     while name.casefold() in taken:
         number += 1
-        name = f"Project {plain} ({number}).md"
+        name = f"{stem} ({number}).md"
     return name
 
 

@@ -14,11 +14,10 @@ from contextlib import suppress
 from typing import Final
 
 from filrouge.home import BRIEFS, DATABASE, WORDS, inside
-from filrouge.transfer.files import NEW, sync_directory, unfinished, writing
+from filrouge.transfer.files import LOGS, NEW, sync_directory, unfinished, writing
 
 #: A database that is to take the place of the present one, and is whole.
 NEXT: Final = f"{DATABASE}.next"
-_LOGS: Final = ("-wal", "-shm", "-journal")
 
 
 def begun(home: str) -> str:
@@ -49,7 +48,7 @@ def finish(home: str) -> bool:
     if not os.path.exists(waiting):
         return False
     with writing(home):
-        for suffix in _LOGS:
+        for suffix in LOGS:
             with suppress(FileNotFoundError):
                 os.unlink(place + suffix)
         for derived in (WORDS, BRIEFS):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.pages import Line, begun, key_of, lines, name_of, rewritten
+from filrouge.notes.pages import Line, begun, key_of, lines, rewritten
+from filrouge.transfer.markdown import plain_name
 
 FIRST, SECOND, THIRD = (f"01j{digit * 23}" for digit in "abc")
 
@@ -86,5 +87,5 @@ def test_a_page_is_known_by_its_frontmatter_however_it_is_written() -> None:
 
 
 def test_a_title_makes_a_name_that_every_system_takes() -> None:
-    assert name_of("Project a/b: c?") == "Project a-b- c"
-    assert name_of("…") == "unnamed"
+    assert plain_name("Project a/b: c?") == "Project a-b- c"
+    assert plain_name("…") == "unnamed"

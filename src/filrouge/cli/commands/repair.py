@@ -15,16 +15,13 @@ import typer
 from filrouge.app import repairing
 from filrouge.cli import output
 from filrouge.cli.commands.backups import when
-from filrouge.cli.commands.restoring import drained
+from filrouge.cli.commands.restoring import between_daemons
 from filrouge.clock import SystemClock, to_text
 from filrouge.daemon import client
 from filrouge.daemon.problems import named_error
-from filrouge.daemon.process import only_one
-from filrouge.daemon.waking import wake
-from filrouge.errors import BadInput, Corrupt, FilrougeError
+from filrouge.errors import BadInput, Corrupt
 from filrouge.home import home
 
-_DRAIN_SECONDS: Final = 30.0
 _COUNTS: Final = ("saved", "unreadable", "refused", "orphaned", "remade")
 _PROGRESS: Final = "Reading on a copy what is wrong and what can be saved; agents go on, and hooks write to the spool."
 _NOT_NEEDED: Final = "Nothing is wrong."
@@ -93,20 +90,14 @@ def _carried_out(
     Raises:
         Corrupt: the process that does it died, or nothing could be saved.
     """
-    was_there = drained(directory)
-    try:
-        with only_one(directory, patience=_DRAIN_SECONDS), _worker(directory, ways) as worker:
-            first = _said(worker)
-            if "plan" not in first:
-                return first, None
-            plan: dict[str, Any] = first["plan"]
-            if not leave(plan):
-                return plan, None
-            return plan, _said(worker, repairing.GO)
-    finally:
-        if was_there:
-            with suppress(FilrougeError):  # the next command says what keeps it from starting
-                wake(directory)
+    with between_daemons(directory), _worker(directory, ways) as worker:
+        first = _said(worker)
+        if "plan" not in first:
+            return first, None
+        plan: dict[str, Any] = first["plan"]
+        if not leave(plan):
+            return plan, None
+        return plan, _said(worker, repairing.GO)
 
 
 @contextmanager

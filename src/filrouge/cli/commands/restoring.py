@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -73,14 +74,8 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
 
 def _replaced(directory: str, what: str) -> Restored:
     """Restore between two daemons, if there is one."""
-    was_there = drained(directory)
-    try:
-        with only_one(directory, patience=_DRAIN_SECONDS):
-            return restored(directory, what, SystemClock())
-    finally:
-        if was_there:
-            with suppress(FilrougeError):  # the next command says what keeps it from starting
-                wake(directory)
+    with between_daemons(directory):
+        return restored(directory, what, SystemClock())
 
 
 def _told(done: Restored, *, dry_run: bool) -> list[str]:
@@ -100,7 +95,24 @@ def _confirm(path: str) -> None:
     typer.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
 
 
-def drained(directory: str) -> bool:
+@contextmanager
+def between_daemons(directory: str) -> Generator[None]:
+    """Hold the home's lock while no daemon runs; the one that was there comes back afterwards.
+
+    Raises:
+        Busy: the daemon does not leave.
+    """
+    was_there = _drained(directory)
+    try:
+        with only_one(directory, patience=_DRAIN_SECONDS):
+            yield
+    finally:
+        if was_there:
+            with suppress(FilrougeError):  # the next command says what keeps it from starting
+                wake(directory)
+
+
+def _drained(directory: str) -> bool:
     """Ask the daemon to leave; True if there was one."""
     try:
         client.request(directory, "POST", "/daemon/drain", {}, SHORT_SECONDS)

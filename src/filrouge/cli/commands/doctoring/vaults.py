@@ -18,6 +18,7 @@ from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.clock import from_text
 from filrouge.errors import BadInput, VaultUnavailable
 from filrouge.notes.certificate import CERTIFICATE, KEY, host_and_port, kept
+from filrouge.notes.opening import is_address
 from filrouge.notes.rest import RestVault
 
 _NONE: Final = "no vault is named"
@@ -32,7 +33,7 @@ def _vault(scene: Scene) -> Verdict:
     place = scene.settings().notes_folder
     if not place:
         return ok(_NONE)
-    return _address(place) if _is_address(place) else _folder(place, scene)
+    return _address(place) if is_address(place) else _folder(place, scene)
 
 
 def _address(place: str) -> Verdict:
@@ -64,7 +65,7 @@ def _folder(place: str, scene: Scene) -> Verdict:
 
 def _obsidian(scene: Scene) -> Verdict:
     place = scene.settings().notes_folder
-    if not _is_address(place):
+    if not is_address(place):
         return ok("it is not asked: the vault is a folder" if place else _NONE)
     try:
         _, _, is_safe = host_and_port(place)
@@ -130,10 +131,6 @@ def _described(scene: Scene) -> dict[str, Any] | None:
         return None
     found = scene.daemon.ask("/api/memory/notes")
     return found if found["folder"] else None
-
-
-def _is_address(place: str) -> bool:
-    return place.startswith(("https://", "http://"))
 
 
 def _is_within(inner: str, outer: str) -> bool:
