@@ -4,18 +4,27 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# A module's tests stay in one process, because they share its daemon.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+EXAMPLES ?= 2000
 
-.PHONY: demo test proof check docs bench clean
+.PHONY: demo test proof hosts check docs bench clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/filrouge demo
 
+# Everything that a change can break, in less than ten minutes on two processors. `make test TESTS=tests/unit/store`
+# runs a part of it.
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(PARALLEL) $(TESTS)
 
-# The laws that `make test` samples, with many more examples.
+# What takes long: kills, full disks, large stores, and the laws that `make test` samples with many more examples.
 proof: $(VENV)/.test
-	@FILROUGE_EXAMPLES=2000 $(BIN)/python -m pytest -m proof
+	@FILROUGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) -m "proof or law" --timeout 7200 $(TESTS)
+
+# The real agents, installed from npm once (about 2 GB).
+hosts: $(VENV)/.test
+	@FILROUGE_HOST_TESTS=1 $(BIN)/python -m pytest -m hosts --timeout 1800 $(TESTS)
 
 check: $(VENV)/.lint
 	@$(BIN)/ruff check .

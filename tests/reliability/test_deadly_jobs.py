@@ -11,8 +11,6 @@ import subprocess
 import sys
 from typing import Final
 
-import pytest
-
 from filrouge.store.jobs import DEADLY, MOST_DEATHS
 
 from .processes import environment, left, workplace
@@ -47,7 +45,6 @@ running.stop()
 """
 
 
-@pytest.mark.slow
 def test_what_kills_every_process_that_touches_it_is_set_aside_and_the_rest_is_done(home: str) -> None:
     texts = ["one", "two deadly words", "three", "four"]
     codes: list[int] = []

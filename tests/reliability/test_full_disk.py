@@ -32,10 +32,12 @@ from filrouge.store.events import Events
 from filrouge.store.jobs import Jobs
 from filrouge.store.sqlite import Database
 from filrouge.testing import running
+from tests.support.tiers import is_proof
 
 from .processes import assert_sound, daemon, eventually, left, quiet, run, tiny_disk
 
-WRITES = range(1, 101)
+#: Every one of the first writes in `make proof`, every seventh of them in `make test`.
+WRITES = range(1, 101) if is_proof() else range(1, 101, 7)
 Failure = Literal["full", "io"]
 FAILURES: dict[Failure, type[Exception]] = {"full": apsw.FullError, "io": apsw.IOError}
 
@@ -119,7 +121,7 @@ def settled(future: Future[str]) -> str | None:
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-@pytest.mark.slow
+@pytest.mark.law
 def test_a_write_that_fails_at_any_point_loses_nothing_acknowledged(home: str, kind: Failure) -> None:
     places.make_private(home)
     refused = 0

@@ -70,7 +70,7 @@ def statement(number: int) -> str:
     return f"the {NAMES[number % len(NAMES)]}-{number} service listens on port {10_000 + number}"
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_two_hundred_kills_lose_nothing_acknowledged_and_do_nothing_twice(home: str) -> None:
     seed = int(os.environ.get("FILROUGE_SEED") or secrets.randbelow(1 << 32))
     print(f"seed {seed}")

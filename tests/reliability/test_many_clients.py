@@ -7,7 +7,6 @@ that explains every answer and the whole state.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -29,10 +28,11 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.testing import running
 from tests.support.crowd import KEYS, Crowd
 from tests.support.serial import Seen, contradictions
+from tests.support.tiers import examples, is_proof
 
 from . import processes
 
-SECONDS = 12.0
+SECONDS = 12.0 if is_proof() else 3.0
 WORK_LEFT_SECONDS = 120.0
 
 
@@ -46,7 +46,7 @@ def crowd() -> Any:
         yield crowd
 
 
-@pytest.mark.slow
+@pytest.mark.law
 def test_nobody_in_a_crowd_meets_an_error_or_a_lock(crowd: Crowd) -> None:
     assert crowd.failures == []
     assert [deed for deed in crowd.deeds if deed.trouble] == []
@@ -56,7 +56,7 @@ def test_nobody_in_a_crowd_meets_an_error_or_a_lock(crowd: Crowd) -> None:
         assert [line for line in file if "locked" in line.lower() or " ERROR " in line] == []
 
 
-@pytest.mark.slow
+@pytest.mark.law
 def test_what_a_crowd_did_to_a_fact_happened_one_after_the_other(crowd: Crowd) -> None:
     written = [one for seen in crowd.registers.values() for one in seen if one.wrote]
     assert len(written) > len(KEYS)
@@ -64,7 +64,7 @@ def test_what_a_crowd_did_to_a_fact_happened_one_after_the_other(crowd: Crowd) -
         assert contradictions(order_of(crowd.home, key), seen) == []
 
 
-@pytest.mark.slow
+@pytest.mark.law
 def test_every_word_of_a_crowd_that_was_acknowledged_is_there_once(crowd: Crowd) -> None:
     turns = [row["text"] for row in processes.left(crowd.home).turns]
     assert sorted(text for text in turns if text in set(crowd.said)) == sorted(crowd.said)
@@ -247,5 +247,5 @@ def shown(world: World) -> dict[str, tuple[str, str, str, bool]]:
 
 TestSeveralAtOnce = SeveralAtOnce.TestCase
 TestSeveralAtOnce.settings = settings(
-    max_examples=int(os.environ.get("FILROUGE_EXAMPLES", "0")) or 12, stateful_step_count=12, deadline=None
+    max_examples=examples(4), stateful_step_count=12, deadline=None
 )

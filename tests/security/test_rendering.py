@@ -20,6 +20,7 @@ from filrouge.inject.render import Line, parse, render
 from filrouge.model.piece import Piece
 from filrouge.model.when import Language
 from filrouge.testing import ManualClock
+from tests.support.tiers import examples
 
 from .attacks import ATTACKS, BREAKS, INVISIBLE, NAMES, NONCE, wide
 
@@ -94,7 +95,7 @@ def assert_harmless(texts: list[str], language: Language) -> None:
 def test_a_hundred_thousand_hostile_texts_are_quoted_lines_and_nothing_else() -> None:
     seen = set[bytes]()
 
-    @settings(max_examples=110, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(110), deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(TEXTS, st.sampled_from(["en", "fr", "es"]))
     def attack(fragments: list[str], language: Language) -> None:
         texts = hostile(fragments)

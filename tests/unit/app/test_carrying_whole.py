@@ -20,6 +20,7 @@ from filrouge.clock import to_text
 from filrouge.model.analysis import Analysis
 from filrouge.model.synthesis import Point
 from filrouge.testing import running
+from tests.support.tiers import examples
 
 AT = "2026-01-02T03:04:05.000006Z"
 SHOP = {"id": "name:shop", "name": "shop", "aliases": ["name:shop"]}
@@ -142,7 +143,9 @@ def said_again(parts: Parts) -> dict[str, list[dict[str, Any]]]:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(documents())
 def test_every_row_that_is_read_in_is_written_out_again(home: Parts, document: dict[str, list[dict[str, Any]]]) -> None:
@@ -158,7 +161,7 @@ def test_every_row_that_is_read_in_is_written_out_again(home: Parts, document: d
 
 
 @pytest.mark.parametrize(("table", "wrong"), ODD)
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=documents())
 def test_a_row_that_nobody_could_read_afterwards_is_not_read_in(
     home: Parts, table: str, wrong: dict[str, Any], document: dict[str, list[dict[str, Any]]]

@@ -18,6 +18,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.remember import put_fact, remember
 from filrouge.home import DATABASE, inside
 from filrouge.testing import idle, running
+from tests.support.tiers import examples
 
 from .given import BLOG, SHOP, event
 
@@ -75,7 +76,7 @@ def enter(parts: Parts, way: str, text: str, name: str, session: str) -> None:
             observe(parts, [event(text=text, session=session, project=project)]).result(10)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(ways, said), min_size=3, max_size=8), st.sampled_from((*NAMES, "7001", "7002")), st.booleans()
 )

@@ -32,6 +32,7 @@ from filrouge.store.memories import Origin
 from filrouge.testing import idle, running
 from filrouge.understand.profile import profile
 from filrouge.understand.words import fold, tokens
+from tests.support.tiers import examples
 
 from .gardens_given import THEN, over
 
@@ -93,7 +94,7 @@ def told(parts: Parts, drawn: list[Drawn]) -> tuple[str, dict[str, Memory]]:
 def test_no_memory_is_lost_by_consolidation(parts: Parts) -> None:
     done: Counter[str] = Counter()
 
-    @settings(max_examples=25, deadline=None, database=None)
+    @settings(max_examples=examples(25), deadline=None, database=None)
     @given(_DRAWN)
     def law(drawn: list[Drawn]) -> None:
         project, before = told(parts, drawn)

@@ -18,6 +18,7 @@ from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.model.memory import Memory
 from filrouge.testing import idle, running
+from tests.support.tiers import examples
 
 from .given import event
 
@@ -79,7 +80,7 @@ def live(memories: Sequence[Memory]) -> list[str]:
     return [memory.text for memory in memories if memory.state == "live"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_in_whatever_order_statements_arrive_the_last_one_said_is_believed(parts: Parts, data: st.DataObject) -> None:
     told = data.draw(st.sampled_from(TOLD))

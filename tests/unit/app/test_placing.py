@@ -34,6 +34,7 @@ from filrouge.store.thread_erasing import ThreadErasing
 from filrouge.store.thread_traces import ThreadVectors
 from filrouge.store.threads import Threads
 from filrouge.testing import AnotherHash, idle, running
+from tests.support.tiers import examples
 
 from .given import BLOG, SHOP, event
 from .spoken import COUPON, POSTGRES, SUBJECTS, SUJETS, as_sets, grouped, tell, texts, thread, threads, turn_of
@@ -112,7 +113,7 @@ def test_what_was_noted_outside_a_session_is_in_no_thread(parts: Parts) -> None:
     assert threads(parts) == []
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=st.lists(
         st.tuples(st.sampled_from([SHOP, BLOG, ()]), st.sampled_from("abc"), st.sampled_from(COUPON + POSTGRES))

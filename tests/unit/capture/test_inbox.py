@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.capture import inbox
+from tests.support.tiers import examples
 
 EVENTS: list[dict[str, Any]] = [{"id": "a", "text": "héhé \ud800 \x00"}, {"id": "b", "n": [1, None]}, {"id": "c"}]
 
@@ -70,7 +71,7 @@ def test_a_record_with_a_wrong_byte_is_counted_and_the_others_kept(tmp_path: Pat
         assert EVENTS[2] in found.events
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_without_a_failure(raw: bytes) -> None:
     assert inbox.decode(raw).events == []

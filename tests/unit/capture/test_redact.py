@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from filrouge.capture.redact import redact, redact_value
 from filrouge.capture.redact_complete import redact_completely, redact_value_completely
+from tests.support.tiers import examples
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hosts"
 PASSES = pytest.mark.parametrize("cut", [redact, redact_completely])
@@ -271,7 +272,7 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(PIECES)
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     for cut in (redact, redact_completely):

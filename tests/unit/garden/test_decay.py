@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from filrouge.garden.decay import FADED, HALF_LIVES, half_life, vitality
 from filrouge.model.memory import Kind, Memory
 from filrouge.model.scope import Scope
+from tests.support.tiers import examples
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -51,7 +52,7 @@ def lived(one: Memory, days: list[str]) -> list[tuple[Memory, datetime]]:
     return told
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(KINDS), st.lists(HAPPENING, min_size=10_000 // 20, max_size=10_000 // 20))
 def test_ten_thousand_days_keep_it_between_nought_and_one_falling_on_quiet_days_alone(
     kind: Kind, days: list[str]

@@ -14,6 +14,7 @@ from filrouge.index.adaptive import AdaptiveIndex, fastest_codes
 from filrouge.index.codes import Codes, SignCodes
 from filrouge.index.vectors import ExactIndex
 from filrouge.ports import Vector, Vectors
+from tests.support.tiers import examples
 from tests.unit.index.histories import Model, check, units
 
 CODES = [SignCodes, fastest_codes]
@@ -72,7 +73,7 @@ def test_an_owner_that_changes_its_group_is_found_in_the_new_one_alone() -> None
     assert "5" not in {one.owner_id for one in index.nearest(vectors[5], 50, frozenset({"group 5"}))}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(CODES), st.integers(1, 90), st.lists(st.integers(0, 10**6), max_size=60), st.integers(0, 99))
 def test_codes_stay_with_their_slots_through_any_removals(
     codes: Callable[[Vectors], Codes], dimension: int, removals: list[int], seed: int

@@ -12,6 +12,7 @@ from filrouge.index.codes import SignCodes
 from filrouge.index.compact import CompactIndex
 from filrouge.index.vectors import ExactIndex
 from filrouge.ports import VectorIndex
+from tests.support.tiers import examples
 from tests.unit.index.histories import CHANGES, DIMENSION, GROUPS, OWNERS, Change, Model, check, units
 
 KINDS = ["exact", "compact", "adaptive"]
@@ -25,7 +26,7 @@ def an_index(kind: str, model: Model, dimension: int = DIMENSION) -> VectorIndex
     return AdaptiveIndex(dimension, model.rows, codes=SignCodes, largest=6, fresh=2)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.sampled_from(KINDS),
     CHANGES,

@@ -18,6 +18,7 @@ from filrouge.model.wording import NEVER, Mark, Selection, WordRow
 from filrouge.ports import WordIndex
 from filrouge.recall.bm25 import BUILT_IN, Collection, bm25
 from filrouge.testing import TextAnalyser
+from tests.support.tiers import examples
 
 ANALYSER = TextAnalyser()
 TEXTS = st.lists(
@@ -51,7 +52,7 @@ def by_fts5(texts: Sequence[str], question: str) -> set[int]:
         return {number for (number,) in found}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(TEXTS, min_size=1, max_size=8), TEXTS)
 def test_it_finds_the_rows_that_fts5_finds(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], question: str
@@ -61,7 +62,7 @@ def test_it_finds_the_rows_that_fts5_finds(
         assert set(found) == by_fts5(texts, question)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(TEXTS, min_size=1, max_size=8), st.sampled_from(["drizzle ports", "Réponse", "report port 3.11"]))
 def test_its_scores_are_those_that_bm25_gives_for_the_same_tokens(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], question: str

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.recall.passages import NEAR, Choice, Told, chosen, excerpt
+from tests.support.tiers import examples
 
 MARK = 30
 
@@ -111,7 +112,7 @@ CANDIDATES = st.lists(
 
 
 @given(candidates=CANDIDATES, room=st.integers(0, 2000), most=st.integers(1, 5))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_candidate_is_in_exactly_one_line_or_refused_and_all_lines_fit(
     candidates: list[tuple[int, str, str, float, bool]], room: int, most: int
 ) -> None:

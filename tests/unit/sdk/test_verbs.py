@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from filrouge import FilrougeError, Memory
 from filrouge.errors import BadConfig, BadInput, NotFound, Stale
 from filrouge.testing import understood
+from tests.support.tiers import examples
 
 from .given import Asked
 
@@ -46,7 +47,7 @@ def test_where_nothing_matches_nothing_is_found(everywhere: Asked) -> None:
     assert everywhere.run(lambda memory: memory.context("zzqx vwkj?")).context == ""
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(text=PUNCTUATION)
 def test_any_text_may_be_searched_and_recalled(everywhere: Asked, text: str) -> None:
     async def scenario(memory: Memory) -> None:
@@ -60,7 +61,7 @@ def test_any_text_may_be_searched_and_recalled(everywhere: Asked, text: str) -> 
     everywhere.run(scenario)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(text=PUNCTUATION)
 def test_any_text_with_something_in_it_may_be_remembered(everywhere: Asked, text: str) -> None:
     async def scenario(memory: Memory) -> None:
@@ -219,7 +220,7 @@ def test_what_is_observed_is_stored_once_and_understood_afterwards(everywhere: A
     everywhere.run(scenario)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(text=PUNCTUATION.filter(str.strip))
 def test_any_text_may_be_observed_any_number_of_times(everywhere: Asked, text: str) -> None:
     async def scenario(memory: Memory) -> None:

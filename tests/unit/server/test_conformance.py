@@ -48,7 +48,7 @@ _UNHURRIED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.dat
 _LONG = ["backups_make"]
 #: What could take away the token that the questions are asked with.
 _OF_TOKENS = ["tokens_revoke"]
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.law
 _NOT_ASKED: list[Any] = [getattr(checks, name) for name in ("ignored_auth", "positive_data_acceptance")]
 
 

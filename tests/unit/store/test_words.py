@@ -15,6 +15,7 @@ from filrouge.store.sqlite import Database
 from filrouge.store.turns import Turns
 from filrouge.store.words import Totals, Words
 from filrouge.testing import ManualClock, memory_database
+from tests.support.tiers import examples
 
 from .given import origin, statement, turn
 
@@ -57,7 +58,7 @@ def sound(database: Database) -> bool:
     return True
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(TEXTS, st.sets(st.integers(0, 7)))
 def test_what_is_removed_leaves_the_index_as_if_it_had_never_been_there(texts: list[str], gone: set[int]) -> None:
     database, ids = filled(texts)
@@ -68,7 +69,7 @@ def test_what_is_removed_leaves_the_index_as_if_it_had_never_been_there(texts: l
     assert (mine, sound(database)) == (other, True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(TEXTS, st.integers(0, 8))
 def test_rows_indexed_by_another_analyser_are_found_and_renewed_in_batches_of_any_size(
     texts: list[str], batch: int

@@ -27,6 +27,7 @@ from filrouge.threads.bridges import (
     strength_at,
 )
 from filrouge.threads.gossip import DEEPEST, LEAST_SIMILARITY, heard
+from tests.support.tiers import examples
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 _IDS = count()
@@ -194,7 +195,7 @@ def assert_lawful(there: Sequence[Bridge]) -> None:
 
 
 @given(st.lists(TIES, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_signs_come_the_laws_hold(batches: list[list[Tie]]) -> None:
     there = list[Bridge]()
     for ties in batches:
@@ -203,7 +204,7 @@ def test_whatever_signs_come_the_laws_hold(batches: list[list[Tie]]) -> None:
 
 
 @given(TIES, st.sampled_from(NAMES), st.sampled_from(NAMES), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_laws_hold_after_a_merge_and_the_merged_thread_has_no_bridge(
     ties: list[Tie], merged: str, into: str, data: st.DataObject
 ) -> None:
@@ -242,7 +243,7 @@ def test_gossip_comes_two_steps_far_and_no_further() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 60), st.floats(0.0, 1.0))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_gossip_cannot_explode_however_often_threads_change(seed: int, number: int, likeness: float) -> None:
     """Some thousand changes over random graphs: never more than five bridges a thread, nor ninety rumours a change."""
     draw = random.Random(seed)

@@ -25,6 +25,7 @@ from filrouge.threads.graph import (
     layout,
     to_dot,
 )
+from tests.support.tiers import examples
 
 _WORDS = "gateway port rollback migration invoice export certificate renewal session cache image release".split()
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -99,7 +100,7 @@ HOSTILE = st.text(max_size=80) | st.sampled_from(
 
 
 @given(st.lists(HOSTILE, min_size=2, max_size=4), HOSTILE)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_whatever_titles_hold_stays_text(titles: list[str], reason: str) -> None:
     nodes = tuple(Node(id=f"t{place}", title=title, state="active") for place, title in enumerate(titles))
     edge = Edge(source="t0", target="t1", kind="depends_on", strength=0.7, reason=reason)

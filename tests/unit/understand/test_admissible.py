@@ -14,6 +14,7 @@ from filrouge.model.decision import Add, Conflict, Delete, Neighbour, Noop, Upda
 from filrouge.model.memory import Memory, Statement
 from filrouge.model.scope import Scope
 from filrouge.understand.admissible import Admitted, Place, Stated, admit
+from tests.support.tiers import examples
 from tests.unit.store.given import NOON, statement
 
 SHOP = Scope(project="name:shop", agent="a1", channel="codex")
@@ -214,7 +215,7 @@ _WRITTEN = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(_WRITTEN | _JSON, max_size=8) | _JSON)
 def test_whatever_comes_every_fact_is_decided_once_or_left_to_the_rule(raw: object) -> None:
     facts = [stated(f"fact {number}", OLD, OTHER) for number in range(3)]

@@ -14,6 +14,7 @@ from filrouge.model.memory import Memory, Statement
 from filrouge.model.scope import Scope
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.heuristics import extract
+from tests.support.tiers import examples
 
 from . import pairs
 from .replay import START, Mind, memory_of, prompt, similarity
@@ -148,7 +149,7 @@ def test_retrieval_terms_hold_the_old_value_and_the_subject_in_both_languages() 
     assert {"8443", "production", "prod", "port", "9443"} <= set(terms)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     new=st.sampled_from(EVERY_TEXT),
     olds=st.lists(st.tuples(st.sampled_from(EVERY_TEXT), st.booleans(), st.floats(0, 1)), max_size=6),

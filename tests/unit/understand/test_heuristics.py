@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from filrouge.model.memory import Statement
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
+from tests.support.tiers import examples
 
 from . import corpus
 from .replay import prompt
@@ -129,7 +130,7 @@ def test_a_rule_after_a_huge_paste_is_heard_where_it_stands() -> None:
     assert text[rule.span.start : rule.span.end] == "Never push directly to main."
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example("FORGET/0. FORGET/0")
 @given(ANY_TEXT)
 def test_spans_lie_inside_the_text_in_order(text: str) -> None:
