@@ -104,7 +104,7 @@ def place(tmp_path: Path, locks: ExitStack) -> Path:
     (directory / STARTING).write_text("")
     os.utime(directory / STARTING, (time.time() + 1, time.time() + 1))
     (tmp_path / "shop").mkdir()
-    (directory / home.HOOK_SETTINGS).write_text('{"deadline_ms": 500}')  # a test machine may be busy
+    (directory / home.HOOK_SETTINGS).write_text('{"wait_ms": 500}')  # a test machine may be busy
     locks.enter_context(only_one(str(directory)))
     return directory
 
@@ -320,7 +320,7 @@ def test_a_start_waits_for_the_daemon_that_is_coming_up(place: Path) -> None:
         ({"disabled_projects": ["shop"]}, 0, None),
         ({"disabled_projects": ["sho", "other"]}, 1, True),
         ({"auto_retrieve": False}, 1, False),
-        ({"auto_capture": None, "deadline_ms": "soon", "disabled_projects": 3}, 1, True),
+        ({"auto_capture": None, "wait_ms": "soon", "disabled_projects": 3}, 1, True),
         ([], 1, True),
     ],
 )
