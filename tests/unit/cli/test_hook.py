@@ -49,6 +49,9 @@ class Daemon:
         self._wire.close()
         self._thread.join(5)
 
+    def send(self, connection: socket.socket, whole: bytes) -> None:
+        connection.sendall(whole)
+
     def _serve(self) -> None:
         while True:
             try:
@@ -69,7 +72,7 @@ class Daemon:
                 request = json.loads(body or b"{}")
                 self.heard.append((path, request))
                 try:
-                    connection.sendall(self._answer(path, request))
+                    self.send(connection, self._answer(path, request))
                 except OSError:
                     continue
 

@@ -88,7 +88,8 @@ async def _delivered(parts: Parts, events: list[Event], delivery: Delivery, requ
             confirms = delivery.wait_ms is not None and bool(text)
             recall = log(parts, given, delivered=not confirms and not await request.is_disconnected())
             recall = recall if confirms else ""
-    return {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text, "recall": recall}
+    answer = {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
+    return answer | ({"recall": recall} if recall else {})
 
 
 def _event(raw: dict[str, Any]) -> Event:
