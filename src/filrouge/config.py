@@ -57,6 +57,12 @@ class Settings(BaseModel):
     auto_retrieve_min_score: float = Field(
         default=0.5, ge=0.0, le=1.0, description="How probable it must be that something about a prompt is known."
     )
+    hook_wait_ms: int = Field(
+        default=1500,
+        ge=50,
+        le=8000,
+        description="Milliseconds that a prompt waits for its memories while the daemon works on them.",
+    )
     notes_enabled: bool = Field(default=True, description="Bring notes of the vault into prompts.")
     notes_folder: str = Field(
         default="",
@@ -113,7 +119,7 @@ class Settings(BaseModel):
         default=30, ge=0, le=36_500, description="Messages that were filtered as noise are kept so long; 0 = for ever."
     )
     retention_log_days: int = Field(
-        default=90, ge=0, le=36_500, description="The log of recalls, and answers nobody could read; 0 = for ever."
+        default=30, ge=0, le=36_500, description="The log of recalls, and answers nobody could read; 0 = for ever."
     )
     size_cap_mb: int = Field(
         default=5000, ge=0, description="Beyond this size of the home, the same goes sooner; 0 = no cap."

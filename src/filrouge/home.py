@@ -23,6 +23,8 @@ SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
 #: There while a daemon elsewhere does not take this machine's key, and its user knows.
 REFUSED = "refused"
+#: One line for each event that a hook could neither hand over nor spool.
+LOSSES = "lost-events"
 BRIEFS = "briefs"
 WORDS = "words"
 BACKUPS = "backups"

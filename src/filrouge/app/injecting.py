@@ -8,11 +8,13 @@ user's own memories, nothing else. A source that fails is left out with a notice
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from filrouge.app.backlog import take_in_few
 from filrouge.app.decision_log import record
+from filrouge.app.heard import compacted
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
@@ -25,7 +27,7 @@ from filrouge.inject.render import LONGEST_ITEM, shortened
 from filrouge.model.event import Event
 from filrouge.model.live import RecallInjected
 from filrouge.model.piece import Piece
-from filrouge.model.recall import Recall
+from filrouge.model.recall import START_PREVIEW, Outcome, Recall
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.when import Language, ago
 from filrouge.ports import Tx
@@ -37,6 +39,8 @@ from filrouge.understand.language import vote
 _LOG = logging.getLogger(__name__)
 #: A text nobody asks: whoever embeds it first pays for loading the model.
 READY: Final = "ready?"
+#: Of the time that a caller waits, the share in which the prompt's vector must be there.
+_SHARE_FOR_MEANING: Final = 0.5
 #: Characters of a candidate that an explanation shows.
 _SHOWN: Final = 200
 
@@ -62,22 +66,65 @@ def context(parts: Parts, event: Event, project: str) -> str:
 
 
 def inject(parts: Parts, event: Event, project: str) -> Given:
-    """The same with how it came about."""
+    """The same with how it came about, logged as delivered."""
+    given = prepare(parts, event, project)
+    log(parts, given, delivered=True)
+    return given
+
+
+def prepare(parts: Parts, event: Event, project: str, *, seconds: float | None = None) -> Given:
+    """Make the block, and log nothing yet.
+
+    Args:
+        seconds: how long the caller waits for it. After half of that the prompt is searched by words alone.
+    """
     if event.kind == "session_start":
         take_in_few(parts)
-    given = preview(parts, event, project)
+    hurried = parts if seconds is None else parts.within(monotonic() + seconds * _SHARE_FOR_MEANING)
+    given = preview(hurried, event, project)
     if event.kind == "session_start":  # loads the model while the user is typing, and not while the host waits
         parts.readers.submit(lambda _: parts.meaning.question(READY))
-    if given.moment is None:
-        return given
-    if given.moment.occasion == "prompt":
-        parts.meters.recalled(given.block.items, given.milliseconds / 1000)
-    parts.meters.injected(given.moment.occasion, given.block.tokens)
-    if given.moment.occasion == "prompt" or given.block.text:
-        row = _row(given, given.moment, new_id(parts.clock.now()))
-        logged = parts.writer.submit(lambda tx: _logged(parts, tx, row, given.moment))
-        logged.add_done_callback(lambda future: None if future.exception() else _tell(parts, row))
     return given
+
+
+def log(parts: Parts, given: Given, *, delivered: bool) -> str:
+    """Log what was made for a prompt or a start; returns the id in the log, empty where nothing is logged.
+
+    Args:
+        delivered: the caller is known to have the block. One that is logged as late may still be confirmed.
+    """
+    moment = given.moment
+    if moment is None or not (moment.occasion == "prompt" or given.block.text):
+        return ""
+    outcome: Outcome = "empty" if not given.block.text else "delivered" if delivered else "late"
+    if moment.occasion == "prompt":
+        parts.meters.recalled(given.block.items, given.milliseconds / 1000)
+    row = _row(given, moment, new_id(parts.clock.now()), outcome)
+    if outcome == "late":
+        parts.writer.submit(lambda tx: Recalls(tx).add(row))
+    else:
+        logged = parts.writer.submit(lambda tx: _logged(parts, tx, row))
+        logged.add_done_callback(lambda future: None if future.exception() else _tell(parts, row))
+    return row.id
+
+
+def confirm(parts: Parts, recall_id: str) -> None:
+    """Note that the block of a recall which was logged as late was delivered after all; any other id does nothing."""
+
+    def write(tx: Tx) -> Recall | None:
+        recalls = Recalls(tx)
+        row = recalls.read(recall_id)
+        if row is None or row.outcome != "late":
+            return None
+        recalls.deliver(recall_id)
+        _count(parts, tx, row)
+        return row
+
+    def tell(future: Future[Recall | None]) -> None:
+        if not future.exception() and (row := future.result()) is not None:
+            _tell(parts, row)
+
+    parts.writer.submit(write).add_done_callback(tell)
 
 
 def preview(parts: Parts, event: Event, project: str) -> Given:
@@ -138,6 +185,8 @@ def _given(parts: Parts, tx: Tx, event: Event, project: str) -> Given:
     if not settings.auto_retrieve_enabled:
         return Given(moment=None, block=Block())
     moment = _moment(parts, tx, event, project, settings)
+    if moment.opening == "resume" and Recalls(tx).began(moment.host, moment.session, compacted(tx, moment)):
+        return Given(moment=moment, block=Block())  # the block of its first start is still in its context
     pieces = gathered(parts, tx, moment, _table(moment))
     return Given(moment=moment, block=planned(pieces, manner_of(moment)), notices=tuple(moment.notices))
 
@@ -177,23 +226,27 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
     return vote([*before, prompt] if prompt else before, "en")
 
 
-def _logged(parts: Parts, tx: Tx, row: Recall, moment: Moment | None) -> None:
-    """Log a recall. What a prompt called up was used; what every session is told at its start was not asked for."""
+def _logged(parts: Parts, tx: Tx, row: Recall) -> None:
     Recalls(tx).add(row)
+    _count(parts, tx, row)
+
+
+def _count(parts: Parts, tx: Tx, row: Recall) -> None:
+    """Count what an agent got. What a prompt called up was used; what every start brings was not asked for."""
     if row.tokens_added:
         LlmUsage(tx).recalled(row.channel, row.tokens_added, row.at)
-    if moment is not None and moment.occasion == "prompt":
+    if row.preview != START_PREVIEW:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
-def _row(given: Given, moment: Moment, id_: str) -> Recall:
+def _row(given: Given, moment: Moment, id_: str, outcome: Outcome) -> Recall:
     return Recall(
         id=id_,
         at=moment.now,
         channel=moment.host,
         session=moment.session,
         project=moment.project,
-        preview=(moment.prompt or "[session_start]")[:100],
+        preview=(moment.prompt or START_PREVIEW)[:100],
         memories_injected=given.block.memories,
         notes_injected=given.block.notes,
         tokens_added=given.block.tokens,
@@ -201,6 +254,7 @@ def _row(given: Given, moment: Moment, id_: str) -> Recall:
         notices=given.notices,
         nonce=given.block.nonce,
         latency_ms=round(given.milliseconds, 3),
+        outcome=outcome,
     )
 
 
@@ -216,6 +270,7 @@ def _tell(parts: Parts, row: Recall) -> None:
         latency_ms=row.latency_ms,
         at=to_text(row.at),
     )
+    parts.meters.injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
     parts.bus.publish(told)
     record(told)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from threading import Lock
 
 import numpy as np
 
+from filrouge.clock import monotonic
 from filrouge.errors import EmbedderUnavailable, FilrougeError
 from filrouge.ports import Calibration, Embedder, EmbeddingSpace, Tx, Vector, VectorIndex, Vectors
 from filrouge.store.vectors import OwnerKind, StoredVectors
@@ -22,10 +24,14 @@ from filrouge.store.vectors import OwnerKind, StoredVectors
 _LOG = logging.getLogger(__name__)
 
 LEXICAL_ONLY = "The embedding model is not available, so only words were searched."
+MEANING_LATE = "The embedding model was not ready in time, so only words were searched."
 INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
 
 #: A pass is short, so that whoever else wants the embedder (`remember`) waits for a few windows of prose at the most.
 _LETTERS_AT_ONCE, _TEXTS_AT_ONCE = 8_000, 64
+
+#: Where questions are embedded that somebody waits for only so long.
+_QUESTIONS = ThreadPoolExecutor(2, thread_name_prefix="filrouge-question")
 
 NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
 """Makes the empty index of the vectors of one kind in one space."""
@@ -39,6 +45,7 @@ class Meaning:
         name: what the embedder is registered as.
         space: that of all these vectors, with the calibration that holds.
         ready: set once the indexes hold what is stored.
+        until: when a question's vector must be there, by the clock that never jumps; None = it is waited for.
     """
 
     name: str
@@ -47,6 +54,7 @@ class Meaning:
     memory_index: VectorIndex
     turn_index: VectorIndex
     ready: Flag = field(default_factory=Flag)
+    until: float | None = None
 
     @property
     def is_lost(self) -> bool:
@@ -58,10 +66,25 @@ class Meaning:
         if not self.ready.is_set():
             return None, (INDEX_LOADING,)
         try:
-            return self.embedder.query(text), ()
+            if self.until is None:
+                return self.embedder.query(text), ()
+            return self._question_in_time(text, self.until)
         except EmbedderUnavailable:
             _LOG.warning("embedder unavailable; lexical recall only")
             return None, (LEXICAL_ONLY,)
+
+    def _question_in_time(self, text: str, until: float) -> tuple[Vector | None, tuple[str, ...]]:
+        """The vector if it is there by then; a model that is still loading, or busy, is not waited for longer.
+
+        Raises:
+            EmbedderUnavailable: the model cannot be used.
+        """
+        asked = _QUESTIONS.submit(self.embedder.query, text)
+        try:
+            return asked.result(max(0.0, until - monotonic())), ()
+        except TimeoutError:
+            asked.cancel()
+            return None, (MEANING_LATE,)
 
     def passages(self, texts: Sequence[str]) -> Vectors | None:
         """The vectors of texts, or None where the embedder is down."""

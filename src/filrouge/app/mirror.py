@@ -22,8 +22,6 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
 from filrouge.store.events import Projects
 
-_HOOK_DEADLINE_MS = 200
-
 
 def write_hook_settings(parts: Parts) -> None:
     """Mirror what the hooks obey."""
@@ -69,7 +67,7 @@ def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
         "auto_retrieve": settings.auto_retrieve_enabled,
         "disabled_projects": list(dict.fromkeys([*settings.disabled_projects, *disabled])),
         "language": settings.language,
-        "deadline_ms": _HOOK_DEADLINE_MS,
+        "wait_ms": settings.hook_wait_ms,
     }
 
 

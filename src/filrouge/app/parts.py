@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event as Flag
 from threading import Lock
@@ -90,6 +90,10 @@ class Parts:
         """Exchange the meaning; two who change it at once do so one after the other."""
         with self._changing:
             self.meaning = change(self.meaning)
+
+    def within(self, until: float) -> Parts:
+        """The same, with a meaning that answers questions until then, by the clock that never jumps."""
+        return replace(self, meaning=replace(self.meaning, until=until))
 
     def memories(self, tx: Tx) -> Memories:
         """The memories, within a transaction."""

@@ -16,7 +16,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.spaces import notice, wanted, wanted_name
 from filrouge.app.standing import of_threads
 from filrouge.app.thread_upkeep import state_counts
-from filrouge.capture import inbox
+from filrouge.capture import inbox, losses
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
 from filrouge.home import DATABASE, SPOOL, inside
@@ -120,6 +120,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "vectors": StoredVectors(tx).count(),
         "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
         "spooled": spooled,
+        "lost": losses.read(parts.home).events,
         "projects": Projects(tx).all(),
         "last_activity": last["at"] if last else None,
         "backups": in_brief(parts.home),

@@ -24,6 +24,7 @@ from filrouge.model.retention import Cutoffs
 from filrouge.ports import Tx
 from filrouge.store.jobs import Jobs
 from filrouge.store.journal import Journal
+from filrouge.store.recalls import Recalls
 from filrouge.store.retaining import FIRST, Expired, Retaining
 
 _LOG = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ def _rest(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken
         gone = Retaining(tx, parts.analyser).take_logs(before.logs, _AT_ONCE) if before.logs else 0
         if gone:
             left.append({**payload, "taken": dict(taken + Counter(logs=gone))})
-        elif _shrunk(tx):
+        elif Recalls(tx).shrink(_AT_ONCE) or _shrunk(tx):
             left.append(payload)
         elif pressure := pressed_further(policy, size, int(payload["pressure"])):
             left.append({**payload, "pressure": pressure, "place": FIRST})

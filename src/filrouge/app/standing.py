@@ -14,6 +14,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.retaining import last_run, policy_of
 from filrouge.app.sizes import sizes
 from filrouge.app.thread_upkeep import state_counts
+from filrouge.capture import losses
 from filrouge.ports import Tx
 from filrouge.store.bridges import Bridges
 from filrouge.store.events import Events
@@ -53,6 +54,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "llm": _spent(parts, tx),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "ledger": Events(tx).ledger(),
+        "lost": losses.read(parts.home)._asdict(),
         "storage": stored_bytes(parts, tx),
         "backups": in_brief(parts.home),
     }
@@ -115,6 +117,10 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
         warn("Embedding coverage", f"{covered['done']} of {covered['total']} texts have vectors", "filrouge reindex")
     if dead:
         warn("Queue", f"{dead} jobs were set aside after eight tries", "filrouge doctor")
+    if found["lost"]["events"]:
+        lost = found["lost"]
+        cause = f"hooks could not keep {lost['events']} events, the last at {lost['last_at']}: {lost['reason']}"
+        warn("Lost events", cause, "filrouge doctor")
     size, cap = found["storage"]["bytes"], found["storage"]["cap"]
     if cap and size > cap:
         warn("Storage", f"{_mb(size)} of {_mb(cap)}, and what may go has gone", "filrouge settings size_cap_mb")

@@ -1,28 +1,34 @@
 """The hook: what an agent runs at each of its events, and the only code that may never fail.
 
-It reads the event on stdin, takes secrets out, hands it to the daemon or leaves it in the spool, and
-prints the context to inject where the daemon gave one. Whatever happens it ends with 0, writes nothing on
-stderr, and prints nothing or one whole line of JSON: anything else would block the user's prompt. An
-alarm ends it at 900 ms.
+It reads the event on stdin, takes secrets out, hands it to the daemon or leaves it in the spool, and prints the
+context to inject where the daemon gave one. Whatever happens it ends with 0, writes nothing on stderr, and prints
+nothing or one whole line of JSON: anything else would block the user's prompt.
 
-Importing is most of its time, so only the standard library's light modules and the hook's own are
-imported here.
+A hook that only captures waits 150 ms for the daemon, and any hook waits 600 ms at most for the first byte of an
+answer. A daemon that works on a prompt's context sends that byte at once; from then on the hook waits as long as the
+setting `hook_wait_ms` says. An alarm at 900 ms ends a wait, never the work between reading the event and writing it.
+
+On a machine where processes get little time (the hook itself began late), the event goes to the spool before anything
+else; a hook that only captures then leaves the daemon alone. An event that cannot be written is counted
+(`capture.losses`).
+
+Importing is most of its time, so only the standard library's light modules and the hook's own are imported here.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from filrouge import home, hosts
-from filrouge.capture import guard, inbox
+from filrouge.capture import guard, inbox, losses
 from filrouge.cli import hook_event, hook_output
 from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable
@@ -33,10 +39,16 @@ from filrouge.model.event import Event
 LARGEST_INPUT: Final = 64 * 1024 * 1024
 HARD_STOP: Final = 0.9
 CAPTURE_SECONDS: Final = 0.15
-#: Of any hook; and what a start waits after a compaction, where only the daemon still knows what was said.
+#: Seconds for the first byte of an answer, and for a daemon that is just starting.
 LONGEST_WAIT: Final = 0.6
 #: Seconds before the alarm that nothing more is begun.
 RESERVE: Final = 0.1
+#: Age of the process in seconds at which it spools first; an idle machine needs 0.06 to get here.
+SLOW_START: Final = 0.3
+#: Age at which a hook that only captures does not speak to the daemon any more.
+VERY_SLOW_START: Final = 0.6
+#: Seconds of processor time after which a hook gives up: its input is out of all proportion.
+MOST_CPU: Final = 5.0
 #: A wrong key, and a daemon that is busy: the same file may be welcome later.
 NOT_THE_FILES_FAULT: Final = (401, 403, 408, 429)
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -46,15 +58,73 @@ class _Refused(DaemonUnavailable):
     """A daemon elsewhere does not take this key."""
 
 
+class _TimeIsUp(DaemonUnavailable):
+    """The alarm rang during a wait."""
+
+
+class _Alarm:
+    """Ends a wait for the daemon. Rung at any other time, it only keeps the next wait from beginning."""
+
+    def __init__(self) -> None:
+        self.rang = False
+        self._armed = False
+        self._waiting = False
+
+    def __enter__(self) -> None:
+        if self.rang:
+            raise _TimeIsUp
+        self._waiting = True
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting = False
+
+    def ring(self, _number: int, _frame: FrameType | None) -> None:
+        """The signal handler."""
+        self.rang = True
+        if self._waiting:
+            self._waiting = False
+            raise _TimeIsUp
+
+    def arm(self, seconds: float) -> None:
+        """Ring after that time. Called once, by the process's own main function."""
+        self._armed = True
+        signal.signal(signal.SIGALRM, self.ring)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def put_off(self, seconds: float) -> None:
+        """Ring after that time instead, also where it rang already; without effect on one that is not armed."""
+        if self._armed:
+            self.rang = False
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+class _Context(NamedTuple):
+    """What the daemon answered.
+
+    Attributes:
+        text: the block to print; empty where there is none.
+        recall: the id under which the daemon logged it; empty where it wants no word of its delivery.
+        taken: the daemon has the events.
+    """
+
+    text: str = ""
+    recall: str = ""
+    taken: bool = False
+
+
+_alarm = _Alarm()
+
+
 def main(argv: Sequence[str]) -> None:
     """Serve one event as a process of its own; does not return."""
-    signal.signal(signal.SIGALRM, _leave)
-    signal.setitimer(signal.ITIMER_REAL, HARD_STOP)
+    _alarm.arm(HARD_STOP)
+    signal.signal(signal.SIGPROF, _give_up)
+    signal.setitimer(signal.ITIMER_PROF, MOST_CPU)
     gc.disable()  # collecting among a large input's objects would cost more than reading it
     try:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
-        run(argv, _read_stdin, _write_stdout, os.environ)
+        run(argv, _read_stdin, _write_stdout, os.environ, age=process_age())
     finally:
         os._exit(0)  # nothing is buffered, and taking the interpreter down would cost milliseconds
 
@@ -64,115 +134,211 @@ def run(
     read: Callable[[], bytes],
     write: Callable[[bytes], object],
     environ: Mapping[str, str],
+    *,
+    age: float = 0.0,
 ) -> int:
     """Serve one event.
 
     Args:
         argv: `--host NAME` says which host is speaking, where its shape would not tell.
-        read: gives all of stdin; empty where it is too large.
+        read: gives all of stdin.
         write: takes the one line to print, whole.
         environ: the environment.
+        age: seconds since the process was started.
 
     Returns:
         0, always.
     """
     began = time.monotonic()
     try:
-        line, told = _serve(argv, read(), environ)
+        line, context = _serve(argv, read(), environ, age)
         if line:
             write(line)
-        if told and client.is_elsewhere(environ):
+            if context.recall:
+                _acknowledge(environ, context.recall)
+        if context.taken and client.is_elsewhere(environ):
             hook_output.let_in(home.home(environ))
             _send_spooled(home.home(environ), environ, began + HARD_STOP - RESERVE)
-    except Exception:  # noqa: S110 (a hook that fails must not be heard: the agent would stop)
-        pass
+    except _Lost as lost:
+        _count(environ, lost.reason, lost.number)
+    except Exception:  # a hook that fails must not be heard: the agent would stop
+        _count(environ, "failed")
     return 0
 
 
-def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str]) -> tuple[bytes, bool]:
-    """What to print for that input, and whether a daemon took it."""
+def process_age() -> float:
+    """Seconds since this process was started, to 10 ms; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
+    return age if 0 <= age < 600 else 0.0  # a clock of another namespace
+
+
+class _Lost(Exception):
+    """Events that could not be kept."""
+
+    def __init__(self, reason: losses.Reason, number: int = 1) -> None:
+        super().__init__(reason)
+        self.reason: losses.Reason = reason
+        self.number = number
+
+
+def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: float) -> tuple[bytes, _Context]:
+    """What to print for that input, and what the daemon said."""
     if guard.internal(environ) or guard.disabled(environ):
-        return b"", False
+        return b"", _Context()
     payload = hook_event.payload_of(raw)
     directory = home.home(environ)
     settings = hook_output.settings_of(directory)
     captures = settings.auto_capture and project.captures(text_field(payload, "cwd"), environ)
     if not payload or not captures:
-        return b"", False
+        return b"", _Context()
     at = time.time()
     told = hosts.parse(payload, host=_host(argv), environ=environ, at=at, new_id=lambda: _new_id(at))
     if not told or hook_output.is_disabled(settings, told[0].project):
-        return b"", False
+        return b"", _Context()
     events = [clean for event in told if (clean := hook_event.cleaned(event)) is not None]
     if not events:
-        return b"", False
+        return b"", _Context()
     host, kind = hosts.HOSTS[events[0].host], events[0].kind
     wanted = settings.auto_retrieve and len(events) == 1 and kind in host.INJECTS
     try:
-        context, taken = _deliver(directory, environ, events, wanted, settings.deadline)
+        context = _deliver(directory, environ, events, wanted, settings.wait, age)
     except _Refused:
-        return hook_output.refused_line(host, directory, kind), False
-    return hook_output.line(host, kind, context), taken
+        return hook_output.refused_line(host, directory, kind), _Context()
+    return hook_output.line(host, kind, context.text), context
 
 
 def _deliver(
-    directory: str, environ: Mapping[str, str], events: Sequence[Event], wanted: bool, seconds: float
-) -> tuple[str, bool]:
-    """Hand the events over, or leave them in the spool; the context that came back, and whether they were taken.
+    directory: str, environ: Mapping[str, str], events: Sequence[Event], wanted: bool, wait: float, age: float
+) -> _Context:
+    """Hand the events over, or leave them in the spool; what the daemon said.
 
     Raises:
         _Refused: a daemon elsewhere does not take this key; the events are in the spool.
+        _Lost: nobody took them, and they could not be spooled.
     """
-    began, event = time.monotonic(), events[0]
-    lost = event.kind == "session_start" and event.data.get("source") == "compact"
-    patience = min(LONGEST_WAIT if lost else seconds, LONGEST_WAIT) if wanted else CAPTURE_SECONDS
-    body = {"events": [one.to_json() for one in events], "context": wanted}
+    began = time.monotonic()
+    first = min(LONGEST_WAIT, wait) if wanted else CAPTURE_SECONDS
+    spooled = _spool(directory, events) if age >= SLOW_START else None
     refused: _Refused | None = None
-    try:
-        return _told(directory, environ, body, patience), True
-    except _Refused as error:
-        refused = error
-    except DaemonUnavailable:
-        pass
-    spool = home.inside(directory, home.SPOOL)
-    spooled = [inbox.append(spool, one.to_json()) for one in events]
+    if wanted or not spooled or age < VERY_SLOW_START:
+        try:
+            context = _told(directory, environ, events, wanted=wanted, first=first, wait=wait)
+        except _Refused as error:
+            refused = error
+        except DaemonUnavailable:
+            pass
+        else:
+            _remove(spooled or ())
+            return context
+    spooled = spooled or _spool(directory, events)
+    if not spooled:
+        raise _Lost("cannot be written", len(events))
     if refused is not None:
         raise refused
     if client.is_elsewhere(environ):
-        return "", False
+        return _Context()
+    return _without_daemon(directory, environ, events, wanted, wait, began + first, spooled)
+
+
+def _without_daemon(
+    directory: str,
+    environ: Mapping[str, str],
+    events: Sequence[Event],
+    wanted: bool,
+    wait: float,
+    deadline: float,
+    spooled: Sequence[str],
+) -> _Context:
+    """Start a daemon where none runs. A session's start waits for it until the deadline, and else has the brief."""
     started = client.is_absent(directory)
     if started:
         client.start(directory)
-    if not wanted or event.kind != "session_start":
-        return "", False
-    deadline = began + patience
+    if not wanted or events[0].kind != "session_start":
+        return _Context()
     if started and client.wait_ready(directory, deadline):
-        try:
-            context = _told(directory, environ, body, deadline - time.monotonic())
-            for path in spooled:
-                inbox.remove(path)
-            return context, True
-        except DaemonUnavailable:
-            pass
-    return hook_output.brief(directory, event.project), False
+        left = deadline - time.monotonic()
+        with suppress(DaemonUnavailable):
+            context = _told(directory, environ, events, wanted=wanted, first=left, wait=wait)
+            _remove(spooled)
+            return context
+    return _Context(hook_output.brief(directory, events[0].project))
 
 
-def _told(directory: str, environ: Mapping[str, str], body: dict[str, Any], seconds: float) -> str:
-    """Tell the daemon; its context. An older daemon keeps what it took and is asked to make room.
+def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
+    """The spool files of these events, or None where they cannot be written."""
+    written: list[str] = []
+    try:
+        for event in events:
+            written.append(inbox.append(home.inside(directory, home.SPOOL), event.to_json()))
+    except OSError:
+        _remove(written)
+        return None
+    return written
+
+
+def _remove(spooled: Sequence[str]) -> None:
+    for path in spooled:
+        with suppress(OSError):  # the daemon recognises an event that it reads twice
+            inbox.remove(path)
+
+
+def _told(
+    directory: str, environ: Mapping[str, str], events: Sequence[Event], *, wanted: bool, first: float, wait: float
+) -> _Context:
+    """Tell the daemon. An older daemon keeps what it took and is asked to make room.
+
+    Args:
+        first: seconds for the first byte of the answer.
+        wait: seconds for all of it, where a context is wanted.
 
     Raises:
         DaemonUnavailable: it did not take the event.
         _Refused: it does not take the key either.
     """
-    reply = client.send(directory, environ, "POST", "/hooks/events", body, seconds)
+    began = time.monotonic()
+    body: dict[str, Any] = {"events": [one.to_json() for one in events], "context": wanted}
+    if wanted:
+        body["wait_ms"] = int(wait * 1000)
+
+    def answering() -> float:
+        left = began + max(first, wait if wanted else 0.0) - time.monotonic()
+        _alarm.put_off(max(0.0, left) + RESERVE)
+        return left
+
+    if wanted:  # a prompt waits for its context, however late the machine let this process begin
+        _alarm.put_off(first + RESERVE)
+    with _alarm:
+        reply = client.send(directory, environ, "POST", "/hooks/events", body, first, answering=answering)
     if reply.status in (401, 403) and client.is_elsewhere(environ):
         raise _Refused
     if reply.status != 200 or not isinstance(reply.body.get("accepted"), int):
         raise DaemonUnavailable
     if not client.is_elsewhere(environ):
         _make_room(directory, reply)
-    context = reply.body.get("context")
-    return context if body["context"] and isinstance(context, str) else ""
+    context, recall = reply.body.get("context"), reply.body.get("recall")
+    if not wanted or not isinstance(context, str):
+        return _Context(taken=True)
+    return _Context(context, recall if isinstance(recall, str) else "", taken=True)
+
+
+def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
+    """Tell the daemon that the host has the context of that recall."""
+    body = {"recall": recall}
+    with suppress(DaemonUnavailable), _alarm:
+        if client.is_elsewhere(environ):
+            client.send("", environ, "POST", "/hooks/delivered", body, CAPTURE_SECONDS)
+        else:
+            client.notify(home.home(environ), "/hooks/delivered", body)
+
+
+def _count(environ: Mapping[str, str], reason: losses.Reason, number: int = 1) -> None:
+    with suppress(Exception):  # the home cannot be written either: nobody is left to tell
+        losses.add(home.home(environ), reason, number)
 
 
 def _make_room(directory: str, reply: client.Reply) -> None:
@@ -225,8 +391,28 @@ def _new_id(at: float) -> str:
 
 
 def _read_stdin() -> bytes:
-    raw = sys.stdin.buffer.read(LARGEST_INPUT + 1)
-    return raw if len(raw) <= LARGEST_INPUT else b""
+    """All of stdin, which a host writes at once and closes.
+
+    Raises:
+        _Lost: it is too large, or did not end in time.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        # What is there is read, however late it is; after the alarm nothing is waited for.
+        if _alarm.rang and not select.select([0], [], [], 0)[0]:
+            if not size:
+                return b""
+            raise _Lost("input incomplete")
+        if not _alarm.rang and not select.select([0], [], [], 0.05)[0]:
+            continue
+        piece = os.read(0, 1 << 20)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST_INPUT:
+            raise _Lost("input too large")
 
 
 def _write_stdout(line: bytes) -> None:
@@ -238,5 +424,6 @@ def _write_stdout(line: bytes) -> None:
     signal.setitimer(signal.ITIMER_REAL, left)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _give_up(_number: int, _frame: FrameType | None) -> None:
+    _count(os.environ, "out of time")
     os._exit(0)

@@ -25,8 +25,8 @@ class HookSettings(NamedTuple):
     auto_capture: bool = True
     auto_retrieve: bool = True
     disabled_projects: tuple[str, ...] = ()
-    deadline: float = 0.2
-    """Seconds to wait for a context."""
+    wait: float = 1.5
+    """Seconds to wait for a context that the daemon works on."""
 
 
 def settings_of(directory: str) -> HookSettings:
@@ -35,13 +35,13 @@ def settings_of(directory: str) -> HookSettings:
         raw: dict[str, Any] = as_object(json.loads(_content(home.inside(directory, home.HOOK_SETTINGS)) or "{}"))
     except (ValueError, RecursionError):
         raw = {}
-    given = raw.get("deadline_ms")
+    given = raw.get("wait_ms")
     known = isinstance(given, int | float) and not isinstance(given, bool) and given > 0
     return HookSettings(
         auto_capture=raw.get("auto_capture") is not False,
         auto_retrieve=raw.get("auto_retrieve") is not False,
         disabled_projects=tuple(n for n in as_list(raw.get("disabled_projects")) if isinstance(n, str)),
-        deadline=given / 1000 if given is not None and known else HookSettings().deadline,
+        wait=given / 1000 if given is not None and known else HookSettings().wait,
     )
 
 

@@ -18,7 +18,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -57,11 +57,13 @@ def request(
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
     headers: Mapping[str, str] | None = None,
+    answering: Callable[[], float] | None = None,
 ) -> Reply:
     """Ask the daemon of that home and wait for its answer, `timeout` seconds at most in all.
 
     Args:
         headers: more of them, in ASCII.
+        answering: called when the first bytes of the answer arrive; returns the seconds to wait for the rest.
 
     Raises:
         DaemonUnavailable: nobody listens, the time is over, or what answers is not our daemon.
@@ -75,7 +77,7 @@ def request(
             _arm(wire, deadline)
             more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
             wire.sendall(written(method, path, body, headers=more))
-            return parsed(_received(wire, deadline))
+            return parsed(_received(wire, deadline, answering))
     except (OSError, ValueError) as error:
         raise DaemonUnavailable from error
 
@@ -88,6 +90,7 @@ def send(
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
     headers: Mapping[str, str] | None = None,
+    answering: Callable[[], float] | None = None,
 ) -> Reply:
     """Ask the daemon that the environment points to: `FILROUGE_URL`, else the home's own.
 
@@ -96,9 +99,25 @@ def send(
     """
     url = environ.get(URL, "").strip()
     if not url:
-        return request(directory, method, path, body, timeout, headers)
+        return request(directory, method, path, body, timeout, headers, answering)
     remote = importlib.import_module("filrouge.daemon.remote")
-    return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout, headers)
+    return remote.request(url, environ.get(API_KEY, "").strip(), method, path, body, timeout, headers, answering)
+
+
+def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1) -> None:
+    """Post to the daemon of that home without waiting for its answer.
+
+    Raises:
+        DaemonUnavailable: nobody listens, or the message was not sent in time.
+    """
+    address = own_socket(directory)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            wire.settimeout(timeout)
+            wire.connect(address)
+            wire.sendall(written("POST", path, body))
+    except OSError as error:
+        raise DaemonUnavailable from error
 
 
 def is_elsewhere(environ: Mapping[str, str]) -> bool:
@@ -215,7 +234,7 @@ def whole_length(raw: bytes | bytearray) -> int:
     return end + 4 + int(length) if length is not None else -1
 
 
-def _received(wire: socket.socket, deadline: float) -> bytes:
+def _received(wire: socket.socket, deadline: float, answering: Callable[[], float] | None = None) -> bytes:
     """All bytes of the answer: up to the length it names, else to the end of the stream."""
     raw = bytearray()
     need = -1
@@ -224,6 +243,8 @@ def _received(wire: socket.socket, deadline: float) -> bytes:
         piece = wire.recv(65536)
         if not piece:
             break
+        if answering and not raw:
+            deadline = time.monotonic() + answering()
         raw += piece
         need = whole_length(raw) if need < 0 or len(raw) > LARGEST_ANSWER else need
     if len(raw) < need:

@@ -10,7 +10,7 @@ import http.client
 import ipaddress
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -29,8 +29,12 @@ def request(
     body: dict[str, Any] | None = None,
     timeout: float = 5.0,
     more: Mapping[str, str] | None = None,
+    answering: Callable[[], float] | None = None,
 ) -> Reply:
     """Ask the daemon at `url` and wait for its answer, `timeout` seconds at most in all.
+
+    Args:
+        answering: called when the answer begins; returns the seconds to wait for the rest.
 
     Raises:
         DaemonUnavailable: it cannot be reached in time, or the address would give the key away.
@@ -41,7 +45,7 @@ def request(
         try:
             content = None if body is None else json.dumps(body)
             opened.request(method, base(url) + path, content, {**headers(key), **(more or {})})
-            return _reply(opened, deadline)
+            return _reply(opened, deadline, answering)
         finally:
             opened.close()
     except (OSError, ValueError, http.client.HTTPException) as error:
@@ -95,9 +99,17 @@ def headers(key: str) -> dict[str, str]:
     return {**said, "Authorization": f"Bearer {key}"} if key else said
 
 
-def _reply(connection: http.client.HTTPConnection, deadline: float) -> Reply:
+def _reply(
+    connection: http.client.HTTPConnection, deadline: float, answering: Callable[[], float] | None = None
+) -> Reply:
+    wire = connection.sock
     answer = connection.getresponse()
     raw = bytearray()
+    if answering:
+        left = answering()
+        deadline = time.monotonic() + left
+        if wire is not None:
+            wire.settimeout(left)
     while piece := answer.read1(65536):
         raw += piece
         left = deadline - time.monotonic()

@@ -40,6 +40,7 @@ _PREAMBLE: Final[dict[Language, str]] = {
 }
 #: A line of a conversation, as its source writes it.
 _SAID: Final = re.compile(r"(User|Assistant): ?(.*)", re.DOTALL)
+_SENTENCE_END: Final = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)")
 #: What gives the beginning of a line a meaning in Markdown, where nothing stands before it.
 _MARKUP: Final = re.compile(r"\W")
 
@@ -129,10 +130,13 @@ def fresh_nonce() -> str:
 
 
 def shortened(text: str, limit: int = LONGEST_ITEM) -> str:
-    """At most `limit` characters, cut at a word, the cut shown."""
+    """At most `limit` characters, the cut shown: after a sentence if one ends in the second half, else at a word."""
     if len(text) <= limit:
         return text
     cut = text[: limit - 1]
+    ends = [end.end() for end in _SENTENCE_END.finditer(text[: limit - 2], limit // 2)]
+    if ends:
+        return f"{text[: ends[-1]]} …"
     return f"{cut[: cut.rfind(' ')] if ' ' in cut[limit // 2 :] else cut}…"
 
 

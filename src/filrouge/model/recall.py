@@ -7,9 +7,9 @@ without searching.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal
 
 from filrouge.model.memory import Memory
 from filrouge.model.turn import Turn
@@ -97,6 +97,13 @@ class RecallItem:
         return {"id": self.id, "kind": self.kind, "injected": self.injected, "reason": self.reason, **self.scores}
 
 
+Outcome = Literal["delivered", "late", "empty"]
+"""What became of a recall: an agent got its block; the block was ready after the agent had gone on; there was none."""
+
+START_PREVIEW: Final = "[session_start]"
+"""What the log shows in place of a prompt for the start of a session."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recall:
     """One row of the recall log."""
@@ -114,3 +121,6 @@ class Recall:
     nonce: str
     latency_ms: float
     notes_injected: int = 0
+    outcome: Outcome = "delivered"
+    omitted: dict[str, int] = field(default_factory=dict[str, int])
+    """How many candidates are not in `items`, by the reason why they were not injected."""

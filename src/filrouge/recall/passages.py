@@ -21,6 +21,8 @@ _A_LINE_COSTS: Final = 100
 #: Longer turns are cut, to so many characters at the most.
 WHOLE: Final = 400
 CUT: Final = 300
+#: Pieces that the excerpt of a very long sentence is made of.
+_PARTS: Final = 6
 #: Of the words of the shorter text, the share that makes two of them the same told twice.
 _SAME: Final = 0.85
 #: Turns stand on lines of their own until the whole is written as one, with three characters between them.
@@ -148,7 +150,7 @@ def excerpt(text: str, weigh: Callable[[str], float], *, whole: int = WHOLE, cut
     weights = [weigh(one) for one in sentences]
     best = max(range(len(sentences)), key=lambda at: (weights[at], -at))
     if len(sentences[best]) > cut:
-        return _at_a_word(sentences[best], cut)
+        return _best_part(sentences, best, weigh, cut)
     first, last = best, best + 1
     while True:
         # The heavier neighbour first; of two that say nothing, the one that goes on.
@@ -189,6 +191,35 @@ def _length(sentences: Sequence[str], first: int, last: int) -> int:
     return sum(len(one) + 1 for one in sentences[first:last]) + 4
 
 
-def _at_a_word(text: str, limit: int) -> str:
-    cut = text[: limit - 1]
-    return f"{cut[: cut.rfind(' ')] if ' ' in cut[limit // 2 :] else cut}…"
+def _best_part(sentences: Sequence[str], at: int, weigh: Callable[[str], float], cut: int) -> str:
+    """Of a sentence that is too long, the words that bear most on the question; cut between words, the cuts shown."""
+    room = cut - 4  # both marks
+    pieces = _pieces(sentences[at], max(1, room // _PARTS))
+    weights = [weigh(piece) for piece in pieces]
+    best = (-1.0, 0, 1)
+    last, size = 0, 0
+    for first in range(len(pieces)):
+        while last < len(pieces) and size + len(pieces[last]) + 1 <= room + 1:
+            size += len(pieces[last]) + 1
+            last += 1
+        if last > first:
+            weight = sum(weights[first:last])
+            best = max(best, (weight, -first, last))
+            size -= len(pieces[first]) + 1
+    _, first, last = best
+    part = " ".join(pieces[-first:last])
+    before = "… " if at or first else ""
+    after = "" if last == len(pieces) and at == len(sentences) - 1 else "…" if last < len(pieces) else " …"
+    return f"{before}{part}{after}"
+
+
+def _pieces(sentence: str, size: int) -> list[str]:
+    """A sentence in pieces of whole words of about that size; a word that is longer is cut."""
+    pieces, piece = list[str](), ""
+    for word in sentence.split(" "):
+        for part in [word[n : n + size] for n in range(0, len(word), size)]:
+            if piece and len(piece) + 1 + len(part) > size:
+                pieces.append(piece)
+                piece = ""
+            piece = f"{piece} {part}" if piece else part
+    return [*pieces, piece] if piece else pieces

@@ -49,6 +49,9 @@ class Daemon:
         self._wire.close()
         self._thread.join(5)
 
+    def send(self, connection: socket.socket, whole: bytes) -> None:
+        connection.sendall(whole)
+
     def _serve(self) -> None:
         while True:
             try:
@@ -69,7 +72,7 @@ class Daemon:
                 request = json.loads(body or b"{}")
                 self.heard.append((path, request))
                 try:
-                    connection.sendall(self._answer(path, request))
+                    self.send(connection, self._answer(path, request))
                 except OSError:
                     continue
 
@@ -104,7 +107,7 @@ def place(tmp_path: Path, locks: ExitStack) -> Path:
     (directory / STARTING).write_text("")
     os.utime(directory / STARTING, (time.time() + 1, time.time() + 1))
     (tmp_path / "shop").mkdir()
-    (directory / home.HOOK_SETTINGS).write_text('{"deadline_ms": 500}')  # a test machine may be busy
+    (directory / home.HOOK_SETTINGS).write_text('{"wait_ms": 500}')  # a test machine may be busy
     locks.enter_context(only_one(str(directory)))
     return directory
 
@@ -320,7 +323,7 @@ def test_a_start_waits_for_the_daemon_that_is_coming_up(place: Path) -> None:
         ({"disabled_projects": ["shop"]}, 0, None),
         ({"disabled_projects": ["sho", "other"]}, 1, True),
         ({"auto_retrieve": False}, 1, False),
-        ({"auto_capture": None, "deadline_ms": "soon", "disabled_projects": 3}, 1, True),
+        ({"auto_capture": None, "wait_ms": "soon", "disabled_projects": 3}, 1, True),
         ([], 1, True),
     ],
 )

@@ -26,7 +26,7 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
 from filrouge.recall.outdated import words_of
-from filrouge.recall.passages import Passage, Told, chosen
+from filrouge.recall.passages import Passage, Told, chosen, excerpt
 from filrouge.understand.work import SPECIFIC, Work
 
 #: Of the threshold that a whole block must pass, the share that each item must.
@@ -39,6 +39,8 @@ _MEANT: Final = 0.9
 _GOES_ALONG: Final = 0.3
 #: A reply says something of its own where more than this share of its words is new.
 _NEW: Final = 0.5
+#: Why a choice leaves out what would be shown if there were more room.
+_NO_ROOM: Final = ("over the budget", "beyond the limit")
 LONGEST: Final = 500
 """Characters of one line."""
 #: Characters of a block that are none of its lines, and of a line that are not its text.
@@ -63,19 +65,19 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
         said=said,
         beside=in_one_breath(parts, tx, moment, recalled.memories) if known >= threshold else {},
         works=for_the_work(parts, tx, moment),
+        asked=words_of(question.text),
         is_known=known >= threshold,
         threshold=threshold,
         least=least,
         scores={"known": round(known, 4)},
     )
     budget = moment.settings.budget
-    choice = chosen(
-        offered.candidates,
-        room=max(budget - _FRAME - offered.rules_take, int(budget * _AT_LEAST)),
-        most=moment.settings.auto_retrieve_max_results,
-        longest=LONGEST,
-        mark=_MARK,
-    )
+    room = max(budget - _FRAME - offered.rules_take, int(budget * _AT_LEAST))
+    most = moment.settings.auto_retrieve_max_results
+    offered.fit(min(LONGEST, room - _MARK))
+    choice = chosen(offered.candidates, room=room, most=most, longest=LONGEST, mark=_MARK)
+    if offered.take_back(choice.refused):  # what stood for a turn is not shown, so the turn may be
+        choice = chosen(offered.candidates, room=room, most=most, longest=LONGEST, mark=_MARK)
     shown = [offered.piece(passage) for passage in choice.passages]
     return [*offered.rules, *shown, *offered.refused(choice.refused), *map(_said_here, said.here)]
 
@@ -116,6 +118,7 @@ class _Offered:
     Args:
         beside: by the id of a memory, those that are told on its line.
         works: rules about the work that the prompt asks for.
+        asked: the words of the prompt; of a long memory the part with most of them is shown.
         is_known: it is probable enough that anything about the prompt is known.
         least: what is less relevant than this is not offered.
         scores: what the log says of every candidate.
@@ -128,6 +131,7 @@ class _Offered:
         said: Overheard,
         beside: Mapping[str, Sequence[Memory]],
         works: Mapping[str, tuple[Memory, frozenset[Work]]],
+        asked: frozenset[str],
         is_known: bool,
         threshold: float,
         least: float,
@@ -136,6 +140,9 @@ class _Offered:
         self._scores = dict(scores)
         self._beside = beside
         self._works = works
+        self._asked = asked
+        self._longest = LONGEST
+        self._silenced: dict[str, set[str]] = {}
         self._reasons: dict[str, str] = {}
         self._hits: dict[str, Hit] = {}
         self._memories: dict[str, Memory] = {}
@@ -158,20 +165,37 @@ class _Offered:
         for id_, others in beside.items():
             if not self._reasons[id_]:
                 self._reasons |= {other.id: "it is told with another" for other in others if other.id in self._hits}
-        self.candidates = [
-            *(self._told(memory) for memory in self._live(rules=False)),
-            *(
-                replace(one.told, chance=self._chances[id_])
-                for id_, one in self._turns.items()
-                if not self._reasons[id_]
-            ),
-        ]
         self.rules = [self._memory(memory) for memory in self._live(rules=True)]
 
     @property
     def rules_take(self) -> int:
         """Characters of the lines of the rules."""
-        return sum(len(rule.text) + _MARK for rule in self.rules)
+        return sum(min(len(rule.text), LONGEST) + _MARK for rule in self.rules)
+
+    @property
+    def candidates(self) -> list[Told]:
+        """What may be shown: live memories that are no rules, then turns."""
+        turns = [(id_, one) for id_, one in self._turns.items() if not self._reasons[id_]]
+        return [
+            *(self._told(memory) for memory in self._live(rules=False)),
+            *(replace(one.told, chance=self._chances[id_]) for id_, one in turns),
+        ]
+
+    def fit(self, longest: int) -> None:
+        """Cut the text of memories to that many characters."""
+        self._longest = longest
+
+    def take_back(self, refused: Mapping[str, str]) -> bool:
+        """Offer the turns again that only memories stand for which have no room; whether there are any.
+
+        Those memories keep the reason that was given here.
+        """
+        no_room = {id_: why for id_, why in refused.items() if id_ in self._memories and why in _NO_ROOM}
+        back = [turn for turn, by in self._silenced.items() if by <= no_room.keys()]
+        for turn in back:
+            self._reasons[turn] = ""
+            self._reasons |= {id_: no_room[id_] for id_ in self._silenced[turn]}
+        return bool(back)
 
     def piece(self, passage: Passage) -> Piece:
         """One line: a memory, or turns of a conversation."""
@@ -212,6 +236,7 @@ class _Offered:
                 continue
             elif id_ in one.memories or _adds_little(one, self._memories[id_]):
                 self._reasons[one.turn.id] = "a memory says it"
+                self._silenced.setdefault(one.turn.id, set()).add(id_)
                 if id_ in one.memories:
                     self._chances[id_] = max(self._chances[id_], self._chances[one.turn.id])
 
@@ -222,6 +247,8 @@ class _Offered:
 
     def _told(self, memory: Memory) -> Told:
         text = "\n".join([_text(one) for one in (memory, *self._beside.get(memory.id, ()))])
+        if len(text) > self._longest:
+            text = excerpt(text, lambda part: len(self._asked & words_of(part)), whole=self._longest, cut=self._longest)
         return Told(
             id=memory.id,
             conversation=memory.id,

@@ -35,6 +35,14 @@ class LedgerAnswer(Answer):
     forgotten: int
 
 
+class LostAnswer(Answer):
+    """Events that hooks could neither hand over nor spool, and when and why the last one was lost."""
+
+    events: int
+    last_at: str
+    reason: str
+
+
 class QueueAnswer(Answer):
     """The jobs of the outbox."""
 
@@ -102,6 +110,7 @@ class StatusAnswer(Answer):
     vectors: int
     queue: QueueAnswer
     spooled: int
+    lost: int = Field(description="Events that hooks could neither hand over nor write to the spool.")
     projects: list[ProjectAnswer]
     last_activity: str | None
     backups: BackupsInBrief
@@ -204,6 +213,7 @@ class StandingAnswer(Answer):
     llm: SpentAnswer
     queue: QueueAnswer
     ledger: LedgerAnswer
+    lost: LostAnswer
     storage: StorageAnswer
     backups: BackupsInBrief
     warnings: list[WarningAnswer]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from filrouge.app.injecting import given_json, inject, preview
+from filrouge.app.injecting import given_json, log, prepare, preview
 from filrouge.app.parts import Parts
 from filrouge.app.told import place_of
 from filrouge.clock import new_id
@@ -50,7 +50,9 @@ async def context_of(body: ContextBody, request: Request) -> dict[str, Any]:
     parts = parts_of(request)
     project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
     event = _event(parts, body, "prompt", {"text": body.prompt})
-    return given_json(await recalling(parts, lambda _: inject(parts, event, project)))
+    given = await recalling(parts, lambda _: prepare(parts, event, project))
+    log(parts, given, delivered=not await request.is_disconnected())
+    return given_json(given)
 
 
 @router.post("/api/memory/context/preview", responses=answers(PreviewAnswer))

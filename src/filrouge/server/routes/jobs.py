@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from filrouge.app import queue
 from filrouge.errors import NotFound
+from filrouge.model.recall import Outcome
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Answer, answers
 from filrouge.server.paging import Cursor, behind, link_next
@@ -62,9 +64,11 @@ class RecallAnswer(Answer):
     obsidian_notes_injected: int
     total_tokens_added: int
     items: list[dict[str, Any]]
+    omitted: dict[str, int] = Field(description="How many candidates are not listed, by the reason.")
     notices: list[str]
     latency_ms: float
     created_at: str
+    outcome: Outcome = Field(description="Delivered, late (the agent had gone on before), or empty.")
 
 
 _JOB = {
@@ -152,14 +156,16 @@ async def discard(job_id: str, request: Request) -> dict[str, Any]:
             "obsidian_notes_injected": 0,
             "total_tokens_added": 0,
             "items": [],
+            "omitted": {},
             "notices": [],
             "latency_ms": 4.2,
             "created_at": "2026-05-01T12:30:00.000000Z",
+            "outcome": "empty",
         },
     ),
 )
 async def recall(recall_id: str, request: Request) -> dict[str, Any]:
-    """One recall with what was injected for it, and every candidate that was not."""
+    """One recall with what was injected for it, and the best candidates that were not."""
     found = await reading(request, lambda tx: Recalls(tx).get(recall_id))
     if found is None:
         raise NotFound(f"There is no recall {recall_id!r}.", remedy="See `GET /api/memory/retrievals`.")

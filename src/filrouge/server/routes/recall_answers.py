@@ -8,6 +8,7 @@ from pydantic import Field
 
 from filrouge.model.memory import Kind
 from filrouge.model.piece import Section
+from filrouge.model.recall import Outcome
 from filrouge.model.turn import Role
 from filrouge.server.answers import Answer
 from filrouge.server.routes.threads_answers import ThreadAnswer
@@ -113,9 +114,11 @@ class RetrievalAnswer(Answer):
     obsidian_notes_injected: int = Field(ge=0)
     total_tokens_added: int = Field(ge=0)
     items: list[CandidateAnswer]
+    omitted: dict[str, int] = Field(description="How many candidates are not listed, by the reason.")
     notices: list[str]
     latency_ms: float
     created_at: str
+    outcome: Outcome = Field(description="Delivered, late (the agent had gone on before), or empty.")
 
 
 class GivenMemory(Answer):
@@ -170,3 +173,4 @@ class DeliveredAnswer(Answer):
     accepted: int = Field(ge=0)
     duplicates: int = Field(ge=0)
     context: str
+    recall: str = Field("", description="To be sent to /hooks/delivered once the context was printed; may be empty.")

@@ -14,13 +14,14 @@ router = APIRouter(tags=["memory"])
 
 
 class RecallDay(Answer):
-    """Recalls of one day in one project; `answered`: of them, those with something to say."""
+    """Recalls of one day in one project; `answered`: an agent got memories; `late`: the agent had gone on before."""
 
     day: str
     project: str | None
     project_name: str
     recalls: int
     answered: int
+    late: int
     memories: int
     tokens: int
 
@@ -84,7 +85,7 @@ _EXAMPLE: dict[str, Any] = {
     "recalls": [
         {
             "day": "2026-05-02", "project": "origin:forge.example/ana/shop", "project_name": "shop", "recalls": 24,
-            "answered": 9, "memories": 14, "tokens": 610,
+            "answered": 9, "late": 0, "memories": 14, "tokens": 610,
         }
     ],
     "projects": [

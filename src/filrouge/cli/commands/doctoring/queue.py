@@ -6,7 +6,7 @@ import os
 from datetime import timedelta
 from typing import Final
 
-from filrouge.capture import inbox
+from filrouge.capture import inbox, losses
 from filrouge.cli.commands.doctoring.finding import START, Check, Verdict, note, ok, warn
 from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.clock import from_text
@@ -70,6 +70,24 @@ def _unfinished(scene: Scene) -> Verdict:
     return ok("no hook was ended while it wrote")
 
 
+def _lost(scene: Scene) -> Verdict:
+    lost = losses.read(scene.home)
+    if lost.events:
+        return warn(
+            f"hooks could not keep {lost.events} events, the last at {lost.last_at}: {lost.reason}",
+            "See that the disk has room and the home can be written; `filrouge doctor --fix` starts counting again.",
+        )
+    return ok("no event was lost")
+
+
+def _mend_lost(scene: Scene) -> list[str]:
+    count = losses.read(scene.home).events
+    if not count:
+        return []
+    losses.clear(scene.home)
+    return [f"set the count of {count} lost events back to 0"]
+
+
 def _queue(scene: Scene) -> Verdict:
     with scene.reading() as tx:
         count = Jobs(tx).count()
@@ -106,6 +124,7 @@ CHECKS: Final = (
     Check(name="Spool", look=_spool, mend=_mend_spool),
     Check(name="Spool records", look=_unreadable),
     Check(name="Unfinished records", look=_unfinished),
+    Check(name="Lost events", look=_lost, mend=_mend_lost),
     Check(name="Queue", look=_queue),
     Check(name="Queue age", look=_age),
     Check(name="Unread answers", look=_unread),

@@ -1058,27 +1058,41 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.up
 
 -- name: recalls.add
 INSERT INTO memory_retrievals (id, channel, session_id, project_id, user_message_preview, memories_injected,
-                               obsidian_notes_injected, total_tokens_added, items, notices, nonce, latency_ms, created_at)
+                               obsidian_notes_injected, total_tokens_added, items, notices, nonce, latency_ms, created_at,
+                               outcome, omitted)
 VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :notes_injected, :tokens, :items, :notices, :nonce,
-        :latency_ms, :created_at)
+        :latency_ms, :created_at, :outcome, :omitted)
 -- name: recalls.last
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
-       notices, latency_ms, created_at
+       notices, latency_ms, created_at, outcome, omitted
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
 -- name: recalls.by_day
 SELECT substr(created_at, 1, 10) AS day, project_id AS project, count(*) AS recalls,
-       sum(memories_injected > 0) AS answered, sum(memories_injected) AS memories, sum(total_tokens_added) AS tokens
+       sum(outcome = 'delivered' AND memories_injected > 0) AS answered, sum(outcome = 'late') AS late,
+       sum(iif(outcome = 'delivered', memories_injected, 0)) AS memories,
+       sum(iif(outcome = 'delivered', total_tokens_added, 0)) AS tokens
 FROM memory_retrievals WHERE created_at >= :since GROUP BY 1, 2 ORDER BY 1 DESC, tokens DESC, 2
 -- name: recalls.useful
 -- Different memories that went in front of an agent, and are still believed, by project.
 SELECT recalls.project_id AS project, count(DISTINCT memories.id) AS memories
 FROM memory_retrievals AS recalls JOIN json_each(recalls.items) AS item
 JOIN memories ON memories.id = item.value ->> 'id' AND memories.state = 'live'
-WHERE recalls.created_at >= :since AND item.value ->> 'injected' GROUP BY 1
+WHERE recalls.created_at >= :since AND recalls.outcome = 'delivered' AND item.value ->> 'injected' GROUP BY 1
 -- name: recalls.get
 SELECT id, channel, session_id, project_id, user_message_preview, memories_injected, obsidian_notes_injected,
-       total_tokens_added, items, notices, latency_ms, created_at
+       total_tokens_added, items, notices, latency_ms, created_at, outcome, omitted
 FROM memory_retrievals WHERE id = :id
+-- name: recalls.deliver
+UPDATE memory_retrievals SET outcome = 'delivered' WHERE id = :id AND outcome = 'late'
+-- name: recalls.began
+SELECT id FROM memory_retrievals
+WHERE channel = :channel AND session_id = :session_id AND outcome = 'delivered' AND user_message_preview = :preview
+      AND created_at > :since LIMIT 1
+-- name: recalls.long
+-- Earlier releases wrote spaces into the JSON.
+SELECT id, items, omitted FROM memory_retrievals WHERE items LIKE '[{"id": "%' ORDER BY id LIMIT :limit
+-- name: recalls.shorten
+UPDATE memory_retrievals SET items = :items, omitted = :omitted WHERE id = :id
 -- name: recalls.quoting
 -- The log repeats the beginning of a prompt.
 SELECT id FROM memory_retrievals
@@ -1088,7 +1102,7 @@ WHERE user_message_preview <> '' AND EXISTS (SELECT 1 FROM json_each(:texts)
 UPDATE memory_retrievals SET user_message_preview = '' WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: recalls.empty
 -- Also what was said of its items.
-UPDATE memory_retrievals SET user_message_preview = '', items = '[]', notices = '[]'
+UPDATE memory_retrievals SET user_message_preview = '', items = '[]', notices = '[]', omitted = '{}'
 WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: spaces.declare
@@ -1240,7 +1254,7 @@ SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :se
 -- name: readings.injected
 -- Memories that were put in front of a conversation's last prompts.
 SELECT DISTINCT memories.text
-FROM (SELECT items FROM memory_retrievals WHERE channel = :host AND session_id = :session_id
+FROM (SELECT items FROM memory_retrievals WHERE channel = :host AND session_id = :session_id AND outcome = 'delivered'
       ORDER BY created_at DESC LIMIT :limit) AS recalls
 JOIN json_each(recalls.items) AS one ON one.value ->> 'injected'
 JOIN memories ON memories.id = one.value ->> 'id'

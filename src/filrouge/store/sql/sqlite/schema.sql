@@ -208,7 +208,7 @@ CREATE TABLE memory_retrievals (
   nonce                    TEXT NOT NULL DEFAULT '',
   latency_ms               REAL NOT NULL,
   created_at               TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+, outcome TEXT NOT NULL DEFAULT 'delivered', omitted TEXT NOT NULL DEFAULT '{}') STRICT, WITHOUT ROWID;
 
 CREATE TABLE memory_settings (
   key         TEXT PRIMARY KEY,

@@ -1,0 +1,187 @@
+"""How long a hook waits, what it does on a machine that lets it begin late, and what it counts as lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filrouge import home
+from filrouge.capture import losses
+from filrouge.cli.hook import VERY_SLOW_START, run
+
+from .test_hook import PROMPT, START, STOP, Daemon, answer, daemon, environment, hook, injected, locks, place, spooled
+
+__all__ = ["locks", "place"]  # fixtures
+
+
+def slowly(seconds: float, context: str, recall: str = "") -> Any:
+    """An answer that begins at once and takes its time with the context."""
+
+    def pieces(path: str, body: dict[str, Any]) -> bytes:
+        if path != "/hooks/events":
+            return answer()
+        body = {"accepted": 1, "duplicates": 0, "context": context, "recall": recall}
+        head = b"HTTP/1.1 200 OK\r\nX-Filrouge-Version: 0.1.0\r\n\r\n "
+        return head + b"\0" + str(seconds).encode() + b"\0" + json.dumps(body).encode()
+
+    return pieces
+
+
+class SlowDaemon(Daemon):
+    """A stand-in that pauses where an answer says so."""
+
+    def send(self, connection: Any, whole: bytes) -> None:
+        """Send what is before the mark, wait, and send the rest."""
+        head, mark, rest = whole.partition(b"\0")
+        connection.sendall(head)
+        if mark:
+            seconds, _, body = rest.partition(b"\0")
+            time.sleep(float(seconds))
+            connection.sendall(body)
+
+
+@pytest.fixture
+def settings(place: Path) -> Path:
+    (place / home.HOOK_SETTINGS).write_text('{"wait_ms": 4000}')  # a test machine may be busy
+    return place
+
+
+@pytest.mark.parametrize("payload", [PROMPT, START])
+def test_a_context_that_the_daemon_is_working_on_is_waited_for(settings: Path, payload: dict[str, Any]) -> None:
+    served = SlowDaemon(settings, slowly(1.0, "after a while", "r1"))
+    try:
+        assert injected(hook(settings, payload)) == "after a while"
+    finally:
+        served.close()
+    assert served.heard[0][1]["wait_ms"] == 4000
+    assert spooled(settings) == []
+
+
+def test_a_context_that_takes_longer_than_the_setting_is_not_waited_for(place: Path) -> None:
+    (place / home.HOOK_SETTINGS).write_text('{"wait_ms": 300}')
+    served = SlowDaemon(place, slowly(3.0, "too late", "r1"))
+    try:
+        assert hook(place, PROMPT) == b""
+    finally:
+        served.close()
+    assert [path for path, _ in served.heard] == ["/hooks/events"]
+    assert len(spooled(place)) == 1
+
+
+def test_the_hook_confirms_what_it_printed(settings: Path) -> None:
+    def reply(path: str, body: dict[str, Any]) -> bytes:
+        return slowly(0.0, "a rule", "r1")(path, body)
+
+    served = SlowDaemon(settings, reply)
+    try:
+        hook(settings, PROMPT)
+        deadline = time.monotonic() + 10
+        while len(served.heard) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        served.close()
+    assert served.heard[1] == ("/hooks/delivered", {"recall": "r1"})
+
+
+def serve(directory: Path, payload: dict[str, Any], age: float) -> bytes:
+    """Serve one event in this process, as one that was started `age` seconds ago."""
+    printed: list[bytes] = []
+    raw = json.dumps({"cwd": str(directory.parent / "shop"), **payload}).encode()
+    assert run([], lambda: raw, printed.append, environment(directory), age=age) == 0
+    return b"".join(printed)
+
+
+def test_a_capture_that_began_very_late_is_spooled_and_nobody_is_asked(place: Path) -> None:
+    with daemon(place, lambda path, body: answer()) as served:
+        serve(place, STOP, VERY_SLOW_START)
+        assert served.heard == []
+    assert [event["key"] for event in spooled(place)] == ["reply:p1"]
+
+
+def test_a_prompt_that_began_late_is_spooled_before_the_daemon_is_asked(place: Path) -> None:
+    waiting: list[int] = []
+
+    def reply(path: str, body: dict[str, Any]) -> bytes:
+        waiting.append(len(spooled(place)))
+        return answer("a rule")
+
+    with daemon(place, reply):
+        assert injected(serve(place, PROMPT, VERY_SLOW_START)) == "a rule"
+    assert waiting == [1]
+    assert spooled(place) == []  # the daemon has it
+
+
+def started(directory: Path) -> subprocess.Popen[bytes]:
+    """A hook that waits for its input."""
+    command = [sys.executable, "-m", "filrouge.cli.main", "hook"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(directory)
+    )
+    # It reads /proc/self/stat and arms its alarm at once; then it polls its input.
+    deadline = time.monotonic() + 20
+    while b"SigCgt:\t0000000000000000" in _status(process.pid) or not _catches(process.pid, signal.SIGALRM):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return process
+
+
+def _status(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/status").read_bytes()
+
+
+def _catches(pid: int, number: int) -> bool:
+    [line] = [line for line in _status(pid).splitlines() if line.startswith(b"SigCgt:")]
+    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("payload", [PROMPT, STOP])
+def test_an_alarm_during_the_work_loses_no_event(place: Path, payload: dict[str, Any]) -> None:
+    process = started(place)
+    os.kill(process.pid, signal.SIGSTOP)
+    raw = json.dumps({"cwd": str(place.parent / "shop"), **payload}).encode()
+    assert process.stdin is not None
+    process.stdin.write(raw)
+    process.stdin.close()
+    process.stdin = None
+    time.sleep(1.0)  # the machine has no time for the hook, and the alarm rings
+    os.kill(process.pid, signal.SIGCONT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, b"", b"")
+    assert len(spooled(place)) == 1
+    assert losses.read(str(place)).events == 0
+
+
+def test_an_input_that_does_not_end_is_counted(place: Path) -> None:
+    process = started(place)
+    assert process.stdin is not None
+    process.stdin.write(b'{"hook_event_name": "Stop", "last_ass')
+    process.stdin.flush()
+    assert process.wait(20) == 0
+    process.communicate()
+    assert losses.read(str(place))[0::2] == (1, "input incomplete")
+
+
+@pytest.mark.parametrize("payload", [PROMPT, STOP])
+def test_an_event_that_cannot_be_written_is_counted(place: Path, payload: dict[str, Any]) -> None:
+    (place / "spool").write_text("in the way")
+    assert hook(place, payload) == b""
+    found = losses.read(str(place))
+    assert (found.events, found.reason) == (1, "cannot be written")
+    assert "uv" not in (place / home.LOSSES).read_text()
+
+
+def test_counting_begins_again_after_it_was_cleared(tmp_path: Path) -> None:
+    losses.add(str(tmp_path), "failed", 3)
+    assert losses.read(str(tmp_path)).events == 3
+    losses.clear(str(tmp_path))
+    losses.clear(str(tmp_path))
+    assert losses.read(str(tmp_path)) == (0, "", "")
