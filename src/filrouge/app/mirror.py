@@ -18,6 +18,7 @@ from filrouge.app.sources import IN_BRIEF
 from filrouge.daemon.process import write_whole
 from filrouge.home import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, inside, make_private
 from filrouge.inject.plan import planned
+from filrouge.model.folder_names import CHOSEN, brief_key
 from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
 from filrouge.store.events import Projects
@@ -75,7 +76,7 @@ def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
 
 def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     settings = parts.settings(tx)
-    names = Projects(tx).aliases(project) if project else []
+    names = _brief_keys(tx, project) if project else []
     if settings.isolation:
         return "", names  # a brief is read by whichever agent starts first, and each sees only its own
     moment = Moment(
@@ -93,3 +94,14 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     )
     pieces = gathered(parts, tx, moment, IN_BRIEF)
     return planned(pieces, manner_of(moment, dated=True), nonce=UNSET_NONCE).text, names
+
+
+def _brief_keys(tx: Tx, project: str) -> list[str]:
+    """What a hook looks a project's brief up by; a name that a file chose counts in the agreed folders alone."""
+    projects, keys = Projects(tx), list[str]()
+    for alias in projects.aliases(project):
+        if alias.startswith(CHOSEN):
+            keys += [brief_key(alias, folder) for folder in projects.agreed_folders(alias)]
+        else:
+            keys.append(alias)
+    return keys

@@ -83,6 +83,13 @@ class CurrentThread(Answer):
     project_name: str | None
 
 
+class WaitingFolder(Answer):
+    """A folder whose `.filrouge.toml` names a project of other folders; the user has not agreed yet."""
+
+    name: str
+    folder: str
+
+
 class StatusAnswer(Answer):
     """Where the daemon listens, and the state of the whole in counts."""
 
@@ -103,6 +110,7 @@ class StatusAnswer(Answer):
     queue: QueueAnswer
     spooled: int
     projects: list[ProjectAnswer]
+    waiting_folders: list[WaitingFolder]
     last_activity: str | None
     backups: BackupsInBrief
     database_bytes: int

@@ -14,6 +14,15 @@ ON CONFLICT (alias) DO UPDATE SET project_id = excluded.project_id
 SELECT id, name, created_at FROM projects ORDER BY created_at
 -- name: projects.aliases
 SELECT alias FROM project_aliases WHERE project_id = :project_id ORDER BY alias
+-- name: projects.folder
+-- What the user agreed to stays agreed.
+INSERT INTO project_folders (name, alias, state, at) VALUES (:name, :alias, :state, :at)
+ON CONFLICT (name, alias) DO UPDATE SET state = excluded.state, at = excluded.at
+WHERE project_folders.state = 'waiting' AND excluded.state = 'agreed'
+-- name: projects.agreed_folders
+SELECT alias FROM project_folders WHERE name = :name AND state = 'agreed' ORDER BY alias
+-- name: projects.waiting_folders
+SELECT name, alias FROM project_folders WHERE state = 'waiting' ORDER BY at, name, alias
 -- name: projects.names
 SELECT alias, project_id FROM project_aliases ORDER BY alias
 -- name: projects.told
