@@ -8,6 +8,7 @@ derived: written whole, by renaming, and safe to delete.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from contextlib import suppress
 
@@ -23,6 +24,7 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
 from filrouge.store.events import Projects
 
+_LOG = logging.getLogger(__name__)
 _HOOK_DEADLINE_MS = 200
 
 
@@ -49,11 +51,14 @@ def _write_brief(parts: Parts, project: str | None) -> None:
     make_private(inside(parts.home, BRIEFS))
     for name in names:
         path = brief_path(parts.home, name)
-        if text:
-            write_whole(path, text)
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+        try:
+            if text:
+                write_whole(path, text)
+                continue
+        except OSError as error:  # an old brief may say what was forgotten; the next start writes it
+            _LOG.warning("a brief could not be written and is removed: %s", error.strerror)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:

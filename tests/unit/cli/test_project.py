@@ -78,12 +78,13 @@ def test_a_folder_joins_the_project_that_its_file_names_after_the_plan_was_shown
         (place / ".filrouge.toml").write_text('project = "shop"\n')
         shell.api.remember(PORT, "name:shop", f"path:{place}")
     clone = str(folders[1])
-    assert f"filrouge project join {clone}" in shell("status").out
+    assert shell.json("status")["waiting_folders"] == [{"name": "shop", "folder": clone}]
+    assert "Not joined" in shell("status").out
     shown = shell("project", "join", clone)
     assert (shown.code != 0, "belongs to other folders" in shown.out, "--yes" in shown.err) == (True, True, True)
     assert shell.json("project", "join", clone, "--dry-run")["folders"] == [f"path:{folders[0]}"]
     assert shell.json("project", "join", clone, "--yes")["agreed"] is True
-    assert "filrouge project join" not in shell("status").out
+    assert "Not joined" not in shell("status").out
     assert "is part of the project 'shop'" in shell("project", "join", clone).out
     assert "No .filrouge.toml" in shell("project", "join", str(tmp_path)).err
     assert "There is no folder" in shell("project", "join", "/no/such/folder").err

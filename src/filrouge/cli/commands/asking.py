@@ -75,7 +75,7 @@ def status(json: Json = False) -> None:
         rows["Review"] = f"{found['to_review']} waiting (filrouge review)"
     if found.get("embedding_notice"):
         rows["Embedding"] += f" ({found['embedding_notice']})"
-    waiting = found.get("waiting_folders") or []
+    waiting: list[dict[str, str]] = found.get("waiting_folders", [])
     if waiting:
         rows["Not joined"] = "\n".join(
             f"{one['folder']} names the project {one['name']!r} of other folders: filrouge project join"

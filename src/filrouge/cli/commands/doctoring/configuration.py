@@ -121,7 +121,7 @@ def _secrets(scene: Scene) -> Verdict:
 
 
 def _joined(scene: Scene) -> Verdict:
-    waiting = scene.daemon.ask("/daemon/status").get("waiting_folders") or []
+    waiting: list[dict[str, str]] = scene.daemon.ask("/daemon/status").get("waiting_folders", [])
     if waiting:
         return note(
             f"{len(waiting)} folders name a project of other folders and do not see its memories, such as"

@@ -1825,6 +1825,7 @@ UNION ALL SELECT 'bridges', id FROM bridges WHERE reason <> '' UNION ALL SELECT 
 UNION ALL SELECT 'memory_retrievals', id FROM memory_retrievals WHERE user_message_preview <> ''
 UNION ALL SELECT 'unread_answers', id FROM unread_answers
 UNION ALL SELECT 'informed_outputs', content_hash FROM informed_outputs
+UNION ALL SELECT 'vault_notes', path FROM vault_notes
 -- name: tombstones.keys
 SELECT 'events' AS place, id, host, session_id, key, at FROM events WHERE state <> 'forgotten'
 UNION ALL SELECT 'turns', id, host, session_id, key, at FROM turns
@@ -1837,6 +1838,8 @@ UNION ALL SELECT 'memories', id, previous_text, created_at FROM memories WHERE p
 UNION ALL SELECT 'turns', id, text, at FROM turns
 UNION ALL SELECT 'threads', id, title, opened_at FROM threads UNION ALL SELECT 'threads', id, summary, opened_at FROM threads
 UNION ALL SELECT 'bridges', id, reason, created_at FROM bridges
+UNION ALL SELECT 'vault_notes', path, path, NULL FROM vault_notes
+UNION ALL SELECT 'vault_chunks', path || '#' || part, text, NULL FROM vault_chunks
 
 -- name: receipts.put
 INSERT INTO receipts (id, at, actor, content, signature) VALUES (:id, :at, :actor, :content, :signature)
