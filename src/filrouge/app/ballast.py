@@ -6,6 +6,7 @@ capture never touches it, or it would be gone by then. It is taken aboard again 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -21,6 +22,7 @@ BALLAST: Final = "ballast"
 BYTES: Final = 16_000_000
 #: On a disk with less space than this, ballast would be the burden.
 LEAST_FREE: Final = 4 * BYTES
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 T = TypeVar("T")
 
@@ -53,14 +55,26 @@ def release(home: str) -> bool:
 
 
 def with_room(home: str, act: Callable[[], T]) -> T:
-    """Do what makes room; where the disk is too full even for that, without the ballast.
+    """Do what makes room; where the disk is too full even for that, release the ballast and do it again.
+
+    Args:
+        act: leaves nothing half done where it raises.
 
     Raises:
-        CannotWrite: it cannot be written all the same.
+        CannotWrite: there is no room all the same.
     """
     try:
-        return act()
+        return _told(act)
     except CannotWrite:
         if not release(home):
             raise
+        return _told(act)
+
+
+def _told(act: Callable[[], T]) -> T:
+    try:
         return act()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise CannotWrite(f"The disk is full: {error.strerror}.") from error

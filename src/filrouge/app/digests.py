@@ -13,6 +13,7 @@ from filrouge.app.analysis import Material, gather, keep, prepare
 from filrouge.app.every import Every
 from filrouge.app.parts import Parts
 from filrouge.app.regrouping import queue_quiet_places
+from filrouge.app.store_context import StoreContext
 from filrouge.app.syntheses import queue_quiet
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import after
@@ -33,7 +34,7 @@ _LOOK_SECONDS: Final = 60.0
 _NEWEST, _AT_ONCE = 2000, 20
 
 
-def queue_digest(parts: Parts, tx: Tx, session: Session, *, delay: float = 0.0) -> None:
+def queue_digest(parts: StoreContext, tx: Tx, session: Session, *, delay: float = 0.0) -> None:
     """Have a session analysed, once all that waits before it is done."""
     if session.id and parts.settings(tx).extract_provider != "off":
         work = {"host": session.host, "session": session.id}

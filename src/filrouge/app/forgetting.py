@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from filrouge.app.note_search import search_notes
 from filrouge.app.old_copies import Sought, holding
 from filrouge.app.parts import Parts
 from filrouge.clock import monotonic, new_id
-from filrouge.errors import BadInput, Busy, NotFound, Stale
+from filrouge.errors import BadInput, Busy, CannotWrite, NotFound, Stale
 from filrouge.model.forgetting import LEAST_RELEVANCE, MOST_RELATED, NOT_PROMISED, Preview, Row, counted
 from filrouge.model.receipt import Receipt
 from filrouge.model.sameness import folded
@@ -35,6 +36,7 @@ from filrouge.store.receipts import Receipts
 from filrouge.store.receipts import holds as signature_holds
 from filrouge.store.tombstones import StoneFile, Tombstones
 
+_LOG = logging.getLogger(__name__)
 LONGEST: Final = 2000
 #: A text this short, folded, is everywhere, and says nothing about whether it is the same: characters and words.
 _TELLING, _TELLING_WORDS = 12, 2
@@ -87,8 +89,9 @@ def preview(parts: Parts, asked: Asked) -> Preview:
         NotFound: no row has this id.
     """
     asked = asked.checked()
-    drain_spool(parts)
+    _take_in_spool(parts)
     _await_understood(parts, asked)
+    with_room(parts.home, parts.gate.made)  # signs the token
 
     def look(tx: Tx) -> tuple[_Glance, Reach, tuple[Row, ...]]:
         seen = _look(parts, tx, asked)
@@ -115,10 +118,10 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
         NotFound: no row has this id any more.
     """
     asked, began = asked.checked(), time.monotonic()
-    drain_spool(parts)
+    _take_in_spool(parts)
     _await_understood(parts, asked)
     seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
-    if _await_transcripts(parts, seen):
+    if with_room(parts.home, lambda: _await_transcripts(parts, seen)):
         seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
     id_ = new_id(parts.clock.now())
 
@@ -132,7 +135,7 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
             raise _read_meanwhile()
         key, stones = parts.gate.made()
         at = parts.clock.now()
-        carry_out(parts, tx, reach, at=at, actor=actor)
+        carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.meaning.space.id)
         buried = tombstones_of(reach, stones, at)
         Tombstones(tx).add(buried)
         queue_emptying(tx, id_, at)
@@ -141,10 +144,12 @@ def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Re
         StoneFile(parts.home).append(buried)  # last: what cannot be written down is not done either
         return reach, receipt
 
+    with_room(parts.home, parts.gate.made)
     reach, receipt = with_room(parts.home, lambda: parts.writer.run(write))
     parts.work_waiting.set()
     done = time.monotonic() - began
-    return after_the_deed(parts, reach, receipt, _sought(reach, seen), deed_seconds=done)
+    sought = _sought(reach, seen)
+    return with_room(parts.home, lambda: after_the_deed(parts, reach, receipt, sought, deed_seconds=done))
 
 
 def forget_at_once(parts: Parts, asked: Asked, *, actor: str = "user") -> tuple[Preview, Receipt]:
@@ -236,6 +241,14 @@ def _has_more(parts: Parts, tx: Tx, seen: _Glance) -> bool:
     """True if rows hold the words that the look before did not find."""
     exact = Forgetting(tx, parts.analyser).exact(seen.words)
     return any(set(ids) - set(seen.exact.get(table, ())) for table, ids in exact.items())
+
+
+def _take_in_spool(parts: Parts) -> None:
+    """Take the spool in. On a full disk its files stay, and those that hold the words are removed afterwards."""
+    try:
+        drain_spool(parts)
+    except CannotWrite as error:
+        _LOG.warning("the spool was not taken in: %s", error.message)
 
 
 def _await_understood(parts: Parts, asked: Asked) -> None:

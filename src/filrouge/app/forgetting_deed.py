@@ -11,7 +11,7 @@ from datetime import datetime
 
 from filrouge.app.digests import queue_digest
 from filrouge.app.due_readings import EXTRACT
-from filrouge.app.parts import Parts
+from filrouge.app.store_context import StoreContext
 from filrouge.app.syntheses import queue_synthesis
 from filrouge.app.thread_upkeep import refit
 from filrouge.app.ties import queue_ties
@@ -25,8 +25,12 @@ from filrouge.store.tombstones import Stones, Tombstone
 _NAMELESS = "…"
 
 
-def carry_out(parts: Parts, tx: Tx, reach: Reach, *, at: datetime, actor: str) -> None:
-    """Take out everything in a reach, and have made anew what was derived from it."""
+def carry_out(parts: StoreContext, tx: Tx, reach: Reach, *, at: datetime, actor: str, space_id: str) -> None:
+    """Take out everything in a reach, and queue the work that makes again what was derived from it.
+
+    Args:
+        space_id: the embedding space in which threads get their vectors.
+    """
     reading = [f"{EXTRACT}:{one.host}:{one.id}" for one in reach.worked]
     waited = [name for name in reading if Jobs(tx).known_as(name)]
     Jobs(tx).drop(waited)  # a model may be reading just now what goes: what it answers is not written
@@ -45,7 +49,7 @@ def carry_out(parts: Parts, tx: Tx, reach: Reach, *, at: datetime, actor: str) -
     ]
     for thread in nameless:
         Threads(tx).update(thread)
-    refit(parts, tx, [*nameless, *(one for one in changed if one.id not in own)], parts.meaning.space.id)
+    refit(parts, tx, [*nameless, *(one for one in changed if one.id not in own)], space_id)
     for thread in changed:
         if thread.merged_into is None:
             queue_ties(parts, tx, thread.id)
@@ -58,6 +62,9 @@ def tombstones_of(reach: Reach, stones: Stones, at: datetime) -> list[Tombstone]
     found = [Tombstone(hash=stones.row(id_), kind="row", at=at) for id_ in rows]
     found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in reach.keys]
     texts = dict.fromkeys((*reach.texts, *reach.sayings, *reach.passages, *reach.notes))
+    # A file may be cut otherwise in an older database, so there all of a note goes of which a part went.
+    cut = dict.fromkeys(path for path, _, _ in (id_.rpartition("#") for id_ in reach.chunks))
+    found += [Tombstone(hash=stones.row(path), kind="row", at=at) for path in cut]
     return found + [Tombstone(hash=stones.text(text), kind="text", at=at) for text in texts if text.strip()]
 
 

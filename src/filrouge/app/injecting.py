@@ -214,6 +214,7 @@ def _moment(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings
         settings=settings,
         language=_language(parts, tx, event, project, prompt, settings),
         now=parts.clock.now(),
+        folder=event.project,
     )
 
 

@@ -8,6 +8,7 @@ derived: written whole, by renaming, and safe to delete.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from contextlib import suppress
 
@@ -18,9 +19,12 @@ from filrouge.app.sources import IN_BRIEF
 from filrouge.daemon.process import write_whole
 from filrouge.home import BRIEFS, HOOK_SETTINGS, UNSET_NONCE, brief_path, inside, make_private
 from filrouge.inject.plan import planned
+from filrouge.model.folder_names import CHOSEN, brief_key
 from filrouge.model.scope import LOCAL_USER
 from filrouge.ports import Tx
 from filrouge.store.events import Projects
+
+_LOG = logging.getLogger(__name__)
 
 
 def write_hook_settings(parts: Parts) -> None:
@@ -46,11 +50,14 @@ def _write_brief(parts: Parts, project: str | None) -> None:
     make_private(inside(parts.home, BRIEFS))
     for name in names:
         path = brief_path(parts.home, name)
-        if text:
-            write_whole(path, text)
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+        try:
+            if text:
+                write_whole(path, text)
+                continue
+        except OSError as error:  # an old brief may say what was forgotten; the next start writes it
+            _LOG.warning("a brief could not be written and is removed: %s", error.strerror)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
@@ -73,7 +80,7 @@ def _mirrored(parts: Parts, tx: Tx) -> dict[str, object]:
 
 def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     settings = parts.settings(tx)
-    names = Projects(tx).aliases(project) if project else []
+    names = _brief_keys(tx, project) if project else []
     if settings.isolation:
         return "", names  # a brief is read by whichever agent starts first, and each sees only its own
     moment = Moment(
@@ -91,3 +98,14 @@ def _brief(parts: Parts, tx: Tx, project: str | None) -> tuple[str, list[str]]:
     )
     pieces = gathered(parts, tx, moment, IN_BRIEF)
     return planned(pieces, manner_of(moment, dated=True), nonce=UNSET_NONCE).text, names
+
+
+def _brief_keys(tx: Tx, project: str) -> list[str]:
+    """What a hook looks a project's brief up by; a name that a file chose counts in the agreed folders alone."""
+    projects, keys = Projects(tx), list[str]()
+    for alias in projects.aliases(project):
+        if alias.startswith(CHOSEN):
+            keys += [brief_key(alias, folder) for folder in projects.agreed_folders(alias)]
+        else:
+            keys.append(alias)
+    return keys

@@ -26,6 +26,7 @@ class Moment:
         occasion: a session starts, or a prompt was typed.
         opening: of a start: startup, resume, clear, compact or fork; else empty.
         agent: where agents are isolated, whose memory alone may be shown.
+        folder: the names of the folder that the agent works in, as the hook sent them.
         prompt: cleaned; empty at a start.
         notices: what a source could not do (no vectors yet, ...); a source that has less to offer adds a line.
         offered: by the sources that were asked before, for one that goes by what was found.
@@ -42,6 +43,7 @@ class Moment:
     settings: Settings
     language: Language
     now: datetime
+    folder: tuple[str, ...] = ()
     notices: list[str] = field(default_factory=list[str])
     offered: list[Piece] = field(default_factory=list[Piece])
 

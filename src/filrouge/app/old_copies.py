@@ -154,7 +154,8 @@ def _taken_out(parts: Parts, database: Database, sought: Sought, at: datetime, a
     with database.transaction() as tx:
         found, rows = _reach(parts, tx, sought)
         if rows:
-            carry_out(parts, tx, Forgetting(tx, parts.analyser).reach(found), at=at, actor=actor)
+            reach = Forgetting(tx, parts.analyser).reach(found)
+            carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.meaning.space.id)
     return rows
 
 

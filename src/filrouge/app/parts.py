@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event as Flag
@@ -21,22 +19,15 @@ from filrouge.app.meaning import Embedders, Meaning, NewIndex
 from filrouge.app.meters import Meters
 from filrouge.app.models import Models
 from filrouge.app.noted import Noted
+from filrouge.app.store_context import StoreContext
 from filrouge.app.word_feed import LargeWords
-from filrouge.clock import Clock
-from filrouge.config import Effective, Settings, resolve
-from filrouge.errors import BadConfig
-from filrouge.ports import Analyser, Redactor, Tx, Vault
+from filrouge.ports import Redactor, Vault
 from filrouge.recall.bridging import Bridging
-from filrouge.store.memories import Memories
-from filrouge.store.settings import StoredSettings
-from filrouge.store.turns import Turns
 from filrouge.understand.analysing import Analyst, analyse
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
-class Parts:
+class Parts(StoreContext):
     """Everything a verb may need. Built once; the flags and the meaning are the only things that change.
 
     Attributes:
@@ -57,9 +48,6 @@ class Parts:
         leaving: set once it is to end: what takes long and can be done again is given up.
     """
 
-    home: str
-    clock: Clock
-    analyser: Analyser
     bridging: Bridging
     redact: Redactor
     writer: WriterLane
@@ -69,7 +57,6 @@ class Parts:
     new_index: NewIndex
     words: LargeWords
     models: Models
-    environ: Mapping[str, str]
     gate: Gate
     open_vault: Callable[[str], Vault]
     bus: Bus
@@ -94,27 +81,6 @@ class Parts:
     def within(self, until: float) -> Parts:
         """The same, with a meaning that answers questions until then, by the clock that never jumps."""
         return replace(self, meaning=replace(self.meaning, until=until))
-
-    def memories(self, tx: Tx) -> Memories:
-        """The memories, within a transaction."""
-        return Memories(tx, self.analyser)
-
-    def turns(self, tx: Tx) -> Turns:
-        """The turns, within a transaction."""
-        return Turns(tx, self.analyser)
-
-    def effective(self, tx: Tx, cwd: str | None = None) -> Effective:
-        """The settings that hold, and where they come from."""
-        local = cwd if cwd and os.path.isdir(cwd) else None
-        return resolve(StoredSettings(tx).all(), home=self.home, environ=self.environ, cwd=local)
-
-    def settings(self, tx: Tx, cwd: str | None = None) -> Settings:
-        """The settings that hold; a project's file that cannot be read is passed over, because agents must go on."""
-        try:
-            return self.effective(tx, cwd).settings
-        except BadConfig as error:
-            _LOG.warning("%s", error.message)
-            return self.effective(tx).settings
 
     def extracting(self) -> bool:
         """False where the user switched extraction off: what is said is kept, and nothing is made of it."""

@@ -16,6 +16,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.spaces import notice, wanted, wanted_name
 from filrouge.app.standing import of_threads
 from filrouge.app.thread_upkeep import state_counts
+from filrouge.app.waiting_folders import waiting_folders
 from filrouge.capture import inbox, losses
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
@@ -48,7 +49,8 @@ def project_id(tx: Tx, names: Sequence[str]) -> str | None:
         if ":" not in wanted:
             raise NotFound(f"There is no project {wanted!r}.", remedy="See `filrouge project list`.")
         return wanted
-    return Projects(tx).find(tuple(names)) or names[0]
+    projects = Projects(tx)
+    return projects.find(tuple(names)) or projects.admitted(names)[0]
 
 
 def project_names(tx: Tx, names: Sequence[str]) -> tuple[str, ...]:
@@ -122,6 +124,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "spooled": spooled,
         "lost": losses.read(parts.home).events,
         "projects": Projects(tx).all(),
+        "waiting_folders": waiting_folders(tx),
         "last_activity": last["at"] if last else None,
         "backups": in_brief(parts.home),
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),

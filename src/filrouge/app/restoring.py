@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from filrouge._version import __version__
 from filrouge.app.backing_up import back_up, verify
+from filrouge.app.store_context import StoreContext
+from filrouge.app.tombs import replay
 from filrouge.clock import Clock, to_text
 from filrouge.errors import Corrupt, FilrougeError
 from filrouge.home import DATABASE, inside, make_private
+from filrouge.index.analyser import TextAnalyser
 from filrouge.store import copying
 from filrouge.store.sqlite import Database
 from filrouge.transfer import backup, files, replacing
@@ -28,15 +31,6 @@ from filrouge.transfer.backup import Manifest
 _LOG = logging.getLogger(__name__)
 #: A copy, its migration and what is forgotten in it.
 _ROOM: Final = 1.2
-
-TakeOut = Callable[[Database | None, Database], None]
-"""Takes what was forgotten since out of a copy that is to be restored (the second, of the present schema and open for
-writing), as the database that it replaces (the first; None where it cannot be read) knows it."""
-
-
-def leave(present: Database | None, restored: Database) -> None:
-    """Take nothing out: the next start holds the database against its tombstones before anybody is served from it."""
-    del present, restored
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +42,7 @@ class Restored:
         at: when it was made; None where its manifest is not beside it.
         schema: that of the backup; the memory has the present one.
         verified: what was verified of it; without a manifest nobody knows whether it is equal to its source.
+        forgotten: rows of it that had been forgotten since, and were taken out again.
         kept: the backup of the memory that was there; None where there was none.
     """
 
@@ -56,6 +51,7 @@ class Restored:
     schema: int
     verified: tuple[str, ...]
     rows: dict[str, int]
+    forgotten: int
     kept: str | None
 
     def to_json(self) -> dict[str, Any]:
@@ -66,17 +62,17 @@ class Restored:
             "schema": self.schema,
             "verified": list(self.verified),
             "rows": self.rows,
+            "forgotten": self.forgotten,
             "kept": self.kept,
         }
 
 
-def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgotten: TakeOut = leave) -> Restored:
+def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Restored:
     """Put a backup in the place of the home's memory.
 
     Args:
         what: a backup's name, `latest`, or the path of a database.
         dry_run: verify it, and change nothing; needs no lock.
-        forgotten: takes out of the copy what was forgotten since.
 
     Raises:
         NotFound: there is no such backup.
@@ -94,7 +90,13 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgot
     files.check_space(home, int(_ROOM * (files.bytes_of(path) + files.bytes_of(present))))
     temporary = files.unfinished(home) if dry_run else replacing.begun(home)
     try:
-        held = _proven(path, temporary, about, clock, forgotten, present)
+        held, forgotten = _proven(
+            path,
+            temporary,
+            about,
+            StoreContext(home=home, clock=clock, analyser=TextAnalyser(), environ=os.environ),
+            present,
+        )
         rows = dict(copying.content(temporary).rows)
         kept = None if dry_run else keep_present(home, clock)
         if not dry_run:
@@ -102,13 +104,14 @@ def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False, forgot
             _LOG.info("the memory of %s was restored", os.path.basename(path))
     finally:
         files.remove_database(temporary)
-    return Restored(path=path, at=about.at if about else None, schema=schema, verified=held, rows=rows, kept=kept)
+    at = about.at if about else None
+    return Restored(path=path, at=at, schema=schema, verified=held, rows=rows, forgotten=forgotten, kept=kept)
 
 
 def _proven(
-    path: str, temporary: str, about: Manifest | None, clock: Clock, forgotten: TakeOut, present: str
-) -> tuple[str, ...]:
-    """Make the copy that is to serve; what was verified of it."""
+    path: str, temporary: str, about: Manifest | None, context: StoreContext, present: str
+) -> tuple[tuple[str, ...], int]:
+    """Make the copy that is to serve; what was verified of it, and how many rows were forgotten in it again."""
     copied = copying.copy(path, temporary)
     if about is not None and copied.hash != about.hash:
         raise Corrupt(f"{path} is not what was backed up.", remedy="Take another one from `filrouge backup --list`.")
@@ -116,14 +119,14 @@ def _proven(
         raise Corrupt(f"{path} is damaged: {found[0]}.", remedy="Take another one from `filrouge backup --list`.")
     database = Database(temporary)
     try:
-        database.migrate(clock)
+        database.migrate(context.clock)
         with _readable(present) as now:
-            forgotten(now, database)
+            forgotten = replay(context, now, database)
     finally:
         database.close()
     copying.merge_log(temporary)
     sealed = verify(temporary, None)
-    return ("equal", *sealed) if about is not None else sealed
+    return (("equal", *sealed) if about is not None else sealed), forgotten
 
 
 @contextmanager

@@ -34,7 +34,7 @@ _AT_ONCE: Final = 32
 #: Pages that are given back at once: a megabyte.
 _PAGES: Final = 256
 _EVERY: Final = timedelta(days=1)
-_LOOK_SECONDS: Final = 15 * 60.0
+_LOOK_SECONDS: Final = 60.0
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -54,8 +54,7 @@ def retention_watch(parts: Parts) -> Every:
 
 
 def _look(parts: Parts) -> None:
-    if not keep(parts.home):
-        _LOG.info("there is too little space on the disk for ballast")
+    keep(parts.home)
     queue_retention(parts)
 
 

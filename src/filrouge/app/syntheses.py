@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
+from filrouge.app.store_context import StoreContext
 from filrouge.app.worker import Outcome, Payload
 from filrouge.capture.intake import turns_of
 from filrouge.clock import new_id
@@ -70,7 +71,7 @@ class Material:
 
 
 def queue_synthesis(
-    parts: Parts, tx: Tx, session: Session, occasion: Occasion, *, delay: float = 0.0, again: bool = False
+    parts: StoreContext, tx: Tx, session: Session, occasion: Occasion, *, delay: float = 0.0, again: bool = False
 ) -> None:
     """Have a session's syntheses made.
 

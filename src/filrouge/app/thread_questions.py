@@ -12,6 +12,7 @@ from typing import Final
 
 from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
+from filrouge.app.store_context import StoreContext
 from filrouge.config import Settings
 from filrouge.errors import BadConfig, ModelUnavailable
 from filrouge.model.thread import Routing, Thread
@@ -45,7 +46,7 @@ def queue_better_name(parts: Parts, tx: Tx, thread: Thread, *, before: int, afte
         queue_naming(parts, tx, thread)
 
 
-def queue_naming(parts: Parts, tx: Tx, thread: Thread) -> None:
+def queue_naming(parts: StoreContext, tx: Tx, thread: Thread) -> None:
     """Have a model name a thread; never one that a user named."""
     if thread.title_by != "user" and _is_asked(parts, tx):
         Jobs(tx).enqueue(ENTITLE, {"thread": thread.id}, dedupe=f"{ENTITLE}:{thread.id}", at=parts.clock.now())
@@ -72,6 +73,6 @@ def who(parts: Parts, settings: Settings) -> str:
     return f"{model.provider}/{model.model}"
 
 
-def _is_asked(parts: Parts, tx: Tx) -> bool:
+def _is_asked(parts: StoreContext, tx: Tx) -> bool:
     settings = parts.settings(tx)
     return settings.extract_provider not in NO_MODEL and settings.mode != "light"

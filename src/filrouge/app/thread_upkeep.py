@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from filrouge.app.parts import Parts
+from filrouge.app.store_context import StoreContext
 from filrouge.app.thread_questions import queue_naming
 from filrouge.app.worker import Outcome, Payload
 from filrouge.config import Settings
@@ -101,7 +102,7 @@ def swept(tx: Tx, place: ThreadPlace, now: datetime, mode: str) -> list[Thread]:
     return after
 
 
-def prompts_of(parts: Parts, tx: Tx, thread_id: str) -> list[Turn]:
+def prompts_of(parts: StoreContext, tx: Tx, thread_id: str) -> list[Turn]:
     """The newest prompts that were placed in a thread, oldest first."""
     return parts.turns(tx).get(Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True))
 
@@ -147,7 +148,7 @@ def make_vectors(parts: Parts, payload: Payload) -> Outcome:
     return Outcome(write=write, again=lambda: {"after": max(lacking)} if lacking else None)
 
 
-def renamed(parts: Parts, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh: bool = False) -> Thread:
+def renamed(parts: StoreContext, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh: bool = False) -> Thread:
     """The thread with title, summary and topics of its prompts, not written yet; a title given by a user stays.
 
     Args:
@@ -170,7 +171,7 @@ def renamed(parts: Parts, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh:
     )
 
 
-def refit(parts: Parts, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
+def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
     """Write threads whose turns changed, with the names and vectors that follow from the turns they have now.
 
     A name by a model is asked for again where it no longer stands. Those that were merged into another are called what

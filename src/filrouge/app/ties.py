@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from filrouge.app.parts import Parts
+from filrouge.app.store_context import StoreContext
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.errors import NotFound
@@ -70,7 +71,7 @@ class Linked:
     last_active: datetime
 
 
-def queue_ties(parts: Parts, tx: Tx, thread_id: str) -> None:
+def queue_ties(parts: StoreContext, tx: Tx, thread_id: str) -> None:
     """Have a thread's bridges looked at that changed: it grew, was named, merged into, split or woken."""
     Jobs(tx).enqueue(BRIDGE, {"thread": thread_id}, dedupe=f"{BRIDGE}:{thread_id}", at=parts.clock.now())
 

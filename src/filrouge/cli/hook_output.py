@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from filrouge import home
 from filrouge.hosts import Host
 from filrouge.hosts.reading import as_list, as_object
+from filrouge.model import folder_names
 
 #: Both big hosts cut at 10,000: one counts characters, the other bytes.
 LARGEST_CONTEXT: Final = 9_500
@@ -60,8 +61,11 @@ def _short(name: str) -> str:
 
 
 def brief(directory: str, names: tuple[str, ...]) -> str:
-    """The brief of the first of a project's names that has one, or empty; its delimiter is this session's own."""
-    found = (_content(home.brief_path(directory, name)).strip() for name in names)
+    """The brief of the first of a project's names that has one, or empty; its delimiter is this session's own.
+
+    The brief of a name that a file chose is kept for the folders that the user agreed to, and read by them alone.
+    """
+    found = (_content(home.brief_path(directory, key)).strip() for key in folder_names.brief_keys(names))
     return next((text for text in found if text), "").replace(home.UNSET_NONCE, os.urandom(8).hex())
 
 

@@ -3,7 +3,8 @@
 Read from git's own files, because a subprocess would cost a hook more than its whole budget. Strongest
 first:
 
-    name:    the `project` key of a `.filrouge.toml` in the directory or above it
+    name:    the `project` key of a `.filrouge.toml` in the directory or above it; counts once the user agreed
+    under:   before a name of the folder that holds that file, where it is another folder than the one below
     origin:  the address of the remote `origin`, the same for ssh and https and without credentials
     root:    the id of the first commit, where the repository was born here
     clone:   the birth of this clone, otherwise
@@ -23,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from filrouge.home import stable_hash
+from filrouge.model.folder_names import with_holder
 
 OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144
@@ -54,12 +56,19 @@ def names(cwd: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _names(cwd: str, environ: Mapping[str, str]) -> list[str]:
-    override, repository = _override(cwd), find_repository(cwd)
-    found = [f"name:{override}"] if override else []
+    own = _identity(find_repository(cwd), _project_dir(cwd, environ))
+    override, place = _override(cwd)
+    if not override:
+        return own
+    return with_holder(f"name:{override}", _identity(find_repository(place), place), own)
+
+
+def _identity(repository: Repository | None, directory: str) -> list[str]:
+    """The names that a folder has whatever a file in it says."""
     if repository is None:
-        return [*found, f"path:{os.path.realpath(_project_dir(cwd, environ))}"]
+        return [f"path:{os.path.realpath(directory)}"]
     origin, birth = _origin(repository), _birth(repository)
-    found += [f"origin:{origin}"] if origin else []
+    found = [f"origin:{origin}"] if origin else []
     found += [birth] if birth else []
     return [*found, f"path:{os.path.realpath(repository.tree)}"]
 
@@ -180,15 +189,15 @@ def _birth(repository: Repository) -> str:
     return f"root:{found[1]}" if found[2].startswith("commit (initial)") else f"clone:{stable_hash(line)}"
 
 
-def _override(directory: str) -> str:
-    """The project's name that its people chose; a file of another user (in /tmp, say) does not count."""
+def _override(directory: str) -> tuple[str, str]:
+    """The project's name that a file gives, and the folder of that file; another user's file (in /tmp) is ignored."""
     for place in _upwards(directory):
         path = os.path.join(place, OVERRIDE)
         if os.path.isfile(path) and _trusted(path, directory):
             chosen = _project_key(_read(path))
             if chosen:
-                return chosen
-    return ""
+                return chosen, place
+    return "", ""
 
 
 def captures(cwd: str, environ: Mapping[str, str]) -> bool:

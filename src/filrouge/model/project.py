@@ -49,3 +49,45 @@ class ProjectMerge:
     def to_json(self) -> dict[str, Any]:
         """The plan for programs."""
         return asdict(self) | {"aliases": list(self.aliases), "replaced": list(self.replaced)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectJoin:
+    """A folder whose `.filrouge.toml` names a project of other folders, and what agreeing to that means.
+
+    Attributes:
+        folder: the path of the folder that holds the file.
+        name: the name in the file.
+        project, project_name: whose name it is; empty where no project has it.
+        memories, turns: what that project holds, of live memories.
+        folders: the names of the folders that the project's name is open to.
+        agreed: True where the name is open to the folder already.
+    """
+
+    folder: str
+    name: str
+    project: str
+    project_name: str
+    memories: int
+    turns: int
+    folders: tuple[str, ...]
+    agreed: bool
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """The plan, a line at a time."""
+        if self.agreed:
+            yield f"{self.folder} is part of the project {self.name!r}."
+            return
+        yield f"The .filrouge.toml of {self.folder} names the project {self.name!r}, which belongs to other folders:"
+        for folder in self.folders or (self.project,):
+            yield f"  {folder}"
+        yield f"After joining, agents in this folder read its {self.memories} memories and {self.turns} turns,"
+        yield "and what they learn here becomes part of it. Join only if you know who wrote that file."
+        yield "What was said here before stays where it is; `filrouge project merge` puts two projects together."
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan for programs."""
+        return asdict(self) | {"folders": list(self.folders)}

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from filrouge.clock import from_epoch, to_text
 from filrouge.model.event import Event, event_from_json
+from filrouge.model.folder_names import FolderNames, split
 from filrouge.model.scope import choose_project
 from filrouge.ports import Tx
 from filrouge.store import seals
@@ -88,17 +90,27 @@ class Events:
 
 
 class Projects:
-    """Which project a list of names stands for."""
+    """Which project a list of names stands for.
+
+    A name that a `.filrouge.toml` chose is open to the folder that had it first, and to those that the user agreed
+    to; any other folder keeps the project that its own names stand for. Folders are known by their own names, in the
+    table `project_folders`, and compared as those of projects are.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
     def resolve(self, names: tuple[str, ...], *, at: datetime) -> str | None:
         """The project's id; a project or a name seen for the first time is remembered."""
-        if not names:
+        admitted = self.admitted(names)
+        if not admitted:
             return None
-        known = self._known(names)
-        choice = choose_project(names, known)
+        folder = split(names)
+        if folder.chosen:
+            state = "agreed" if folder.chosen in admitted else "waiting"
+            self._remember(folder.chosen, folder.holder if state == "agreed" else folder.holder[-1:], state, at)
+        known = self._known(admitted)
+        choice = choose_project(admitted, known)
         if choice is None:
             return None
         if choice.id not in known.values():
@@ -109,8 +121,35 @@ class Projects:
 
     def find(self, names: tuple[str, ...]) -> str | None:
         """The project's id if it is known; nothing is written."""
-        choice = choose_project(names, self._known(names))
+        admitted = self.admitted(names)
+        choice = choose_project(admitted, self._known(admitted))
         return choice.id if choice and any(r["id"] == choice.id for r in self.all()) else None
+
+    def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The names that count: the chosen one is left out for a folder that it is not open to."""
+        folder = split(names)
+        if not folder.chosen:
+            return folder.own
+        return (folder.chosen, *folder.own) if self._is_open(folder) else folder.own
+
+    def is_refused(self, names: Sequence[str]) -> bool:
+        """Whether the folder's file chose a name that is not open to it."""
+        folder = split(names)
+        return bool(folder.chosen) and not self._is_open(folder)
+
+    def agree(self, names: Sequence[str], *, at: datetime) -> None:
+        """Open the chosen name to the folder that holds the file."""
+        folder = split(names)
+        self._remember(folder.chosen, folder.holder, "agreed", at)
+
+    def waiting_folders(self) -> list[tuple[str, str]]:
+        """Chosen names that were left out, each with the path of the folder whose file chose it."""
+        rows = self._tx.all("projects.waiting_folders")
+        return [(row["name"], row["alias"].removeprefix("path:")) for row in rows]
+
+    def agreed_folders(self, chosen: str) -> list[str]:
+        """The names of the folders that a chosen name is open to."""
+        return [row["alias"] for row in self._tx.all("projects.agreed_folders", {"name": chosen})]
 
     def all(self) -> list[dict[str, Any]]:
         """Every project with its short name."""
@@ -120,10 +159,29 @@ class Projects:
         """Every name the project is known by."""
         return [row["alias"] for row in self._tx.all("projects.aliases", {"project_id": project_id})]
 
+    def _is_open(self, folder: FolderNames) -> bool:
+        agreed = dict.fromkeys(self.agreed_folders(folder.chosen), folder.chosen)
+        known = self._known((folder.chosen, *folder.holder))
+        if not agreed and folder.chosen not in known:
+            return True  # nobody has the name yet
+        if folder.chosen in known and _stands_for(folder.holder, known) == known[folder.chosen]:
+            return True  # the folder belongs to that project without the file
+        return _stands_for(folder.holder, agreed) == folder.chosen
+
+    def _remember(self, chosen: str, aliases: Sequence[str], state: str, at: datetime) -> None:
+        for alias in aliases:
+            self._tx.run("projects.folder", {"name": chosen, "alias": alias, "state": state, "at": to_text(at)})
+
     def _known(self, names: tuple[str, ...]) -> dict[str, str]:
         """The owners of these names, with every other name of those owners."""
         rows = self._tx.all("projects.known", {"names": json.dumps(names)})
         return {row["alias"]: row["project_id"] for row in rows}
+
+
+def _stands_for(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
+    """The owner of a folder's names, or None where it has none that counts."""
+    choice = choose_project(holder, known)
+    return choice.id if choice and choice.id in known.values() else None
 
 
 def intact(row: dict[str, Any]) -> bool:

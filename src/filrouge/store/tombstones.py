@@ -54,7 +54,7 @@ class HomeKey:
         """The key, made if it is not there.
 
         Raises:
-            OSError: the home cannot be written.
+            OSError: the home cannot be written; nothing is left of the attempt.
         """
         found = self.read()
         if found is None:
@@ -62,11 +62,13 @@ class HomeKey:
             part = f"{self._path}.new"
             file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
-                os.write(file, found)
-                os.fsync(file)
+                _append(file, found)
+                os.replace(part, self._path)
+            except OSError:
+                os.unlink(part)
+                raise
             finally:
                 os.close(file)
-            os.replace(part, self._path)
         return found
 
 
@@ -148,17 +150,29 @@ class StoneFile:
         """Write more of them, on disk before this returns.
 
         Raises:
-            OSError: the home cannot be written.
+            OSError: the home cannot be written; the file is as it was.
         """
         lines = "".join(f"{one.kind} {one.hash.hex()} {to_text(one.at)}\n" for one in stones)
         if not lines:
             return
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            os.write(file, f"\n{lines}".encode("ascii"))  # the line before may have been cut off
-            os.fsync(file)
+            _append(file, f"\n{lines}".encode("ascii"))  # the line before may have been cut off
         finally:
             os.close(file)
+
+
+def _append(file: int, content: bytes) -> None:
+    """Write all of it to the end of an open file, on disk before this returns; or nothing, and raise."""
+    before = os.fstat(file).st_size
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        os.fsync(file)
+    except OSError:
+        os.ftruncate(file, before)
+        raise
 
 
 _KINDS: Final[Mapping[str, Kind]] = {"row": "row", "key": "key", "text": "text"}

@@ -243,22 +243,6 @@ def test_an_older_database_is_brought_to_the_present_schema_on_its_way(home: str
     assert copying.schema_of(old) == 7
 
 
-def test_what_was_forgotten_is_taken_out_before_anybody_is_served(home: str) -> None:
-    made = back_up(home, "hand", NOW)
-    add(database(home), "a tombstone")
-
-    def take_out(present: Database | None, restored: Database) -> None:
-        assert present is not None
-        assert StoredSettings(present.tx).all()["note"] == "a tombstone"
-        with restored.transaction() as tx:
-            StoredSettings(tx).put({"notes_tag": "gone"}, NOW)
-
-    restore(home, made.name, SystemClock(), forgotten=take_out)
-    connection = Database(database(home), readonly=True)
-    assert StoredSettings(connection.tx).all()["notes_tag"] == "gone"
-    connection.close()
-
-
 def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) -> None:
     made = back_up(home, "hand", NOW)
     flip_words(database(home), SECRET.encode())

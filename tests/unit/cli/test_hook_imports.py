@@ -15,7 +15,7 @@ OWN = {
     "filrouge.hosts", "filrouge.hosts.claude_code", "filrouge.hosts.codex", "filrouge.hosts.command_hooks",
     "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor", "filrouge.hosts.gemini", "filrouge.hosts.openclaw",
     "filrouge.hosts.opencode", "filrouge.hosts.project", "filrouge.hosts.reading", "filrouge.hosts.vscode",
-    "filrouge.model", "filrouge.model.event",
+    "filrouge.model", "filrouge.model.event", "filrouge.model.folder_names",
 }  # fmt: skip
 HEAVY = {
     "argparse", "asyncio", "base64", "dataclasses", "datetime", "email", "hashlib", "http", "http.client",

@@ -67,3 +67,24 @@ def test_a_short_name_of_two_projects_is_refused_and_both_are_named(shell: Shell
     shell.api.remember(PORT, NEW)
     refused = shell("project", "merge", "shop", NEW, "--yes")
     assert (refused.code, OLD in refused.err, NEW in refused.err) == (2, True, True)
+
+
+def test_a_folder_joins_the_project_that_its_file_names_after_the_plan_was_shown_and_a_yes(
+    shell: Shell, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("shop", "clone")]
+    for place in folders:
+        place.mkdir()
+        (place / ".filrouge.toml").write_text('project = "shop"\n')
+        shell.api.remember(PORT, "name:shop", f"path:{place}")
+    clone = str(folders[1])
+    assert shell.json("status")["waiting_folders"] == [{"name": "shop", "folder": clone}]
+    assert "Not joined" in shell("status").out
+    shown = shell("project", "join", clone)
+    assert (shown.code != 0, "belongs to other folders" in shown.out, "--yes" in shown.err) == (True, True, True)
+    assert shell.json("project", "join", clone, "--dry-run")["folders"] == [f"path:{folders[0]}"]
+    assert shell.json("project", "join", clone, "--yes")["agreed"] is True
+    assert "Not joined" not in shell("status").out
+    assert "is part of the project 'shop'" in shell("project", "join", clone).out
+    assert "No .filrouge.toml" in shell("project", "join", str(tmp_path)).err
+    assert "There is no folder" in shell("project", "join", "/no/such/folder").err

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from filrouge.app.moment import Source
 from filrouge.app.sources.hints import due, hints
+from filrouge.app.sources.joining import joining
 from filrouge.app.sources.known import core_facts, worth_knowing
 from filrouge.app.sources.memories import memories
 from filrouge.app.sources.notes import notes
@@ -26,6 +27,7 @@ from filrouge.app.sources.topics import topics
 Table = Mapping[str, Source]
 
 AT_START: Table = {
+    "joining": joining,
     "rules": rules,
     "synthesis": synthesis,
     "threads": threads_at_start,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -74,6 +75,13 @@ def status(json: Json = False) -> None:
         rows["Review"] = f"{found['to_review']} waiting (filrouge review)"
     if found.get("embedding_notice"):
         rows["Embedding"] += f" ({found['embedding_notice']})"
+    waiting: list[dict[str, str]] = found.get("waiting_folders", [])
+    if waiting:
+        rows["Not joined"] = "\n".join(
+            f"{one['folder']} names the project {one['name']!r} of other folders: filrouge project join"
+            f" {shlex.quote(one['folder'])}"
+            for one in waiting
+        )
     output.box("Filrouge", rows)
 
 

@@ -11,7 +11,9 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.commands.plans import consent
 from filrouge.cli.talk import ask, here
+from filrouge.errors import BadInput
 from filrouge.hosts.project import normalise
+from filrouge.model.folder_names import UNDER
 
 app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
@@ -83,10 +85,38 @@ def merge(
         output.say(f"Done: {done['source']} is {done['into']} from now on.")
 
 
+@app.command()
+def join(
+    folder: Annotated[str, typer.Argument(help="The folder; without one, this one.")] = ".",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it means.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Let a folder be the project that its `.filrouge.toml` names, where other folders have that project already."""
+    if not os.path.isdir(folder):
+        raise BadInput(f"There is no folder {folder!r}.", remedy="Give the path of a folder.")
+    names = here(folder)
+    shown = ask("POST", f"{_PATH}/join", {"names": names, "dry_run": True})
+    if not json:
+        output.say(shown["text"])
+    if dry_run or shown["agreed"]:
+        if json:
+            output.show_json(shown)
+        return
+    if not consent("Let this folder join?", yes=yes, json=json):
+        output.say("Nothing was changed.")
+        return
+    done = ask("POST", f"{_PATH}/join", {"names": names})
+    if json:
+        output.show_json(done)
+    else:
+        output.say(f"Done. {done['text']}")
+
+
 def _names_of(other: str) -> list[str]:
     """The names that a person may mean by one word: as they are sent by hooks."""
     if os.path.isdir(other):
-        return here(other)
+        return [name for name in here(other) if not name.startswith(UNDER)]
     if other.partition(":")[0] in _KINDS and not other.partition(":")[2].startswith("//"):
         return [other]
     return [f"origin:{normalise(other)}"] if "/" in other or "@" in other else [f"name:{other}"]

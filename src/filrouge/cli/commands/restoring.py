@@ -83,7 +83,8 @@ def _told(done: Restored, *, dry_run: bool) -> list[str]:
     if dry_run:
         return [f"It can be restored: {done.path}{made}, {sum(done.rows.values())} rows.", "Nothing was changed."]
     kept = f" What was there is kept: filrouge restore {done.kept}" if done.kept else ""
-    return [f"Restored: {done.path}{made}, {sum(done.rows.values())} rows.{kept}"]
+    again = f" {done.forgotten} rows that were forgotten since were taken out again." if done.forgotten else ""
+    return [f"Restored: {done.path}{made}, {sum(done.rows.values())} rows.{again}{kept}"]
 
 
 def _confirm(path: str) -> None:

@@ -91,6 +91,13 @@ class CurrentThread(Answer):
     project_name: str | None
 
 
+class WaitingFolder(Answer):
+    """A folder whose `.filrouge.toml` names a project of other folders; the user has not agreed yet."""
+
+    name: str
+    folder: str
+
+
 class StatusAnswer(Answer):
     """Where the daemon listens, and the state of the whole in counts."""
 
@@ -112,6 +119,7 @@ class StatusAnswer(Answer):
     spooled: int
     lost: int = Field(description="Events that hooks could neither hand over nor write to the spool.")
     projects: list[ProjectAnswer]
+    waiting_folders: list[WaitingFolder]
     last_activity: str | None
     backups: BackupsInBrief
     database_bytes: int

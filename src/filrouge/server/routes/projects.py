@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from filrouge.app import projects
+from filrouge.app import project_joining, projects
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Answer, Body, answers
 from filrouge.server.scopes import needs
@@ -65,6 +65,33 @@ class MergeAnswer(Answer):
     text: str
 
 
+class JoinBody(Body):
+    """A folder whose `.filrouge.toml` names a project."""
+
+    names: list[str] = Field(
+        description="The folder's names, the strongest first, as the hook sends them: `name:…` of the file, then"
+        " `under:…` for the folder that holds the file where it is another one, then the folder's own.",
+        min_length=1,
+        max_length=50,
+    )
+    dry_run: bool = False
+
+
+class JoinAnswer(Answer):
+    """What a folder's file asks for, and whether the user agreed."""
+
+    folder: str = Field(description="The folder that holds the file.")
+    name: str
+    project: str = Field(description="Whose name it is; empty where no project has it yet.")
+    project_name: str
+    memories: int = Field(ge=0)
+    turns: int = Field(ge=0)
+    folders: list[str] = Field(description="Names of the folders that the name is open to.")
+    agreed: bool
+    dry_run: bool
+    text: str
+
+
 @router.get("/api/memory/projects", responses=answers(list[ProjectAnswer]))
 async def all_projects(request: Request) -> list[dict[str, Any]]:
     """Every project with its names and what it holds, the one spoken in last first."""
@@ -86,6 +113,16 @@ async def merge(body: MergeBody, request: Request) -> dict[str, Any]:
     parts = parts_of(request)
     carried_out = projects.plan if body.dry_run else projects.merge
     found = await elsewhere(lambda: carried_out(parts, _listed(body.source), _listed(body.into)))
+    return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
+
+
+@router.post("/api/memory/projects/join", responses=answers(JoinAnswer))
+@needs("admin")
+async def join(body: JoinBody, request: Request) -> dict[str, Any]:
+    """Agree that a folder is the project that its `.filrouge.toml` names; or only say what that means."""
+    parts = parts_of(request)
+    carried_out = project_joining.plan_join if body.dry_run else project_joining.join
+    found = await elsewhere(lambda: carried_out(parts, body.names))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
 

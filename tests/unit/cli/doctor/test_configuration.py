@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import filrouge
 from filrouge.home import CONFIG, HOOK_SETTINGS
+from filrouge.hosts.project import names
+from tests.unit.server.conftest import serving
 
 from .patient import Patient, mode_of, saw, written
 
@@ -96,3 +99,15 @@ def test_a_project_in_which_nothing_is_captured_is_noted(patient: Patient) -> No
     saw(patient.finding("Capture"), "note", "in this project", "disabled_projects")
     written(patient.project / ".filrouge.toml", "auto_capture = false\n")
     saw(patient.finding("Capture"), "note", ".filrouge.toml says so", ".filrouge.toml")
+
+
+def test_a_folder_that_waits_for_consent_to_a_project_is_noted(patient: Patient) -> None:
+    waits = patient.project / "it's"
+    for place in (patient.project, waits):
+        place.mkdir(exist_ok=True)
+        written(place / ".filrouge.toml", 'project = "shop"\n')
+    with serving(patient.home) as api:
+        api.remember("Production listens on port 8443.", "name:shop", "path:/elsewhere/shop")
+        saw(patient.finding("Joined folders"), "ok", "no folder", "")
+        api.remember("Production listens on port 8443.", *names(str(waits), {}))
+        saw(patient.finding("Joined folders"), "note", str(waits), f"filrouge project join {shlex.quote(str(waits))}")

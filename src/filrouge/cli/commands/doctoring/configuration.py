@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import stat
 import tomllib
 from typing import Any, Final
@@ -119,6 +120,17 @@ def _secrets(scene: Scene) -> Verdict:
     return ok("none stands in a file")
 
 
+def _joined(scene: Scene) -> Verdict:
+    waiting: list[dict[str, str]] = scene.daemon.ask("/daemon/status").get("waiting_folders", [])
+    if waiting:
+        return note(
+            f"{len(waiting)} folders name a project of other folders and do not see its memories, such as"
+            f" {waiting[0]['folder']}",
+            f"If it is the same project, run `filrouge project join {shlex.quote(waiting[0]['folder'])}`.",
+        )
+    return ok("no folder waits for consent")
+
+
 def _capturing(scene: Scene) -> Verdict:
     if scene.environ.get(DISABLED, "").strip().lower() not in _OFF:
         return warn(f"hooks do nothing: {DISABLED} is set", f"Unset {DISABLED}.")
@@ -162,5 +174,6 @@ CHECKS: Final = (
     Check(name="Stored settings", look=_stored),
     Check(name="Environment", look=_environment),
     Check(name="Project file", look=_project_file),
+    Check(name="Joined folders", look=_joined),
     Check(name="Capture", look=_capturing),
 )

@@ -14,6 +14,15 @@ ON CONFLICT (alias) DO UPDATE SET project_id = excluded.project_id
 SELECT id, name, created_at FROM projects ORDER BY created_at
 -- name: projects.aliases
 SELECT alias FROM project_aliases WHERE project_id = :project_id ORDER BY alias
+-- name: projects.folder
+-- What the user agreed to stays agreed.
+INSERT INTO project_folders (name, alias, state, at) VALUES (:name, :alias, :state, :at)
+ON CONFLICT (name, alias) DO UPDATE SET state = excluded.state, at = excluded.at
+WHERE project_folders.state = 'waiting' AND excluded.state = 'agreed'
+-- name: projects.agreed_folders
+SELECT alias FROM project_folders WHERE name = :name AND state = 'agreed' ORDER BY alias
+-- name: projects.waiting_folders
+SELECT name, alias FROM project_folders WHERE state = 'waiting' ORDER BY at, name, alias
 -- name: projects.names
 SELECT alias, project_id FROM project_aliases ORDER BY alias
 -- name: projects.told
@@ -1830,6 +1839,7 @@ UNION ALL SELECT 'bridges', id FROM bridges WHERE reason <> '' UNION ALL SELECT 
 UNION ALL SELECT 'memory_retrievals', id FROM memory_retrievals WHERE user_message_preview <> ''
 UNION ALL SELECT 'unread_answers', id FROM unread_answers
 UNION ALL SELECT 'informed_outputs', content_hash FROM informed_outputs
+UNION ALL SELECT 'vault_notes', path FROM vault_notes
 -- name: tombstones.keys
 SELECT 'events' AS place, id, host, session_id, key, at FROM events WHERE state <> 'forgotten'
 UNION ALL SELECT 'turns', id, host, session_id, key, at FROM turns
@@ -1842,6 +1852,8 @@ UNION ALL SELECT 'memories', id, previous_text, created_at FROM memories WHERE p
 UNION ALL SELECT 'turns', id, text, at FROM turns
 UNION ALL SELECT 'threads', id, title, opened_at FROM threads UNION ALL SELECT 'threads', id, summary, opened_at FROM threads
 UNION ALL SELECT 'bridges', id, reason, created_at FROM bridges
+UNION ALL SELECT 'vault_notes', path, path, NULL FROM vault_notes
+UNION ALL SELECT 'vault_chunks', path || '#' || part, text, NULL FROM vault_chunks
 
 -- name: receipts.put
 INSERT INTO receipts (id, at, actor, content, signature) VALUES (:id, :at, :actor, :content, :signature)

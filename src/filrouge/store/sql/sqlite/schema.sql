@@ -221,6 +221,14 @@ CREATE TABLE project_aliases (
   project_id  TEXT NOT NULL REFERENCES projects (id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE project_folders (
+  name   TEXT NOT NULL,
+  alias  TEXT NOT NULL,
+  state  TEXT NOT NULL CHECK (state IN ('agreed', 'waiting')),
+  at     TEXT NOT NULL,
+  PRIMARY KEY (name, alias)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE projects (
   id          TEXT PRIMARY KEY,
   tenant      TEXT NOT NULL DEFAULT 'local',

@@ -1,0 +1,74 @@
+"""Forgetting works on a disk that is full to the last byte, also where nothing was ever forgotten before."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from filrouge.app import ballast
+from filrouge.app.ballast import BALLAST, BYTES
+from filrouge.capture import inbox
+from filrouge.home import SPOOL, inside
+from filrouge.store.tombstones import FILE, KEY, HomeKey, StoneFile, Tombstone
+
+from .processes import assert_sound, daemon, eventually, quiet, run, tiny_disk
+from .test_full_disk import deliver, event
+
+SECRET = "zanzibar"
+
+
+def files_with(home: str, word: str) -> list[str]:
+    paths = [path for path in Path(home).rglob("*") if path.is_file() and path.name != "filler"]
+    return [path.name for path in paths if word.encode() in path.read_bytes().lower()]
+
+
+@pytest.mark.slow
+def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) -> None:
+    with tiny_disk(home, megabytes=100) as fill:
+        with daemon(home):
+            eventually("there is a reserve", lambda: os.path.exists(inside(home, BALLAST)))
+            assert run(home, "remember", f"The {SECRET} supplier sends invoices on Fridays.").code == 0
+            eventually("everything is understood", lambda: quiet(home))
+            assert not os.path.exists(inside(home, KEY))
+            fill()
+            numbers = iter(range(4000))
+            eventually("the disk refuses", lambda: deliver(home, next(numbers)) < 0)
+            # A hook that finds no room in the daemon may find room in the spool; this one holds the word.
+            spooled = event(5000)._replace(data={"text": f"The {SECRET} supplier again."})
+            os.truncate(inside(home, "filler"), os.path.getsize(inside(home, "filler")) - 65536)
+            inbox.append(inside(home, SPOOL), spooled.to_json())
+            fill()
+            done = run(home, "forget", SECRET, "--yes", "--json")
+            assert done.code == 0, done
+            assert json.loads(done.out)["ok"] is True
+            assert files_with(home, SECRET) == []
+            assert not os.path.exists(inside(home, BALLAST))
+            os.unlink(inside(home, "filler"))
+            assert "supplier" not in run(home, "recall", "Which supplier sends invoices?").out
+        with daemon(home):
+            eventually("the reserve is back", lambda: os.path.exists(inside(home, BALLAST)))
+            assert os.path.getsize(inside(home, BALLAST)) == BYTES
+            assert files_with(home, SECRET) == []
+        assert_sound(home)
+
+
+def test_what_cannot_be_written_whole_leaves_nothing_behind(home: str) -> None:
+    stones = [Tombstone(hash=bytes([n]) * 32, kind="row", at=datetime(2026, 1, 1, tzinfo=UTC)) for n in range(200)]
+    with tiny_disk(home, megabytes=1) as fill:
+        StoneFile(home).append(stones[:1])
+        fill()
+        before = Path(home, FILE).read_bytes()
+        for attempt in (lambda: StoneFile(home).append(stones[1:]), lambda: HomeKey(home).made() and None):
+            with pytest.raises(OSError, match="No space left"):
+                attempt()
+        assert Path(home, FILE).read_bytes() == before
+        assert sorted(os.listdir(home)) == sorted(["filler", FILE])
+        with pytest.raises(ballast.CannotWrite, match="disk is full"):
+            ballast.with_room(home, HomeKey(home).made)
+        os.unlink(inside(home, "filler"))
+        StoneFile(home).append(stones[1:])
+        assert set(StoneFile(home).read()) == {one.hash for one in stones}
