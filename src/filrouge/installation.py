@@ -88,7 +88,7 @@ def this_installation() -> Installation:
     else:
         source = _json(found.read_text("direct_url.json"))
         requirements = tuple(_by_extra(line) for line in found.requires or () if _EXTRA.search(line))
-    managed = [tool for file, tool in _RECEIPTS if os.path.exists(os.path.join(sys.prefix, file))]
+    managed: list[Tool] = [tool for file, tool in _RECEIPTS if os.path.exists(os.path.join(sys.prefix, file))]
     vcs, url = cast("dict[str, Any]", source.get("vcs_info") or {}), str(source.get("url", ""))
     return Installation(
         python=sys.executable,
