@@ -71,6 +71,14 @@ class Installation:
         source = f"{_DISTRIBUTION} @ {self.repository}" if self.repository else _DISTRIBUTION
         return self._install("--upgrade", shlex.quote(source))
 
+    def remove(self) -> str:
+        """The command that takes Filrouge out of its environment."""
+        if self.tool != "pip":
+            return f"{self.tool} uninstall {shlex.quote(os.path.basename(self.prefix))}"
+        if not self.has_pip:
+            return f"uv pip uninstall --python {shlex.quote(self.python)} {_DISTRIBUTION}"
+        return f"{shlex.quote(self.python)} -m pip uninstall {_DISTRIBUTION}"
+
     def _install(self, *words: str) -> str:
         if self.tool == "pipx":
             return " ".join(["pipx inject", shlex.quote(os.path.basename(self.prefix)), *words])
