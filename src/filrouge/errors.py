@@ -145,7 +145,7 @@ class CannotWrite(StoreError):
 class WrongEngine(StoreError):
     """This SQLite or this database schema cannot be used safely."""
 
-    default_remedy = "Upgrade with `pip install --upgrade filrouge apsw-sqlite3mc`."
+    default_remedy = "Upgrade Filrouge and `apsw-sqlite3mc`."
 
 
 class EmbedderUnavailable(FilrougeError):

@@ -36,7 +36,9 @@ UNSET_NONCE = "0" * 16
 #: sun_path holds 108 bytes on Linux and 104 on macOS, with the closing NUL.
 LONGEST_SOCKET_PATH = 100
 SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
-_OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS)
+#: The list of the settings files of agents that Filrouge wrote into.
+SETUP_LIST = "setup.json"
+_OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
 _FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS, SETUP)
 _LEAVES = (".log", ".part", ".aside", ".md")
 
@@ -100,11 +102,12 @@ def make_private(directory: str) -> None:
         return
     os.makedirs(directory, mode=0o700, exist_ok=True)
     facts = os.stat(directory)
-    if facts.st_uid == os.getuid() and facts.st_mode & 0o077 and not facts.st_mode & stat.S_ISVTX and _ours(directory):
+    open_to_others = facts.st_mode & 0o077 and not facts.st_mode & stat.S_ISVTX
+    if facts.st_uid == os.getuid() and open_to_others and is_ours(directory):
         os.chmod(directory, 0o700)
 
 
-def _ours(directory: str) -> bool:
+def is_ours(directory: str) -> bool:
     """True for an empty directory, and for one that holds our files and no folder of anybody else."""
     with os.scandir(directory) as found:
         entries = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}

@@ -16,6 +16,8 @@ import pytest
 from filrouge.cli import talk
 from filrouge.daemon import waking
 from filrouge.hosts import plugins
+from filrouge.hosts.setup.machine import Machine
+from filrouge.hosts.setup.plan import carry_out, connecting
 
 if shutil.which("node") is None:
     pytest.skip("node, which runs the plugins of OpenClaw and OpenCode, is not on the PATH", allow_module_level=True)
@@ -320,3 +322,19 @@ def test_without_a_filrouge_a_plugin_does_nothing(plugin: str, tmp_path: Path, m
     played = play(plugin, [], path=str(tmp_path))
 
     assert played["hooks"] == []
+
+
+def test_opencode_s_plugin_runs_the_program_that_init_named(tmp_path: Path) -> None:
+    user, program = tmp_path / "user", tmp_path / "elsewhere" / "filrouge"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncat >/dev/null\necho \'{"context":"as told"}\'\n', encoding="utf-8")
+    program.chmod(0o755)
+    machine = Machine(environ={"HOME": str(user), "PATH": ""}, executable=str(program))
+    for change in connecting(machine, str(tmp_path / "filrouge"), ["opencode"], tools=False).changes:
+        carry_out(change, str(tmp_path / "filrouge"))
+    settings = json.loads((user / ".config/opencode/opencode.json").read_text("utf-8"))
+    [[plugin, options]] = settings["plugin"]
+    transform: Step = ("experimental.chat.system.transform", {"sessionID": "ses_1"}, {"system": ["own"]})
+    played = play(plugin, [said(ORM), transform], path="/nowhere", config=options, directory=SHOP)
+
+    assert played["results"][1]["second"]["system"] == ["own", "as told", "as told"]

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
-
-from filrouge.hosts import plugins
 
 from .command_lines import TURN_SECONDS, Desk, install
 from .product import EXECUTABLE
@@ -38,17 +35,19 @@ def ask(desk: Desk, prompt: str) -> list[Request]:
 
 @pytest.fixture(scope="module")
 def reef(desk: Desk) -> Desk:
-    """A desk at which OpenCode has the plugin and was told a decision."""
+    """A desk at which `init` connected OpenCode, and which was told a decision."""
     place = os.path.join(desk.home, ".config", "opencode")
-    os.makedirs(os.path.join(place, "plugin"))
-    shutil.copy(os.path.join(plugins.directory("opencode"), "filrouge.js"), os.path.join(place, "plugin"))
+    os.makedirs(place)
     model = {"name": "scripted", "limit": {"context": 200_000, "output": 8000}, "tool_call": True}
     options = {"baseURL": f"{desk.model.url}/v1", "apiKey": "not-a-real-key"}
     provider = {"npm": "@ai-sdk/anthropic", "options": options, "models": {"m": model}}
     chosen = {"model": "scripted/m", "small_model": "scripted/m", "permission": "allow", "autoupdate": False}
     with open(os.path.join(place, "opencode.json"), "w", encoding="utf-8") as file:
         json.dump({**chosen, "provider": {"scripted": provider}}, file)
-    desk.env["PATH"] = os.pathsep.join([os.path.dirname(EXECUTABLE), desk.env["PATH"]])
+    subprocess.run([EXECUTABLE, "init", "--host", "opencode", "--no-tools", "--yes"], env=desk.env, check=True)
+    programs = desk.env["PATH"].split(os.pathsep)
+    # The plugin has to find the program by what `init` wrote.
+    desk.env["PATH"] = os.pathsep.join(one for one in programs if not os.path.exists(os.path.join(one, "filrouge")))
     desk.env["OPENCODE_DISABLE_MODELS_FETCH"] = "1"
     desk.model.teach(
         on("look at the tide", Call("bash", {"command": TOOL, "description": "tide"}), "High at noon."),

@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 const script = JSON.parse(readFileSync(0, "utf8"));
 const module = await import(pathToFileURL(script.plugin));
 const warnings = [];
-const handlers = module.default ? openclaw(module.default) : await module.Filrouge(opencode());
+const handlers = module.default ? openclaw(module.default) : await module.Filrouge(opencode(), script.config);
 
 function openclaw(plugin) {
   const found = {};

@@ -14,7 +14,7 @@ from pathlib import Path
 import filrouge
 
 ROOT = Path(filrouge.__file__).parent
-FOUNDATION = {"errors", "clock", "home", "config", "address", "breaker", "_version", "model"}
+FOUNDATION = {"errors", "clock", "home", "config", "address", "breaker", "_version", "installation", "model"}
 ADAPTERS = {
     "store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes",
     "capture.inbox", "capture.transcripts", "capture.redact_complete",

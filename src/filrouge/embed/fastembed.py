@@ -1,4 +1,4 @@
-"""Models of the fastembed package, which runs them through ONNX Runtime. An extra: `pip install 'filrouge[fastembed]'`.
+"""Models of the fastembed package, which runs them through ONNX Runtime: the extra `fastembed`.
 
 The package would fetch a model by itself; here it may not (`local_files_only`). Fetch it once, knowingly, with
 `python -c "from fastembed import TextEmbedding; TextEmbedding('BAAI/bge-small-en-v1.5')"`.
@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from filrouge import installation
 from filrouge.embed.backend import Backend, BackendEmbedder, missing
 from filrouge.embed.options import EmbedderOptions
 from filrouge.errors import BadConfig
@@ -43,7 +44,8 @@ class _Loaded:
         try:
             package = importlib.import_module("fastembed")
         except ImportError as error:
-            raise missing("The package fastembed", error, "Install it: `pip install 'filrouge[fastembed]'`.") from error
+            remedy = f"Install it: `{installation.add_extra('fastembed')}`."
+            raise missing("The package fastembed", error, remedy) from error
         try:
             self._model: Any = package.TextEmbedding(model_name=model, local_files_only=True)
         except Exception as error:  # what a hub's client raises depends on what is missing, and on its version

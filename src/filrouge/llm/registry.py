@@ -13,6 +13,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from filrouge import installation
 from filrouge.errors import BadConfig
 from filrouge.llm.cascade import REST_SECONDS, Cascade, Step
 from filrouge.llm.options import ModelOptions
@@ -64,8 +65,8 @@ def _loaded(entry: EntryPoint) -> Callable[[ModelOptions], LanguageModel]:
         return entry.load()
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        what = f"filrouge[{extra}]" if extra else error.name or entry.value
+        command = installation.add_extra(extra) if extra else installation.add(error.name or entry.value)
         raise BadConfig(
             f"The provider {entry.name!r} needs a package that is not installed.",
-            remedy=f"Install it: `pip install '{what}'`.",
+            remedy=f"Install it: `{command}`.",
         ) from error

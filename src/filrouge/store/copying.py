@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import apsw
 
+from filrouge import installation
 from filrouge.clock import SystemClock
 from filrouge.errors import CannotWrite, Corrupt, WrongEngine
 from filrouge.store.row_hash import row_hashes, whole
@@ -111,7 +112,10 @@ def check_schema(path: str) -> int:
     if not found:
         raise Corrupt(f"{path} is no memory database.", remedy="See the backups in `filrouge backup --list`.")
     if found > known:
-        raise WrongEngine(f"{path} was written by a newer Filrouge: schema {found}, known here {known}.")
+        raise WrongEngine(
+            f"{path} was written by a newer Filrouge: schema {found}, known here {known}.",
+            remedy=f"Upgrade with `{installation.upgrade()}`.",
+        )
     return found
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 
+from filrouge import installation
 from filrouge.clock import Clock, to_text
 from filrouge.errors import Busy, CannotWrite, Corrupt, FilrougeError, StoreError, WrongEngine
 from filrouge.model.sameness import holds
@@ -49,7 +50,10 @@ def check_engine(version: str | None = None) -> None:
     found = version or apsw.sqlite_lib_version()
     if tuple(int(part) for part in found.split(".")[:3]) < OLDEST_SQLITE:
         oldest = ".".join(map(str, OLDEST_SQLITE))
-        raise WrongEngine(f"SQLite {found} can corrupt its write-ahead log; {oldest} or newer is needed.")
+        raise WrongEngine(
+            f"SQLite {found} can corrupt its write-ahead log; {oldest} or newer is needed.",
+            remedy=f"Run `{installation.reinstall('apsw-sqlite3mc')}`.",
+        )
 
 
 @contextmanager
@@ -215,7 +219,8 @@ class Database:
         steps = migrations("sqlite")
         if done and max(done) > steps[-1].number:
             raise WrongEngine(
-                f"This database was written by a newer Filrouge: schema {max(done)}, known here {steps[-1].number}."
+                f"This database was written by a newer Filrouge: schema {max(done)}, known here {steps[-1].number}.",
+                remedy=f"Upgrade with `{installation.upgrade()}`.",
             )
         applied: list[str] = []
         for step in steps:

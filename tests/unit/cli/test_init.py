@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from filrouge import installation
 from filrouge.home import CONFIG
 
 
@@ -185,9 +186,96 @@ def test_a_home_in_a_repository_is_ignored_there(user: Path, typed: Type) -> Non
     assert typed("init", "--host", "codex", "--yes", **inside).code == 0
     assert (user / "code/.gitignore").read_text() == "build\n/.memory/\n"
     assert (user / "code/.claudeignore").read_text() == "/.memory/\n"
-    typed("uninstall", "--yes", **inside)
+    shown = typed("uninstall", "--dry-run", **inside).out
+    assert f"changes {user}/code/.gitignore" in shown
+    assert typed("uninstall", "--yes", **inside).code == 0
+    assert (user / "code/.gitignore").read_bytes() == b"build"
+    assert (user / "code/.claudeignore").read_bytes() == b""
+    # The memory is still there, and is not committed all the same.
+    assert (user / "code/.memory/.gitignore").read_text() == "*\n"
+
+
+def test_an_ignore_file_of_our_own_goes_and_an_edited_one_keeps_what_is_not_ours(user: Path, typed: Type) -> None:
+    (user / "code/.git").mkdir(parents=True)
+    inside = {"FILROUGE_HOME": str(user / "code/.memory")}
+    shown = typed("init", "--host", "codex", "--dry-run", **inside).out
+    assert f"creates {user}/code/.gitignore\n    +/.memory/\n" in shown
+    assert not (user / "code/.gitignore").exists()
     typed("init", "--host", "codex", "--yes", **inside)
-    assert (user / "code/.gitignore").read_text() == "build\n/.memory/\n"
+    assert (user / "code/.gitignore").read_text() == "/.memory/\n"
+    typed("uninstall", "--yes", **inside)
+    assert not (user / "code/.gitignore").exists()
+    typed("init", "--host", "codex", "--yes", **inside)
+    (user / "code/.gitignore").write_text("/.memory/\ndist\n")
+    typed("uninstall", "--yes", **inside)
+    assert (user / "code/.gitignore").read_text() == "dist\n"
+
+
+def test_what_init_makes_is_for_its_user_alone_and_a_home_that_was_open_is_closed(user: Path, typed: Type) -> None:
+    home = user.parent / "memory"
+    assert typed("init", "--host", "codex", "--host", "vscode", "--yes", limit="umask 000").code == 0
+    made = [home, home / "setup", user / ".config/Code", user / ".config/Code/User"]
+    assert [path.stat().st_mode & 0o777 for path in made if path.exists()] == [0o700] * sum(map(Path.exists, made))
+    home.chmod(0o755)
+    assert f"changes the mode of {home} from 755 to 700" in typed("init", "--dry-run", "--host", "codex").out
+    assert home.stat().st_mode & 0o777 == 0o755
+    assert f"changes the mode of {home} from 755 to 700" in typed("init", "--yes", "--host", "codex").out
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_home_that_holds_more_than_a_memory_is_left_open_and_said_so(user: Path, typed: Type) -> None:
+    (user / "documents/letters").mkdir(parents=True)
+    (user / "documents").chmod(0o755)
+    done = typed("init", "--yes", "--host", "codex", FILROUGE_HOME=str(user / "documents"))
+    assert f"left alone: {user}/documents holds more" in done.out
+    assert (user / "documents").stat().st_mode & 0o777 == 0o755
+    refused = typed("uninstall", "--purge", "--yes", FILROUGE_HOME=str(user / "documents"))
+    assert (refused.code, (user / "documents/letters").exists()) == (2, True)
+
+
+def test_the_command_lines_of_models_are_found_and_written_down(user: Path, typed: Type) -> None:
+    programs = user / "programs"
+    programs.mkdir()
+    for name in ("claude", "codex"):
+        (programs / name).write_text("#!/bin/sh\necho 9.9.9\n")
+        (programs / name).chmod(0o755)
+    path = {"PATH": f"{programs}:/usr/bin:/bin"}
+    config = user.parent / "memory" / CONFIG
+    assert f"+claude_cli_path = {programs}/claude" in typed("init", "--dry-run", **path).out
+    assert typed("init", "--yes", **path).code == 0
+    assert f'claude_cli_path = "{programs}/claude"' in config.read_text()
+    assert f'codex_cli_path = "{programs}/codex"' in config.read_text()
+    before = config.read_bytes()
+    (user / "other").mkdir()
+    (programs / "claude").rename(user / "other/claude")
+    config.write_bytes(before.replace(b"programs/claude", b"other/claude"))  # the user's own choice
+    before = config.read_bytes()
+    assert "Nothing is to be done" in typed("init", "--yes", PATH=f"{programs}:{user}/other:/usr/bin:/bin").out
+    assert config.read_bytes() == before
+    (user / "other/claude").rename(programs / "claude")  # and now it is gone there
+    [found] = [one for one in typed("doctor", "--json", **path).json if one["check"] == "Command lines of models"]
+    assert (found["state"], "cannot be run" in found["cause"]) == ("fail", True)
+    assert typed("init", "--yes", **path).code == 0
+    assert f'claude_cli_path = "{programs}/claude"' in config.read_text()
+
+
+def test_uninstall_stops_the_daemon_and_purges_only_when_that_is_asked_for(user: Path, typed: Type) -> None:
+    home, models = user.parent / "memory", user / ".cache/filrouge/models"
+    environ = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
+    typed("init", "--host", "codex", "--yes", **environ)
+    assert typed("remember", "The staging API listens on port 17300.", **environ).code == 0
+    models.mkdir(parents=True, exist_ok=True)
+    (models / "model").write_bytes(b"0" * 1_500_000)
+    assert typed("uninstall", "--purge", "--host", "codex", "--yes", **environ).code == 2
+    shown = typed("uninstall", "--purge", "--dry-run", **environ).out
+    assert all(line in shown for line in ("stops the daemon", f"removes {home} for good", f"removes {models} for good"))
+    assert typed("daemon", "status", "--json", **environ).code == 0
+    done = typed("uninstall", "--yes", "--json", **environ)
+    assert (done.json["stopped"], done.json["purged"], (home / "filrouge.db").exists()) == (True, [], True)
+    assert typed("daemon", "status", **environ).code == 3
+    assert f"The model that was built stays: 1.5 MB in {models}" in typed("uninstall", "--yes", **environ).out
+    done = typed("uninstall", "--purge", "--yes", **environ)
+    assert (done.code, home.exists(), models.exists()) == (0, False, False), done.err
 
 
 def test_memories_that_are_there_stay_and_are_named(user: Path, typed: Type) -> None:
@@ -201,13 +289,15 @@ def test_memories_that_are_there_stay_and_are_named(user: Path, typed: Type) -> 
 
 def test_uninstall_says_what_it_leaves_and_how_that_goes(user: Path, typed: Type) -> None:
     assert "stays" not in typed("uninstall", "--dry-run").out  # there is no home
+    assert not (user.parent / "memory").exists()
     typed("init", "--host", "codex", "--yes")
     home = user.parent / "memory"
     (home / "filrouge.db").write_bytes(b"0" * 2_000_000)
     for words in (("--dry-run",), ("--yes",), ("--yes",)):  # shown, done, and when nothing is left to be done
         done = typed("uninstall", *words)
         assert (done.code, done.out.count(f"What is known stays: 2.0 MB in {home}.")) == (0, 1)
-        assert "`filrouge daemon stop`, then remove that folder" in done.out
+        assert "`filrouge uninstall --purge`" in done.out
+        assert f"The program is in {sys.prefix}; `{installation.this_installation().remove()}`" in done.out
     assert (home / "filrouge.db").stat().st_size == 2_000_000
     assert typed("uninstall", "--yes", "--json").json["memory"] == str(home)
 

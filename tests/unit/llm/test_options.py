@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from filrouge.errors import BadConfig
+from filrouge.installation import add_extra
 from filrouge.llm.options import ModelOptions
 from filrouge.llm.registry import cascade, model, providers
 from tests.unit.llm.given import KEY, KEYS
@@ -123,7 +124,7 @@ def printed(script: str) -> str:
 
 def test_a_missing_package_is_named_by_the_extra_that_brings_it() -> None:
     assert printed(NO_PACKAGE).splitlines() == [
-        f"The provider '{provider}' needs a package that is not installed. Install it: `pip install 'filrouge[llm]'`."
+        f"The provider '{provider}' needs a package that is not installed. Install it: `{add_extra('llm')}`."
         for provider in ("anthropic", "openai", "ollama")
     ]
 

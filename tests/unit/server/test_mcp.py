@@ -19,6 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
+from filrouge import installation
 from filrouge.capture.guard import strip_own
 from filrouge.cli.mcp_answers import answer
 from filrouge.daemon import client
@@ -349,7 +350,7 @@ def test_the_sdk_is_not_loaded_before_somebody_comes() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_without_the_extra_the_way_to_it_is_named(tmp_path: Path) -> None:
+def test_without_the_sdk_the_command_that_installs_it_is_named(tmp_path: Path) -> None:
     code = """
 import sys
 sys.modules["mcp"] = None  # what the interpreter holds for a package that is not there
@@ -363,7 +364,7 @@ print(reply.status, reply.body["remedy"])
         [sys.executable, "-c", code, str(tmp_path)],
         capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert done.stdout.strip() == "501 Run `pip install 'filrouge[mcp]'`."
+    assert done.stdout.strip() == f"501 Run `{installation.add('mcp>=2.3,<3')}`."
 
 
 def test_a_daemon_that_was_started_anew_answers_a_client_that_knows_nothing_of_it(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -15,14 +16,21 @@ import typer
 
 from filrouge.cli import output
 from filrouge.errors import FilrougeError
-from filrouge.home import CONFIG, DATABASE, inside, make_private
-from filrouge.hosts.setup import files, tables
+from filrouge.home import CONFIG, DATABASE, inside, is_ours, make_private
+from filrouge.hosts.setup import files, plan, tables
+from filrouge.hosts.setup.machine import Machine
+from filrouge.hosts.setup.plan import Change
 from filrouge.hosts.setup.wanted import AGENTS
 
 if TYPE_CHECKING:
     from filrouge.app.resetting import Held
 
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
+#: An agent, its command line, the setting that names it, and the provider that runs it.
+_PROGRAMS: Final = (
+    ("claude-code", "claude", "claude_cli_path", "claude_cli"),
+    ("codex", "codex", "codex_cli_path", "codex_cli"),
+)
 
 
 def chosen(provider: str | None, mode: str | None, language: str | None, *, asked: bool) -> dict[str, Any]:
@@ -148,26 +156,69 @@ class Memory:
         return None if self.held is None else {**self.held.to_json(), "home": self.directory, "reset": self.reset}
 
 
-def ignore_home(directory: str) -> list[str]:
-    """Where the home lies in a repository, its ignore files name it; a line about each that changed."""
-    top = _repository(directory)
+def ignoring_home(directory: str) -> list[Change]:
+    """Where the home lies in a repository: how the ignore files there name it, so that no memory is committed."""
+    top = repository(directory)
     if top is None:
         return []
-    line = f"/{os.path.relpath(directory, top)}/".replace(os.sep, "/")
-    said = list[str]()
-    for name in _IGNORED_BY:
-        path = os.path.join(top, name)
-        content = files.read(path)
-        if (content is None and name != _IGNORED_BY[0]) or line in files.text_of(content, path).splitlines():
-            continue
-        before = content or b""
-        gap = b"\n" if before and not before.endswith(b"\n") else b""
-        files.write(path, before + gap + line.encode() + b"\n")
-        said.append(f"{path} names {line}, so that no memory is committed.")
-    return said
+    paths = (os.path.join(top, name) for name in _IGNORED_BY)
+    wanted = (path for path in paths if path.endswith(_IGNORED_BY[0]) or os.path.exists(path))
+    found = (plan.ignoring(directory, path, ignored_as(directory, top)) for path in wanted)
+    return [change for change in found if change is not None]
 
 
-def _repository(directory: str) -> str | None:
+def ignore_itself(directory: str) -> None:
+    """Let a home in a repository ignore itself: its memory stays out even when the repository's files do not name it.
+
+    Raises:
+        CannotWrite: it cannot be written.
+    """
+    if repository(directory) is not None:
+        make_private(directory)
+        files.write(inside(directory, _IGNORED_BY[0]), b"*\n")
+
+
+def ignored_as(directory: str, top: str) -> str:
+    """The home as a line of an ignore file at the top of a repository."""
+    return f"/{os.path.relpath(os.path.realpath(directory), top)}/".replace(os.sep, "/")
+
+
+def tightening(directory: str) -> str:
+    """What is wrong with the mode of a home that is there; empty where only its user can look in."""
+    mode = stat.S_IMODE(os.stat(directory).st_mode) if os.path.isdir(directory) else 0
+    if not mode & 0o077:
+        return ""
+    if os.stat(directory).st_uid == os.getuid() and is_ours(directory):
+        return f"changes the mode of {directory} from {mode:03o} to 700: others can look into it"
+    return f"left alone: {directory} holds more than Filrouge's files, and others can look into it (mode {mode:03o})"
+
+
+def found_programs(directory: str, machine: Machine, names: Iterable[str], provider: str | None) -> dict[str, Any]:
+    """The settings that name the command lines of models, for those found on this PATH: a daemon may have another.
+
+    A path that is set and can be run stays.
+    """
+    found = dict[str, Any]()
+    for agent, program, setting, model in _PROGRAMS:
+        path = machine.program(program) if agent in names or provider == model else None
+        if path and not _is_set(directory, setting):
+            found[setting] = os.path.abspath(path)
+    return found
+
+
+def _is_set(directory: str, setting: str) -> bool:
+    """Whether a setting names a program that can be run, or the settings cannot be read."""
+    from filrouge.cli.commands.doctoring.scene import NotKnown, scene_of
+
+    try:
+        path = str(getattr(scene_of(directory).settings(), setting))
+    except NotKnown:
+        return True
+    return os.path.isabs(path) and os.access(path, os.X_OK)
+
+
+def repository(directory: str) -> str | None:
+    """The top of the repository that the home lies in; None where it lies in none."""
     folder = os.path.dirname(os.path.realpath(directory))
     while folder != os.path.dirname(folder):
         if os.path.exists(os.path.join(folder, ".git")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,7 +14,7 @@ from filrouge.cli.commands import choices, plans
 from filrouge.cli.commands.uninstall import take_back
 from filrouge.daemon import client
 from filrouge.errors import BadInput
-from filrouge.home import home
+from filrouge.home import home, make_private
 from filrouge.hosts.setup.machine import this_machine
 from filrouge.hosts.setup.plan import connecting, detected
 from filrouge.hosts.setup.plugged import all_plugged
@@ -54,7 +55,7 @@ def init(
     if reset:
         _check_reset(undo=undo, dry_run=dry_run, json=json)
     if undo:
-        take_back(names or list(AGENTS), yes=yes, dry_run=dry_run, json=json)
+        take_back(names, yes=yes, dry_run=dry_run, json=json)
         return
     machine, directory = this_machine(os.environ), home()
     is_named = bool(names)
@@ -66,17 +67,20 @@ def init(
         )
     asked = not (yes or dry_run or json) and sys.stdin.isatty()
     settings = choices.chosen(provider, mode, language, asked=asked)
+    settings |= choices.found_programs(directory, machine, names, settings.get("extract_provider"))
     conversations = allow_conversations or (asked and choices.conversations(names))
     # Who names an agent wants its hooks written, whatever else is there.
     plugged = {} if is_named else all_plugged(names, machine)
     plan = connecting(machine, directory, names, tools=tools, conversations=conversations, plugged=plugged)
+    plan = replace(plan, changes=(*plan.changes, *choices.ignoring_home(directory)))
+    tightening = choices.tightening(directory)
     memory = choices.Memory.of(directory, reset=reset)
     if not json:
         output.say(f"Agents: {plans.titles(names)}")
         plans.show(plan)
-        for line in (*choices.lines(directory, settings), *memory.lines()):
+        for line in (*filter(None, [tightening]), *choices.lines(directory, settings), *memory.lines()):
             output.say(line)
-    to_write = bool(plan.changes or settings or backfill)
+    to_write = bool(plan.changes or settings or backfill or tightening.startswith("changes"))
     if dry_run or not (to_write or memory.goes):
         _finish(plan, names, memory, json=json)
         return
@@ -84,17 +88,18 @@ def init(
         output.say("Nothing was changed.")
         return
     put_away = memory.put_away()  # first: where it cannot be done, nothing else is either
+    make_private(directory)
+    choices.ignore_itself(directory)
     choices.write(directory, settings)
     refused = plans.done(plan, directory)
     troubles = {**plan.troubles, **refused}
     warnings = choices.warnings(settings)
-    ignored = choices.ignore_home(directory)
     history = backfilling.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
     if json:
         said = {"agents": names, "warnings": warnings, "then": _then(names), "history": history}
         output.show_json(plans.as_json(plan, troubles, changed=True, memory=memory.to_json(), **said))
     else:
-        _close(names, [*put_away, *ignored, *warnings])
+        _close(names, [*put_away, *warnings])
         plans.show_troubles(refused)
     if troubles:
         raise typer.Exit(1)

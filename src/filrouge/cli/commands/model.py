@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from filrouge import installation
 from filrouge.cli import output
 from filrouge.embed import building
 from filrouge.embed.model_files import state_of
@@ -77,7 +78,8 @@ def _bring() -> Any:
         return importlib.import_module("filrouge.embed.fetching").fetch
     except ImportError as error:
         raise EmbedderUnavailable(
-            f"Nothing can be fetched: {error}.", remedy="Install what is needed: `pip install 'filrouge[remote]'`."
+            f"Nothing can be fetched: {error}.",
+            remedy=f"Install what is needed: `{installation.add_extra('remote')}`.",
         ) from error
 
 

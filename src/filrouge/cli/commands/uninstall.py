@@ -1,19 +1,30 @@
-"""`filrouge uninstall`: every file is what it was, or less what is ours; the memory stays unless it is named."""
+"""`filrouge uninstall`: every file is what it was, or less what is ours; the memory stays unless `--purge` is given."""
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from typing import Annotated, Final
 
 import typer
 
+from filrouge import installation
 from filrouge.cli import output
-from filrouge.cli.commands import plans
-from filrouge.home import DATABASE, home, inside
+from filrouge.cli.commands import choices, plans
+from filrouge.cli.talk import SHORT_SECONDS, poll
+from filrouge.daemon import client
+from filrouge.daemon.process import is_held, only_one
+from filrouge.embed.model_files import models_directory
+from filrouge.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
+from filrouge.home import DATABASE, LOCK, home, inside, is_ours, socket_path
 from filrouge.hosts.setup.machine import this_machine
-from filrouge.hosts.setup.plan import disconnecting
+from filrouge.hosts.setup.plan import Plan, disconnecting, unignoring
 from filrouge.hosts.setup.wanted import AGENTS
 from filrouge.transfer.files import size_of
+
+_STOP_SECONDS: Final = 15.0
 
 
 def register(app: typer.Typer) -> None:
@@ -23,41 +34,142 @@ def register(app: typer.Typer) -> None:
 
 def uninstall(
     host: Annotated[list[str] | None, typer.Option(help="Only this agent; may be repeated.")] = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove the memory too, with its backups, and the model that was built.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Take Filrouge out of the agents' settings: byte for byte where nobody edited them since. What is known stays."""
-    take_back(plans.known(host or []) or list(AGENTS), yes=yes, dry_run=dry_run, json=json)
+    """Take Filrouge out of the agents' settings: byte for byte where nobody edited them since, and stop the daemon.
+
+    What is known stays, unless --purge is given.
+    """
+    take_back(plans.known(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
 
 
-def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool) -> None:
-    """Take Filrouge out of the settings of these agents."""
-    directory = home()
-    plan = disconnecting(this_machine(os.environ), directory, names)
+def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: bool = False) -> None:
+    """Take Filrouge out of the settings of these agents; of all where none is named, and then stop its daemon.
+
+    Raises:
+        BadInput: `purge` is given for one agent, or for a folder that holds more than a memory.
+        Busy: the daemon does not stop; the memory is not removed.
+    """
+    directory, everything = home(), not names
+    if purge:
+        _check_purge(directory, everything=everything)
+    plan = _plan(directory, names)
+    running = everything and os.path.exists(inside(directory, LOCK)) and is_held(directory)
+    goes = [path for path in (directory, models_directory()) if os.path.isdir(path)] if purge else []
     if not json:
         plans.show(plan)
-        for line in _left(directory):
+        for line in (*_deeds(goes, running=running), *_left(directory, everything=everything, purge=purge)):
             output.say(line)
-    changed = bool(plan.changes) and not dry_run and plans.consent("Do this?", yes=yes, json=json)
-    refused = plans.done(plan, directory) if changed else {}
+    wanted = bool(plan.changes or running or goes)
+    changed = wanted and not dry_run and plans.consent("Do this?", yes=yes, json=json)
+    refused = dict[str, FilrougeError]()
+    if changed:
+        refused = plans.done(plan, directory)
+        if running:
+            _stop(directory)
+        _purge(directory, goes)
     troubles = {**plan.troubles, **refused}
     if json:
-        output.show_json(plans.as_json(plan, troubles, changed=changed, memory=directory))
+        said = {"memory": directory, "stopped": changed and running, "purged": goes if changed else []}
+        output.show_json(plans.as_json(plan, troubles, changed=changed, **said))
     elif refused:
         plans.show_troubles(refused)
-    elif not plan.changes and not troubles:
-        output.say("Nothing of Filrouge stands in the settings of these agents.")
-    elif changed:
-        output.say("Done.")
+    elif not troubles:
+        _close(wanted=wanted, changed=changed)
     if troubles:
         raise typer.Exit(1)
 
 
-def _left(directory: str) -> list[str]:
-    """What no settings of agents hold, and how it goes; nothing where there is no home."""
-    if not os.path.isdir(directory):
-        return []
-    size = size_of(inside(directory, DATABASE))
-    known = f"What is known stays: {size / 1e6:,.1f} MB in {directory}." if size else f"Its home stays: {directory}."
-    return [f"{known} To lose it for good, backups and all: `filrouge daemon stop`, then remove that folder."]
+def _plan(directory: str, names: list[str]) -> Plan:
+    """What is taken out of which file; of the ignore files only where no agent stays connected."""
+    plan = disconnecting(this_machine(os.environ), directory, names or list(AGENTS))
+    top = choices.repository(directory)
+    if names or top is None:
+        return plan
+    return replace(plan, changes=(*plan.changes, *unignoring(directory, choices.ignored_as(directory, top))))
+
+
+def _close(*, wanted: bool, changed: bool) -> None:
+    if not wanted:
+        output.say("Nothing of Filrouge stands in the settings of these agents.")
+    elif changed:
+        output.say("Done.")
+
+
+def _check_purge(directory: str, *, everything: bool) -> None:
+    if not everything:
+        raise BadInput("--purge removes the memory of all agents.", remedy="Leave --host out.")
+    if client.is_elsewhere(os.environ):
+        raise BadInput("A memory is removed on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
+    if os.path.islink(directory) or (os.path.isdir(directory) and not is_ours(directory)):
+        raise BadInput(
+            f"{directory} is a link or holds more than a memory, so it is not removed.",
+            remedy="Move what is yours elsewhere, or remove the folder by hand.",
+        )
+
+
+def _deeds(goes: list[str], *, running: bool) -> list[str]:
+    stops = ["stops the daemon"] if running else []
+    return stops + [f"removes {path} for good: {_megabytes(_size(path))}" for path in goes]
+
+
+def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
+    """What is not removed, where it is, and the command that removes it."""
+    kept = list[str]()
+    if os.path.isdir(directory) and not purge:
+        size = size_of(inside(directory, DATABASE))
+        stays = f"What is known stays: {_megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
+        kept.append(f"{stays} To lose it for good, backups and all: `filrouge uninstall --purge`.")
+    models = models_directory()
+    if os.path.isdir(models) and not purge:
+        kept.append(f"The model that was built stays: {_megabytes(_size(models))} in {models}.")
+    if everything:
+        found = installation.this_installation()
+        kept.append(f"The program is in {found.prefix}; `{found.remove()}` removes it.")
+    return kept
+
+
+def _stop(directory: str) -> None:
+    with suppress(DaemonUnavailable):
+        client.request(directory, "POST", "/daemon/stop", {}, SHORT_SECONDS)
+    if not poll(lambda: not is_held(directory), _STOP_SECONDS):
+        raise Busy("The daemon has not stopped yet; it is finishing its work.", remedy="Run the command again.")
+
+
+def _purge(directory: str, goes: list[str]) -> None:
+    """Remove folders while no daemon can start.
+
+    Raises:
+        Busy: a daemon was started meanwhile.
+        CannotWrite: the permissions refuse.
+    """
+    if not goes:
+        return
+    socket = socket_path(directory)
+    with only_one(directory):
+        for path in goes:
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise CannotWrite(f"{error.filename or path} cannot be removed: {error.strerror}.") from error
+        with suppress(FileNotFoundError):
+            os.unlink(socket)
+    with suppress(OSError):  # the cache's own folder, where nothing else is in it
+        os.rmdir(os.path.dirname(models_directory()))
+
+
+def _size(path: str) -> int:
+    if not os.path.isdir(path):
+        return size_of(path)
+    return sum(size_of(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

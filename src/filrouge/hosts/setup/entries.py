@@ -66,15 +66,23 @@ def stands(text: str, file: File) -> bool:
     Raises:
         BadInput: it cannot be read.
     """
+    return bool(entries_of_ours(text, file))
+
+
+def entries_of_ours(text: str, file: File) -> list[Any]:
+    """The entries of ours in it, be they of today or of an earlier Filrouge; of a group of hooks, each hook.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
     if file.form == "toml":
-        return any(entry.ours(_table_at(text, entry)) for entry in file.entries)
-    root = read(text)
+        return [found for entry in file.entries if entry.ours(found := _table_at(text, entry))]
+    root, present = read(text), list[Any]()
     for entry in file.entries:
         found = root.at(entry.path)
-        present = found.items if found is not None and entry.listed else [found.value] if found is not None else []
-        if any(entry.ours(one) or any(map(entry.ours, handlers(one))) for one in present):
-            return True
-    return False
+        there = found.items if found is not None and entry.listed else [found.value] if found is not None else []
+        present += [hook for one in there for hook in handlers(one) or [one] if entry.ours(hook)]
+    return present
 
 
 def is_empty(text: str, file: File) -> bool:

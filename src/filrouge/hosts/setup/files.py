@@ -11,6 +11,7 @@ from filrouge.errors import BadInput, CannotWrite
 
 _LARGEST = 64 * 1024 * 1024
 _PRIVATE = 0o600
+_PRIVATE_FOLDER = 0o700
 
 
 def read(path: str) -> bytes | None:
@@ -52,7 +53,8 @@ def write(path: str, content: bytes) -> None:
     real = os.path.realpath(path)
     folder = os.path.dirname(real)
     try:
-        os.makedirs(folder, exist_ok=True)
+        for missing in missing_folders(real):
+            os.mkdir(missing, _PRIVATE_FOLDER)
         mode = os.stat(real).st_mode & 0o7777 if os.path.exists(real) else _PRIVATE
         descriptor, part = tempfile.mkstemp(prefix=".filrouge-", dir=folder)
         try:

@@ -10,13 +10,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from filrouge.errors import BadInput
-from filrouge.home import SETUP, inside, make_private
+from filrouge.home import SETUP, SETUP_LIST, inside, make_private
 from filrouge.hosts.setup import files
-
-_LIST: Final = "setup.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +48,7 @@ class Manifest:
         Raises:
             BadInput: the list is damaged.
         """
-        path = inside(self._home, _LIST)
+        path = inside(self._home, SETUP_LIST)
         try:
             found: list[Mapping[str, Any]] = json.loads(files.read(path) or b"[]")
             return {one["path"]: _record(one) for one in found}
@@ -70,7 +68,7 @@ class Manifest:
         if record.before and found is None:
             raise BadInput(
                 f"The copy of what {record.path} was before is gone.",
-                remedy=f"Remove {inside(self._home, _LIST)}: entries of Filrouge are then found by what they run.",
+                remedy=f"Remove {inside(self._home, SETUP_LIST)}: entries of Filrouge are then found by what they run.",
             )
         return found
 
@@ -98,9 +96,9 @@ class Manifest:
     def _write(self, records: Mapping[str, Record]) -> None:
         listed = [asdict(record) for record in records.values()]
         if listed:
-            files.write(inside(self._home, _LIST), json.dumps(listed, indent=2).encode())
+            files.write(inside(self._home, SETUP_LIST), json.dumps(listed, indent=2).encode())
         else:
-            files.remove(inside(self._home, _LIST), [])
+            files.remove(inside(self._home, SETUP_LIST), [])
 
 
 def digest(content: bytes) -> str:

@@ -21,8 +21,31 @@ def is_tool_of_ours(entry: Any) -> bool:
 
 
 def is_plugin_of_ours(entry: Any) -> bool:
-    """True for the path of a plugin that comes with Filrouge."""
-    return isinstance(entry, str) and "/filrouge/hosts/plugins/" in entry.replace("\\", "/")
+    """True for the path of a plugin that comes with Filrouge, with options behind it or alone."""
+    path = plugin_path(entry)
+    return "/filrouge/hosts/plugins/" in path.replace("\\", "/")
+
+
+def plugin_path(entry: Any) -> str:
+    """The path in an entry for a plugin; empty where it is no such entry."""
+    first: Any = _parts(entry)[0]
+    return first if isinstance(first, str) else ""
+
+
+def program(entry: Any) -> str:
+    """The program that an entry of ours runs; empty where it names none."""
+    if words := _command(entry):
+        return next(filter(_is_program, words), "")
+    options: Any = _parts(entry)[-1]
+    if isinstance(options, dict):
+        options = cast("dict[str, Any]", options).get("config", options)
+    named = cast("dict[str, Any]", options).get("executable") if isinstance(options, dict) else ""
+    return named if isinstance(named, str) else ""
+
+
+def _parts(entry: Any) -> list[Any]:
+    """A plugin's path and its options; an entry that is no list alone."""
+    return cast("list[Any]", entry) if isinstance(entry, list) and entry else [entry]
 
 
 def is_named_like_us(entry: Any) -> bool:
@@ -48,14 +71,20 @@ def handlers(entry: Any) -> list[Any]:
 
 def _words(entry: Any) -> list[str]:
     """The words behind `filrouge` in what an entry runs; empty where it runs something else."""
+    words = _command(entry)
+    places = [place for place, word in enumerate(words) if _is_program(word)]
+    return words[places[0] + 1 :] if places else []
+
+
+def _command(entry: Any) -> list[str]:
+    """What an entry runs, word by word; empty where it runs nothing."""
     if not isinstance(entry, dict):
         return []
     said = cast("dict[str, Any]", entry)
     command, more = said.get("command", ""), said.get("args", ())
     words = _split(command, whole=bool(more)) if isinstance(command, str) else [str(one) for one in command or ()]
     words += [str(one) for one in more] if isinstance(more, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    places = [place for place, word in enumerate(words) if _is_program(word)]
-    return words[places[0] + 1 :] if places else []
+    return words
 
 
 def _split(command: str, *, whole: bool) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from filrouge.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
@@ -60,6 +61,8 @@ class Plan:
     plugged: Mapping[str, Plugin] = field(default_factory=dict[str, Plugin])
 
 
+#: Whose the ignore files of a repository are, in the records.
+IGNORE: Final = "ignore"
 _Changing = Callable[[str, File], Change | None]
 
 
@@ -115,6 +118,36 @@ def disconnecting(machine: Machine, home: str, names: Iterable[str]) -> Plan:
     plan = _planned(wanted, lambda agent, file: _disconnecting(agent, file, records.get(file.path), manifest))
     # What was made last goes first: the folder that was made for the first is empty then.
     return replace(plan, changes=plan.changes[::-1])
+
+
+def ignoring(home: str, path: str, line: str) -> Change | None:
+    """How an ignore file names the home; None where it does."""
+    now = files.read(path)
+    if line in files.text_of(now, path).splitlines():
+        return None
+    before = now or b""
+    gap = b"\n" if before and not before.endswith(b"\n") else b""
+    then = before + gap + line.encode() + b"\n"
+    record = Manifest(home).records().get(path)
+    original = Manifest(home).former(record) if record is not None and digest(before) == record.written else now
+    return Change(agent=IGNORE, path=path, now=now, then=then, original=original)
+
+
+def unignoring(home: str, line: str) -> list[Change]:
+    """How that line is taken out of every ignore file that Filrouge put it into."""
+    found = list[Change]()
+    for record in Manifest(home).records().values():
+        if record.agent != IGNORE:
+            continue
+        now = files.read(record.path)
+        if now is not None and digest(now) == record.written:
+            then, note = Manifest(home).former(record), ""
+        else:
+            lines = (now or b"").splitlines(keepends=True)
+            rest = b"".join(one for one in lines if one.rstrip(b"\r\n") != line.encode())
+            then, note = (rest or None), "It was edited since; only what is Filrouge's is taken out."
+        found.append(Change(agent=IGNORE, path=record.path, now=now, then=then, original=then, note=note))
+    return found
 
 
 def carry_out(change: Change, home: str) -> None:

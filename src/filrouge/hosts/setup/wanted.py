@@ -162,7 +162,8 @@ def _opencode_tools(machine: Machine) -> tuple[File, ...]:
 
 
 def _opencode_hooks(machine: Machine) -> tuple[File, ...]:
-    plugin = os.path.join(plugins.directory("opencode"), "filrouge.js")
+    # OpenCode runs from a desktop too, whose PATH has nothing that a user installed.
+    plugin = [os.path.join(plugins.directory("opencode"), "filrouge.js"), {"executable": machine.executable}]
     entry = Entry(path=("plugin",), value=plugin, ours=is_plugin_of_ours, listed=True)
     return (File(path=os.path.join(_opencode(machine), "opencode.json"), form="json", entries=(entry,)),)
 

@@ -1,8 +1,8 @@
 """Where MCP stands in the daemon: `/mcp`, loaded when the first client comes, for those who use it alone.
 
-The SDK is an extra. Without it every request is answered with what to install. The way in is the one of every route:
-what stands before the routes (keys, hosts, limits) has spoken already, and the SDK's own check of `Host` and `Origin`
-is switched on all the same, with the names of this machine and those that the settings add.
+Where the SDK is missing, every request is answered with the command that installs it. The way in is the one of every
+route: what stands before the routes (keys, hosts, limits) has spoken already, and the SDK's own check of `Host` and
+`Origin` is switched on all the same, with the names of this machine and those that the settings add.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from fastapi import APIRouter, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from filrouge import installation
 from filrouge.errors import NotInstalled
 from filrouge.server.access import parts_of, reading
 from filrouge.server.scopes import needs
@@ -21,6 +22,7 @@ from filrouge.server.scopes import needs
 router = APIRouter(tags=["mcp"])
 
 PATH: Final = "/mcp"
+_SDK: Final = "mcp>=2.3,<3"
 #: The name that clients on the unix socket give, and this machine's, with and without a port.
 HOSTS: Final = (
     "filrouge", "localhost", "127.0.0.1", "[::1]", "filrouge:*", "localhost:*", "127.0.0.1:*", "[::1]:*",
@@ -60,7 +62,7 @@ async def _endpoint(request: Request) -> ASGIApp:
     """The server, made once.
 
     Raises:
-        NotInstalled: the extra is not there.
+        NotInstalled: the SDK is not there.
     """
     state = request.app.state
     if getattr(state, "mcp", None) is None:
@@ -70,7 +72,7 @@ async def _endpoint(request: Request) -> ASGIApp:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
                 raise
             raise NotInstalled(
-                "MCP is an extra that is not installed.", remedy="Run `pip install 'filrouge[mcp]'`."
+                f"MCP cannot be served: {error}.", remedy=f"Run `{installation.add(_SDK)}`."
             ) from error
         named = await reading(request, lambda tx: parts_of(request).effective(tx).to_json().get("allowed_hosts") or ())
         if getattr(state, "mcp", None) is None:

@@ -47,7 +47,7 @@ def bare(tmp_path: Path) -> Patient:
 def patient(bare: Patient, template: Path) -> Patient:
     """A healthy home, with Claude Code and Codex connected to it."""
     shutil.copytree(template, bare.home)
-    bare.program("filrouge", "true")
+    bare.program("filrouge", "echo filrouge 0.1.0")
     bare.program("claude", "echo '2.1.330 (Claude Code)'")
     bare.program("codex", "echo codex-cli 0.169.0")
     events = ("SessionStart", "UserPromptSubmit", "Stop")

@@ -235,14 +235,14 @@ def test_hooks_in_both_files_of_codex_are_told(patient: Patient) -> None:
 
 
 def test_mcp_without_its_package_fails_where_an_agent_uses_it(patient: Patient) -> None:
-    saw(patient.finding("MCP", has=nothing), "note", "is not installed", "filrouge[mcp]")
+    saw(patient.finding("MCP", has=nothing), "warn", "is not installed", "-m pip install 'mcp>=")
     file = written(
         patient.user / ".claude.json", json.dumps({"mcpServers": {"m": {"command": "filrouge", "args": ["mcp"]}}})
     )
-    saw(patient.finding("MCP", has=nothing), "fail", f"{file} uses `filrouge mcp`", "filrouge[mcp]")
+    saw(patient.finding("MCP", has=nothing), "fail", f"{file} uses `filrouge mcp`", "-m pip install 'mcp>=")
     assert str(file) in patient.finding("MCP", has=everything).cause
 
 
 def test_mcp_in_the_configuration_of_codex_is_seen(patient: Patient) -> None:
     written(patient.user / ".codex/config.toml", '[mcp_servers.memory]\ncommand = "/opt/filrouge"\nargs = ["mcp"]\n')
-    saw(patient.finding("MCP", has=nothing), "fail", "config.toml uses `filrouge mcp`", "filrouge[mcp]")
+    saw(patient.finding("MCP", has=nothing), "fail", "config.toml uses `filrouge mcp`", "-m pip install 'mcp>=")

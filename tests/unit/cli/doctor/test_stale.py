@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.hosts import plugins
 from filrouge.hosts.setup.machine import Machine, this_machine
-from filrouge.hosts.setup.plan import carry_out, connecting
+from filrouge.hosts.setup.plan import carry_out, connecting, disconnecting
 
 from .patient import Patient, saw, written
 
@@ -153,3 +153,30 @@ def test_a_plugin_in_the_folder_of_opencode_beside_its_settings_is_a_second_tell
     found = bare.finding("OpenCode: double capture")
     saw(found, "warn", f"{copy}) and in {folder.parent}/opencode.json", "`filrouge uninstall --host opencode`")
     assert f"remove {copy}" in found.remedy
+
+
+def test_every_agent_s_program_is_looked_for_and_started(bare: Patient) -> None:
+    saw(bare.finding("Agents: programs"), "ok", "no agent is connected", "")
+    agents = ("claude-code", "codex", "gemini", "cursor", "vscode", "opencode", "openclaw")
+    program = bare.program("filrouge", 'echo "filrouge 0.1.0"')
+    for agent in agents:
+        init(bare, agent, executable=str(program))
+        saw(bare.finding("Agents: programs"), "ok", f"they run {program}", "")
+        program.rename(program.with_suffix(".gone"))
+        saw(bare.finding("Agents: programs"), "fail", f"{program}, which is not there", f"init --host {agent}")
+        program.with_suffix(".gone").rename(program)
+        for change in disconnecting(this_machine(bare.environ), bare.home, [agent]).changes:
+            carry_out(change, bare.home)
+    init(bare, "cursor", executable=str(program))
+    program.write_text("#!/opt/gone/python\n")
+    saw(bare.finding("Agents: programs"), "fail", f"{program}, which does not start", "init --host cursor")
+
+
+def test_a_plugin_that_is_gone_or_knows_no_program_is_named(bare: Patient) -> None:
+    place = ".config/opencode/opencode.json"
+    gone = "/opt/gone/filrouge/hosts/plugins/opencode/filrouge.js"
+    written(bare.user / place, json.dumps({"plugin": [[gone, {"executable": "/bin/true"}]]}))
+    saw(bare.finding("Agents: programs"), "fail", f"{gone}, which is not there", "init --host opencode")
+    plugin = f"{plugins.directory('opencode')}/filrouge.js"
+    written(bare.user / place, json.dumps({"plugin": [plugin]}))
+    saw(bare.finding("Agents: programs"), "warn", "is not told where `filrouge` is", "init --host opencode")

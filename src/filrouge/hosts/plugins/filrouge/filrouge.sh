@@ -15,7 +15,7 @@ find_filrouge() {
 found=$(find_filrouge 2>/dev/null)
 if [ -z "$found" ]; then
   [ "${1:-}" = hook ] && exit 0
-  echo "filrouge is not installed where this plugin looks: install it with 'uv tool install filrouge[mcp]'." >&2
+  echo "filrouge is not installed where this plugin looks: run 'uv tool install .' in its repository." >&2
   exit 127
 fi
 if [ "${1:-}" = hook ]; then

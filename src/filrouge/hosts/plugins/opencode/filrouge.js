@@ -2,8 +2,8 @@
 //
 // OpenCode runs no commands at its events, so this plugin runs one: it tells `filrouge hook --host opencode`
 // what happened and puts the answer into the system prompt. It keeps nothing, asks no network, and whatever
-// happens to it the agent goes on: no hook throws, each call has a deadline. Put this file into OpenCode's
-// plugin directory, or name its path in `plugin` of opencode.json.
+// happens to it the agent goes on: no hook throws, each call has a deadline. `filrouge init` names this file and the
+// program in `plugin` of opencode.json; copied into OpenCode's plugin directory it looks for the program itself.
 
 import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
@@ -17,8 +17,9 @@ const LEFT_MS = 30_000; // on a machine that stalls a hook starts late: what it 
 const MOST_SESSIONS = 1000;
 const MOST_ANSWER = 200_000;
 
-/** The program: the first on the PATH or where installers put programs. */
-function program() {
+/** The program: the one that `filrouge init` named, else the first on the PATH or where installers put programs. */
+function program(named) {
+  if (typeof named === "string" && isProgram(named)) return named;
   const places = (process.env.PATH ?? "").split(delimiter).concat([
     join(homedir(), ".local", "bin"),
     join(homedir(), "bin"),
@@ -29,14 +30,18 @@ function program() {
   for (const place of places) {
     if (!place) continue;
     const path = join(place, "filrouge");
-    try {
-      accessSync(path, constants.X_OK);
-      return path;
-    } catch {
-      continue;
-    }
+    if (isProgram(path)) return path;
   }
   return "";
+}
+
+function isProgram(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** What the hook printed for one event: its context, or nothing. Never rejects. */
@@ -102,8 +107,8 @@ function forTitle(system) {
   return system.some((text) => text.trimStart().startsWith("You are a title generator"));
 }
 
-export const Filrouge = async ({ client, directory } = {}) => {
-  const executable = program();
+export const Filrouge = async ({ client, directory } = {}, options = {}) => {
+  const executable = program(options?.executable);
   if (!executable) return {};
   const sessions = new Map(); // session id → { helper, start, prompt }: what it is, what its model is told
   const send = (hook_event_name, session_id, more) =>
