@@ -56,7 +56,7 @@ def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
         _show(shown)
     if dry_run:
         return
-    if not yes and not typer.confirm("Forget this for good?", default=False):
+    if not yes and not output.confirm("Forget this for good?", default=False):
         output.say("Nothing was changed.")
         return
     way = {"at_once": True} if yes else {"token": shown["token"]}
