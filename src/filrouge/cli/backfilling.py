@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-import typer
-
 from filrouge.cli import output
 from filrouge.cli.import_pages import Wanted
 from filrouge.cli.importing import history_of, read_in, tell
@@ -32,7 +30,7 @@ def backfill(names: Iterable[str], *, asked: bool, wanted: bool, quiet: bool, an
             continue
         files = f"{len(found)} file{'s' if len(found) > 1 else ''}"
         said = f"{files}, {sum(one.size for one in found) / 1e6:,.1f} MB"
-        if wanted or (asked and typer.confirm(f"Read in what {name} kept of before ({said})?", default=False)):
+        if wanted or (asked and output.confirm(f"Read in what {name} kept of before ({said})?", default=False)):
             done = read_in(history_of(name, None, os.environ, Wanted(), anew=anew), trusted=False, dry_run=False)
             if not quiet:
                 tell(done)

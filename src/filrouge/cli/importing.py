@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 
 from filrouge.cli import output
 from filrouge.cli.import_pages import Page, Passed, Wanted, pages_of_history, pages_of_items, pages_of_packed
+from filrouge.cli.progress import bars
 from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
 from filrouge.hosts.histories import AGENTS, directory, histories
@@ -201,12 +202,12 @@ def _bar(total: int | None) -> Generator[Callable[[Tally, float], None]]:
         yield lambda _tally, _seconds: None
         return
     columns = (
-        TextColumn("{task.fields[read]} read, {task.fields[rate]:.0f} a second"),
+        "{task.fields[read]} read, {task.fields[rate]:.0f} a second",
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=output.console(), transient=True) as bar:
+    with bars(*columns) as bar:
         task = bar.add_task("", total=total or None, read=0, rate=0.0)
 
         def show(tally: Tally, seconds: float) -> None:
@@ -217,4 +218,4 @@ def _bar(total: int | None) -> Generator[Callable[[Tally, float], None]]:
 
 def _is_watched() -> bool:
     """True where a person looks on."""
-    return sys.stdout.isatty() and "--json" not in sys.argv
+    return output.is_watched() and "--json" not in sys.argv

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Final, cast
 from filrouge import home
 from filrouge.cli.mcp_answers import INVALID_REQUEST, PARSE_ERROR, answer, failed, failure, is_id
 from filrouge.cli.mcp_daemon import Daemon
+from filrouge.control_characters import one_line
 from filrouge.hosts import project
 from filrouge.model.offered import BATCHING_EDITION, LARGEST_LINE
 
@@ -238,7 +239,7 @@ def _write_stdout(line: bytes) -> None:
 
 
 def _to_stderr(said: str) -> None:
-    os.write(2, f"filrouge mcp: {said}\n".encode("utf-8", "replace"))
+    os.write(2, f"filrouge mcp: {one_line(said)}\n".encode("utf-8", "replace"))
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

@@ -9,11 +9,10 @@ import os
 import time
 from typing import Final
 
-import typer
-
 from filrouge.app import resetting
 from filrouge.app.resetting import Held
 from filrouge.capture import inbox
+from filrouge.cli import output
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.restoring import between_daemons
 from filrouge.cli.talk import ask
@@ -48,7 +47,7 @@ def plan(held: Held, directory: str) -> list[str]:
 
 def is_typed() -> bool:
     """Whether the word was typed that means it."""
-    said = typer.prompt(f"Type {_WORD} to put this memory away", default="", show_default=False)
+    said = output.prompt(f"Type {_WORD} to put this memory away", default="", show_default=False)
     return said.strip() == _WORD
 
 

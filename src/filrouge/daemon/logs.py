@@ -18,6 +18,7 @@ from collections.abc import Generator, Iterable
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final, Literal
 
+from filrouge.control_characters import in_json, visible
 from filrouge.errors import FilrougeError, NotFound, StoreError
 from filrouge.home import LOG, inside
 
@@ -49,7 +50,7 @@ class JsonLines(logging.Formatter):
         }  # fmt: skip
         decision = getattr(record, DECISION, None)
         line |= {DECISION: decision} if decision else {}
-        return json.dumps(line | ({"error": error[0]} if error else {}), ensure_ascii=False)
+        return in_json(json.dumps(line | ({"error": error[0]} if error else {}), ensure_ascii=False))
 
 
 def log_to_file(home: str, form: Form = "text") -> None:
@@ -143,7 +144,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _one_line(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return visible(text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r"))
 
 
 def _kind(error: BaseException) -> str:

@@ -25,6 +25,7 @@ from filrouge._version import __version__
 from filrouge.app import wiring
 from filrouge.app.wiring import stored_settings
 from filrouge.config import resolve
+from filrouge.control_characters import one_line
 from filrouge.daemon.client import SENT_FOR, STARTING, SUCCESSOR
 from filrouge.daemon.logs import Form, log_to_file
 from filrouge.daemon.process import announced, bound_socket, leave_word, only_one
@@ -81,7 +82,7 @@ def _log_format(home: str) -> Form:
 def _refused(home: str, error: FilrougeError) -> int:
     if not isinstance(error, Busy):
         leave_word(home, error)
-    print(f"{error.message} {error.remedy}", file=sys.stderr)  # noqa: T201 (the person who started it by hand)
+    print(one_line(f"{error.message} {error.remedy}"), file=sys.stderr)  # noqa: T201 (the person who started it by hand)
     return error.exit_code
 
 

@@ -62,6 +62,7 @@ from filrouge.server.routes import (
     turns,
     usage,
 )
+from filrouge.server.short_ids import whole_ids
 
 _REMEDY = "See the API reference, or GET /openapi.json."
 
@@ -86,7 +87,7 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
         leave: asks its process to end.
         listening: where TCP is listened on, for whoever asks.
     """
-    needed = [Depends(permitted), Depends(legible)]
+    needed = [Depends(permitted), Depends(legible), Depends(whole_ids)]
     app = _Application(title="Filrouge", version=__version__, docs_url=None, redoc_url=None, dependencies=needed)
     app.state.running = running
     app.state.leave = leave

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from filrouge.control_characters import is_control
 from filrouge.model.bridge import BridgeKind
 from filrouge.model.thread import ThreadState
 
@@ -175,11 +176,8 @@ def plain(text: str) -> str:
     return "".join(
         " " if char in "\t\n\r" else char
         for char in text
-        if char in "\t\n\r" or (unicodedata.category(char) not in ("Cc", "Cs", "Co", "Cn") and char not in _TURNING)
+        if char in "\t\n\r" or (unicodedata.category(char) not in ("Cc", "Cs", "Co", "Cn") and not is_control(char))
     )
-
-
-_TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u2028\u2029\ufeff")
 
 
 def columns_of(text: str) -> int:

@@ -5,7 +5,8 @@ that order, because a memory cites messages: who reads it from the top never mee
 has the names of the store. What is derived (vectors, words, summaries of sessions, bridges) is not in it, nor is
 anything of settings, keys and logs.
 
-In a table, a cell that a spreadsheet would take for a formula is led by an apostrophe (CWE-1236).
+In a table, a cell that a spreadsheet would take for a formula is led by an apostrophe (CWE-1236), and control
+characters are shown. In JSON they are escapes, so that a document printed to a terminal does not drive it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from filrouge.clock import to_text
+from filrouge.control_characters import in_json, visible
 from filrouge.model.memory import SUMS, Evidence, Kind, Memory, Sentiment, Span
 from filrouge.model.scope import Scope, ScopeName
 from filrouge.model.turn import Role, SourceType, Turn
@@ -203,11 +205,11 @@ def parsed(row: object, model: type[BaseModel]) -> Any:
 
 def document(head: Mapping[str, Any], tables: Mapping[Table, Rows]) -> Iterator[str]:
     """The JSON document, piece by piece."""
-    yield json.dumps({MARK: VERSION, **head}, ensure_ascii=False)[:-1]
+    yield in_json(json.dumps({MARK: VERSION, **head}, ensure_ascii=False))[:-1]
     for name, rows in tables.items():
         yield f', "{name}": ['
         for place, row in enumerate(rows):
-            yield ("," if place else "") + "\n" + json.dumps(row, ensure_ascii=False)
+            yield ("," if place else "") + "\n" + in_json(json.dumps(row, ensure_ascii=False))
         yield "]"
     yield "}\n"
 
@@ -226,8 +228,9 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(value: object) -> str:
-    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"'{text}" if isinstance(value, str) and text.lstrip(" ").startswith(_FORMULA) else text
+    if not isinstance(value, str):
+        return "" if value is None else in_json(json.dumps(value, ensure_ascii=False))
+    return visible(f"'{value}" if value.lstrip(" ").startswith(_FORMULA) else value)
 
 
 def _scope(scope: Scope) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
+from filrouge.control_characters import in_json
 from filrouge.errors import BadInput
 
 MARK: Final = "filrouge_export"
@@ -119,4 +120,4 @@ def _broken(line: bytes) -> str:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return in_json(json.dumps(row, ensure_ascii=False)) + "\n"

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
+
+from filrouge.control_characters import is_control
 
 USER_PAGE: Final = "User.md"
 _VERSION: Final = 1
@@ -82,8 +83,7 @@ def escaped(text: str) -> str:
     plain = _EATEN.sub(lambda found: "".join(f"\\{one}" for one in found[0]), text)
     spaced = _ODD_SPACE.sub(lambda found: found[0] if found[0] == "\n" else f"&#{ord(found[0])};", plain)
     return "".join(
-        "<br>" if one == "\n" else f"&#{ord(one)};" if unicodedata.category(one) in ("Cc", "Zl", "Zp") else one
-        for one in spaced
+        "<br>" if one == "\n" else f"&#{ord(one)};" if one == "\t" or is_control(one) else one for one in spaced
     )
 
 

@@ -34,7 +34,8 @@ from .test_hook_imports import HEAVY, loaded
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp.md"
 OWN = {
     "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main", "filrouge.cli.mcp",
-    "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.daemon", "filrouge.daemon.client",
+    "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.control_characters", "filrouge.daemon",
+    "filrouge.daemon.client",
     "filrouge.daemon.reply", "filrouge.errors", "filrouge.home", "filrouge.hosts", "filrouge.hosts.claude_code",
     "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor",
     "filrouge.hosts.gemini", "filrouge.hosts.openclaw", "filrouge.hosts.opencode", "filrouge.hosts.project",

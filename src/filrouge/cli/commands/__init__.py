@@ -18,7 +18,7 @@ from typing import Final
 
 import typer
 
-from filrouge.cli.output import show_error
+from filrouge.cli.output import guard, show_error
 from filrouge.errors import FilrougeError
 
 #: Every module with the commands that it registers, in the order of the help.
@@ -56,6 +56,7 @@ GROUPS: Final = ("daemon", "model", "audit", "rules", "token", "config", "projec
 
 def run() -> int:
     """Run the command line; returns the exit code."""
+    guard()
     as_json = "--json" in sys.argv
     try:
         # Outside standalone mode Click hands back the code of a `typer.Exit` instead of raising it.

@@ -196,7 +196,7 @@ def facts(
     output.table(("Id", "Kind", "Where", "Text"), [output.memory_row(memory) for memory in found])
 
 
-def why(memory_id: Annotated[str, typer.Argument(help="A memory's id.")], json: Json = False) -> None:
+def why(memory_id: Annotated[str, typer.Argument(help="A memory's id, or its beginning.")], json: Json = False) -> None:
     """Show the words a memory rests on and every decision that touched it."""
     found = ask("GET", f"/api/memory/memories/{quote(memory_id, safe='')}")
     if json:

@@ -13,7 +13,7 @@ from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
-Id = Annotated[str, typer.Argument(help="A memory's id.")]
+Id = Annotated[str, typer.Argument(help="A memory's id, or its beginning.")]
 _DONE = {
     "old": "Kept the old",
     "new": "Took the new",
@@ -127,7 +127,7 @@ def change(method: str, memory_id: str, verb: str, body: Mapping[str, object], d
     if json:
         output.show_json(found)
     else:
-        output.say(f"{done}: {memory_id}")
+        output.say(f"{done}: {found['id']}")
 
 
 def _list(settled: bool, json: bool) -> None:

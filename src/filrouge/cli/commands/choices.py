@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
 from filrouge.cli import output
 from filrouge.errors import FilrougeError
 from filrouge.home import CONFIG, DATABASE, inside, is_ours, make_private
@@ -42,11 +40,11 @@ def chosen(provider: str | None, mode: str | None, language: str | None, *, aske
     if asked and provider is None:
         output.say("Understanding needs no model; with one it finds more. Providers: heuristic, ollama, anthropic,")
         output.say("openai, claude_cli, codex_cli.")
-        provider = typer.prompt("Who understands", default="heuristic")
+        provider = output.prompt("Who understands", default="heuristic")
     if asked and language is None:
-        language = typer.prompt("Language of headings (auto, en, fr, es)", default="auto")
+        language = output.prompt("Language of headings (auto, en, fr, es)", default="auto")
     if asked and mode is None:
-        mode = typer.prompt("How much work may understanding do (light, normal, heavy)", default="normal")
+        mode = output.prompt("How much work may understanding do (light, normal, heavy)", default="normal")
     named = {"extract_provider": provider, "mode": mode, "language": language}
     # Loaded when needed: the rest of the command does without the settings' library.
     from filrouge.config import check
@@ -58,7 +56,7 @@ def conversations(names: Iterable[str]) -> bool:
     """Whether a plugin may read every conversation of those agents that give it none otherwise."""
     for agent in (AGENTS[name] for name in names if AGENTS[name].reads_all):
         output.say(f"{agent.title} lets a plugin read what is said to it, by you and in its channels, only with leave.")
-        return typer.confirm(f"May Filrouge's plugin read what is said to {agent.title}?", default=False)
+        return output.confirm(f"May Filrouge's plugin read what is said to {agent.title}?", default=False)
     return False
 
 

@@ -18,7 +18,6 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from filrouge.cli import output
 from filrouge.cli.talk import ask, idle, poll
@@ -53,7 +52,7 @@ def demo(
 def _play(directory: str, script: dict[str, Any], language: str) -> None:
     timings: list[float] = []
     for session in script["sessions"]:
-        _heading(session["title"][language])
+        output.heading(session["title"][language])
         payloads = _lines(os.path.join(directory, session["file"]))
         for payload in payloads:
             if payload.get("hook_event_name") == "UserPromptSubmit":
@@ -71,7 +70,7 @@ def _play(directory: str, script: dict[str, Any], language: str) -> None:
 
 
 def _learned() -> None:
-    _heading("What was learned")
+    output.heading("What was learned")
     rules, facts = ask("GET", "/api/memory/rules"), ask("GET", "/api/memory/facts", query={"history": True})
     for memory in [*rules, *facts]:
         _, kind, where, text = output.memory_row(memory)
@@ -84,7 +83,7 @@ def _learned() -> None:
 def _question(question: dict[str, Any], language: str, opened: set[str]) -> float:
     """Open a session and ask; what the start gives is printed once for each project."""
     host, project = question["host"], os.path.basename(question["cwd"])
-    _heading(f"New session ({host}, {project}): {question['title'][language]}")
+    output.heading(f"New session ({host}, {project}): {question['title'][language]}")
     session = f"demo-{os.urandom(8).hex()}"
     common = {"session_id": session, "transcript_path": None, "cwd": question["cwd"], "permission_mode": "default"}
     prompt_id = {"turn_id": session} if host == "codex" else {"prompt_id": session}
@@ -93,12 +92,12 @@ def _question(question: dict[str, Any], language: str, opened: set[str]) -> floa
     if project not in opened:
         opened.add(project)
         output.say("At the session's start the agent is given:")
-        output.say(_context(start))
+        output.say_lines(_context(start))
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": question["prompt"]}
     answer, seconds = _hook(host, common | codex | prompt_id | asked)
     output.say(f"  > {question['prompt']}")
     given = _context(answer)
-    output.say(given or "  (nothing is added: nothing relevant is known)")
+    output.say_lines(given or "  (nothing is added: nothing relevant is known)")
     for wanted in question["look_for"]:
         if wanted not in given and wanted not in _context(start):
             output.say(f"  ✗ expected to see: {wanted}")
@@ -116,7 +115,7 @@ def _never(patterns: Iterable[str]) -> None:
     held = [*ask("GET", "/api/memory/rules", query={"history": True})]
     held += ask("GET", "/api/memory/facts", query={"history": True})
     found = [pattern for pattern in patterns if any(pattern in memory["text"] for memory in held)]
-    _heading("What must never be stored")
+    output.heading("What must never be stored")
     output.say(
         "  ✗ stored: " + ", ".join(found) if found else "  ✓ no secret and no planted instruction became a memory"
     )
@@ -179,7 +178,3 @@ def _read(path: str) -> dict[str, Any]:
 def _lines(path: str) -> list[dict[str, Any]]:
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.strip()]
-
-
-def _heading(title: str) -> None:
-    output.console().print(Text(f"\n{title}", style="bold"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -15,7 +16,8 @@ from filrouge.errors import BadInput, NotFound
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 #: Backups are copied and every file is read: a large home takes its time.
 _SECONDS: Final = 600.0
-_LENGTH_OF_ID: Final = 26
+#: Ids begin with the time, so their first digit is a nought for some thousand years; letters that look alike are none.
+_ID: Final = re.compile(r"0[0-9a-hjkmnp-tv-z]{5,25}")
 _SHOWN: Final = 40
 
 
@@ -56,7 +58,7 @@ def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
         _show(shown)
     if dry_run:
         return
-    if not yes and not typer.confirm("Forget this for good?", default=False):
+    if not yes and not output.confirm("Forget this for good?", default=False):
         output.say("Nothing was changed.")
         return
     way = {"at_once": True} if yes else {"token": shown["token"]}
@@ -71,7 +73,7 @@ def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
 
 def _preview(what: str) -> tuple[dict[str, str], dict[str, Any]]:
     """What looks like an id is one, if anything has it."""
-    ways = [{"id": what}, {"text": what}] if len(what) == _LENGTH_OF_ID and what.isalnum() else [{"text": what}]
+    ways = [{"id": what}, {"text": what}] if _ID.fullmatch(what.strip().lower()) else [{"text": what}]
     for way in ways[:-1]:
         try:
             return way, ask("POST", "/api/memory/forget", {**way, "dry_run": True}, timeout=_SECONDS)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TimeElapsedColumn
 
 from filrouge.cli import output
+from filrouge.cli.progress import bars
 from filrouge.cli.talk import ask
 from filrouge.errors import Busy, FilrougeError
 
@@ -46,16 +46,16 @@ def garden(
         if json:  # a program is asked nothing: without --yes it gets the plan
             output.show_json(planned)
             return
-        output.say(planned["plan"]["text"])
+        output.say_lines(planned["plan"]["text"])
         if dry_run or not planned["plan"]["steps"]:
             return
-        typer.confirm(planned["plan"]["question"], abort=True)
+        output.confirm(planned["plan"]["question"], abort=True)
     begun = _begin(dry_run=False)
     if begun["garden"] is None or not wait:
         if json:
             output.show_json(begun)
         else:
-            output.say(begun["plan"]["text"] if begun["garden"] is None else f"Begun: {begun['garden']['id']}.")
+            output.say_lines(begun["plan"]["text"] if begun["garden"] is None else f"Begun: {begun['garden']['id']}.")
         return
     if json:
         ended = _until_over(begun["garden"]["id"], lambda _: None)
@@ -78,19 +78,19 @@ def _watch(garden_id: str) -> None:
     """Follow a run to its end, behind a bar where a person reads."""
     lines: list[str] = []
     try:
-        if sys.stdout.isatty():
+        if output.is_watched():
             _behind_a_bar(garden_id, lines.append)
         else:
             _until_over(garden_id, lambda one: lines.append(one["label"]))
     except KeyboardInterrupt:
-        sys.stderr.write("The garden goes on in the daemon; `filrouge garden` shows it again.\n")
+        output.warn("The garden goes on in the daemon; `filrouge garden` shows it again.")
         raise
     output.say(lines[-1])
 
 
 def _behind_a_bar(garden_id: str, note: Callable[[str], None]) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=output.console(), transient=True) as bar:
+    columns = ("{task.description}", BarColumn(), TimeElapsedColumn())
+    with bars(*columns) as bar:
         task = bar.add_task("", total=None)
 
         def show(message: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -50,7 +49,7 @@ def context(
         output.show_json(found)
         return
     if found["context"]:
-        sys.stdout.write(found["context"] + "\n")
+        output.write(found["context"] + "\n")
     if explain:
         _explain(found)
 

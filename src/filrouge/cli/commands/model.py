@@ -12,10 +12,11 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from filrouge import installation
 from filrouge.cli import output
+from filrouge.cli.progress import bars as progress_bars
 from filrouge.embed import building
 from filrouge.embed.model_files import state_of
 from filrouge.embed.published import fetched_path, published
@@ -41,10 +42,10 @@ def fetch(
     if not yes:
         if not sys.stdin.isatty():
             raise BadInput("Nothing is fetched without consent.", remedy="Run it at a terminal, or add --yes.")
-        typer.confirm("Fetch it?", abort=True)
+        output.confirm("Fetch it?", abort=True)
     bring = _bring()
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Progress(*columns, TimeRemainingColumn(), console=output.console(), disable=not sys.stdout.isatty()) as bars:
+    columns = "{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    with progress_bars(*columns, transient=False, disable=not output.is_watched()) as bars:
         tasks = {file.name: bars.add_task(file.name, total=file.size) for file in model.files}
 
         def tell(name: str, have: int, _size: int) -> None:

@@ -36,11 +36,11 @@ def extract(
     if json:
         output.show_json(found)
     elif dead:
-        output.say("\n\n".join(_letter(one) for one in found) or "Every answer could be read.")
+        output.say_lines("\n\n".join(_letter(one) for one in found) or "Every answer could be read.")
     elif not found["enabled"]:
         output.say("Nothing is understood: extract_provider is off. What is captured is kept word for word.")
     else:
-        output.say("\n".join(_status(found)))
+        output.say_lines("\n".join(_status(found)))
 
 
 def _understand(text: str, source: str, context: str, json: bool) -> None:

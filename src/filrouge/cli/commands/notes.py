@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from typing import Annotated, Any
 
@@ -54,13 +53,13 @@ def _trust(address: str, *, yes: bool) -> None:
     if not yes:
         if not sys.stdin.isatty():
             raise BadInput("Nobody can be asked here.", remedy="Compare the fingerprint, and add --yes.")
-        typer.confirm("Is this the certificate in the settings of Obsidian's plugin?", abort=True)
+        output.confirm("Is this the certificate in the settings of Obsidian's plugin?", abort=True)
     certificate.keep(home(), certificate.CERTIFICATE, pem)
     output.say(f"Trusted. Name the vault: filrouge settings notes_folder {address}")
 
 
 def _enter_key() -> None:
-    said = getpass.getpass("Key of the plugin: ") if sys.stdin.isatty() else sys.stdin.readline()
+    said = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
     if not said.strip() or not said.strip().isascii():
         raise BadInput("That is no key.", remedy="It stands in the settings of Obsidian's plugin Local REST API.")
     certificate.keep(home(), certificate.KEY, said.strip())

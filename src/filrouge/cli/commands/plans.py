@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import typer
-
 from filrouge.cli import output
 from filrouge.errors import BadInput, FilrougeError
 from filrouge.hosts.setup.plan import Change, Plan, carry_out
@@ -36,7 +34,7 @@ def consent(question: str, *, yes: bool, json: bool) -> bool:
         return True
     if json or not sys.stdin.isatty():
         raise BadInput("Nobody can be asked here.", remedy="Add --yes to do it, or --dry-run to see it.")
-    return typer.confirm(question, default=True)
+    return output.confirm(question, default=True)
 
 
 def show(plan: Plan) -> None:

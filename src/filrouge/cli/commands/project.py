@@ -38,7 +38,7 @@ def list_(json: Json = False) -> None:
         rows["Holds"] = f"{one['memories']} memories, {one['turns']} turns, {one['threads']} threads"
         rows |= {"Last spoken in": last} if last else {}
         others = [name for name in one["aliases"] if name != one["id"]]
-        output.box(one["name"], rows | ({"Also": "\n".join(others)} if others else {}))
+        output.box(one["name"], rows | ({"Also": others} if others else {}))
 
 
 @app.command()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TimeRemainingColumn
 from rich.text import Text
 
 from filrouge.cli import output
+from filrouge.cli.progress import bars
 from filrouge.cli.talk import ask
 from filrouge.errors import EmbedderUnavailable
 
@@ -33,9 +33,9 @@ def reindex(
     begun = found["building"] is not None
     if begun and wait:
         try:
-            found = _watched() if sys.stdout.isatty() and not json else _until_done(lambda _: None)
+            found = _watched() if output.is_watched() and not json else _until_done(lambda _: None)
         except KeyboardInterrupt:
-            sys.stderr.write("The reindex goes on in the daemon; `filrouge reindex` shows it again.\n")
+            output.warn("The reindex goes on in the daemon; `filrouge reindex` shows it again.")
             raise
     if json:
         output.show_json(found)
@@ -70,8 +70,8 @@ def _until_done(show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
 
 def _watched() -> dict[str, Any]:
     """The same behind a progress bar."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=output.console(), transient=True) as bar:
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with bars(*columns) as bar:
         task = bar.add_task("Embedding", total=None)
 
         def show(building: dict[str, Any]) -> None:

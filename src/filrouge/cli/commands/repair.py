@@ -50,7 +50,7 @@ def repair(
     if undo and (vectors or all_anew):
         raise BadInput("--undo takes a repair back; it makes nothing anew.", remedy="Leave --vectors and --all out.")
     if not json and not undo:
-        sys.stderr.write(f"{_PROGRESS}\n")
+        output.warn(_PROGRESS)
     leave = _leave(_show_undo if undo else _show, undo=undo, yes=yes, json=json)
     plan, done = _carried_out(home(), ways, leave)
     said = plan if done is None else done
@@ -74,7 +74,7 @@ def _leave(show: Show, *, undo: bool, yes: bool, json: bool) -> Callable[[dict[s
         if not json:
             show(plan)
         question = "Put the damaged files back?" if undo else "Replace the memory by what can be saved of it?"
-        return yes or typer.confirm(question)
+        return yes or output.confirm(question)
 
     return given
 

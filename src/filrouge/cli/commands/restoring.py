@@ -93,7 +93,7 @@ def _confirm(path: str) -> None:
             "Restoring a backup replaces the whole memory; say so with --yes.",
             remedy=f"`filrouge restore {path} --dry-run` verifies it and changes nothing.",
         )
-    typer.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
+    output.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from filrouge.cli.commands.asking import (
 from filrouge.cli.talk import ask, here
 
 app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
-Id = Annotated[str, typer.Argument(help="A rule's id.")]
+Id = Annotated[str, typer.Argument(help="A rule's id, or its beginning.")]
 Everything = Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")]
 #: Only so many rules of a scope are said to agents.
 _MOST = 20
@@ -95,7 +95,7 @@ def remove(rule_id: Id, json: Json = False) -> None:
     if json:
         output.show_json(found)
     else:
-        output.say(f"In the bin: {rule_id}")
+        output.say(f"In the bin: {found['id']}")
 
 
 def _list(everything: bool, project: str | None, filters: dict[str, Any], json: bool) -> None:

@@ -150,12 +150,12 @@ def _show(found: Mapping[str, Any]) -> None:
         output.say(f"drifted {one['at'][:16]} ({one['similarity']:.2f}) into {one['title'] or one['became']}")
 
 
-def _stood(state: Mapping[str, Any] | None) -> dict[str, str]:
+def _stood(state: Mapping[str, Any] | None) -> dict[str, object]:
     """Where the work stood, as rows; what there is none of has none."""
     if state is None:
         return {}
     named = {"state": "Stood", "decisions": "Decisions", "questions": "Open questions"}
-    rows = {name: "\n".join(_line(one["text"]) for one in state[kind]) for kind, name in named.items()}
+    rows: dict[str, object] = {name: [_line(one["text"]) for one in state[kind]] for kind, name in named.items()}
     rows["Files"] = ", ".join(state["files"])
     rows["Last error"] = _line(state["error"]["text"]) if state["error"] else ""
     return {name: text for name, text in rows.items() if text}

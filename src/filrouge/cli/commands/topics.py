@@ -55,4 +55,4 @@ def timeline(
     if json:
         output.show_json(found)
         return
-    output.say("Nothing is known of what was discussed." if found["nothing_known"] else found["text"])
+    output.say_lines("Nothing is known of what was discussed." if found["nothing_known"] else found["text"])

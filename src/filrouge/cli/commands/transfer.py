@@ -58,10 +58,8 @@ def export(
     ask("GET", "/health")
     query = urlencode({"format": form, **({"what": what} if what else {})})
     with ExitStack() as opened:
-        file = opened.enter_context(os.fdopen(_private(out), "wb")) if out else sys.stdout.buffer
-        for piece in streamed(home(), os.environ, f"/api/memory/export?{query}"):
-            file.write(piece)
-        file.flush()
+        file = opened.enter_context(os.fdopen(_private(out), "wb")) if out else None
+        output.write_export(streamed(home(), os.environ, f"/api/memory/export?{query}"), form, file)
 
 
 def _export_pages(what: str | None, folder: str | None) -> None:

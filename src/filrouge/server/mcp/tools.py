@@ -27,6 +27,7 @@ from filrouge.server.access import elsewhere, recalling, settled
 from filrouge.server.mcp.quoting import LONGEST_READ, Item, block, item_json, line, quoted
 from filrouge.server.routes.memory import action_json
 from filrouge.store.memories import Action
+from filrouge.store.short_ids import whole_id
 
 #: The channel of what comes in over MCP.
 CHANNEL: Final = "mcp"
@@ -87,7 +88,7 @@ async def memory_get(parts: Parts, _: Caller, given: Arguments) -> Told:
     """One memory or message."""
 
     def find(tx: Tx) -> dict[str, Any]:
-        id_, known, now = given["id"], report.names_of(tx), parts.clock.now()
+        id_, known, now = whole_id(tx, given["id"], ("memory", "turn")), report.names_of(tx), parts.clock.now()
         memory = next(iter(parts.memories(tx).known([id_])), None)
         item = memory or next(iter(parts.turns(tx).get([id_])), None)
         if item is None:
@@ -120,12 +121,14 @@ async def memory_add(parts: Parts, caller: Caller, given: Arguments) -> Told:
 
 async def memory_update(parts: Parts, _: Caller, given: Arguments) -> Told:
     """Correct a memory as an agent may."""
-    return _told([await elsewhere(lambda: correct(parts, given["id"], given["text"]))])
+    id_ = parts.readers.here(lambda tx: whole_id(tx, given["id"], ("memory",)))
+    return _told([await elsewhere(lambda: correct(parts, id_, given["text"]))])
 
 
 async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
     """Show what would be binned, or bin it."""
     topic, id_, token = given.get("topic", ""), given.get("id", ""), given.get("token", "")
+    id_ = parts.readers.here(lambda tx: whole_id(tx, id_, ("memory",)))
     project = parts.readers.here(lambda tx: report.project_id(tx, caller.project))
 
     def deed() -> Doomed:

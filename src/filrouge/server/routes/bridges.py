@@ -16,6 +16,7 @@ from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
 from filrouge.server.paging import Cursor, PageLimit, paged
 from filrouge.server.routes.threads_answers import BridgeAnswer, GraphAnswer
+from filrouge.server.short_ids import BridgeId, ThreadId
 from filrouge.threads.drawing import to_svg
 from filrouge.threads.graph import graph_of, to_dot
 
@@ -29,8 +30,8 @@ _HARMLESS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-i
 class BridgeBody(Body):
     """Two threads to be tied: an id each, the kind, and the reason if there is one."""
 
-    source: str
-    target: str
+    source: ThreadId
+    target: ThreadId
     type: str = "relates_to"
     reason: str = Field("", max_length=200)
 
@@ -39,7 +40,7 @@ class BridgeBody(Body):
 async def bridges(
     request: Request,
     response: Response,
-    thread: Annotated[str | None, Query(description="Only those of this thread: its id.")] = None,
+    thread: Annotated[ThreadId | None, Query(description="Only those of this thread: its id.")] = None,
     kind: Annotated[str | None, Query(alias="type", description="Only this: extends, depends_on, ...")] = None,
     project: Names = None,
     limit: PageLimit = None,
@@ -65,7 +66,7 @@ async def add(body: BridgeBody, request: Request) -> dict[str, Any]:
 
 
 @router.delete("/api/memory/bridges/{bridge_id}", responses=answers(BridgeAnswer))
-async def remove(bridge_id: str, request: Request) -> dict[str, Any]:
+async def remove(bridge_id: BridgeId, request: Request) -> dict[str, Any]:
     """Remove a bridge for good; what it was."""
     parts = parts_of(request)
     return await elsewhere(lambda: bridge_verbs.remove(parts, bridge_id))

@@ -22,6 +22,7 @@ from filrouge.server.routes.memory_answers import (
     SupersededAnswer,
     UndoAnswer,
 )
+from filrouge.server.short_ids import MemoryId
 
 router = APIRouter(tags=["changing"])
 
@@ -35,7 +36,7 @@ class PinBody(Body):
 class SupersedeBody(Body):
     """What a memory says from now on."""
 
-    old_id: str
+    old_id: MemoryId
     new_text: str
     source: str = Field("", max_length=200)
 
@@ -50,33 +51,33 @@ class UndoBody(Body):
     """What to undo: an entry of the journal, or the last decision about a memory; or only to say what that would do."""
 
     entry: int | None = None
-    memory_id: str | None = None
+    memory_id: MemoryId | None = None
     dry_run: bool = False
 
 
 @router.patch("/api/memory/memories/{memory_id}", responses=answers(ActionAnswer))
-async def change_memory(memory_id: str, body: PinBody, request: Request) -> dict[str, Any]:
+async def change_memory(memory_id: MemoryId, body: PinBody, request: Request) -> dict[str, Any]:
     """Pin a memory, or unpin it."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: pin(parts, memory_id, pinned=body.pinned)))
 
 
 @router.post("/api/memory/memories/{memory_id}/bin", responses=answers(ActionAnswer))
-async def bin_one(memory_id: str, request: Request) -> dict[str, Any]:
+async def bin_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Put a memory into the bin."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: bin_memory(parts, memory_id)))
 
 
 @router.post("/api/memory/memories/{memory_id}/restore", responses=answers(ActionAnswer))
-async def restore_one(memory_id: str, request: Request) -> dict[str, Any]:
+async def restore_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Make a memory live again that was binned or superseded."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: restore(parts, memory_id)))
 
 
 @router.get("/api/memory/memories/{memory_id}/history", responses=answers(MemoryVersions))
-async def history(memory_id: str, request: Request) -> dict[str, Any]:
+async def history(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Every version of a memory, oldest first, and every decision that touched it, with its number in the journal."""
     parts = parts_of(request)
     return await reading(request, lambda tx: memory_report.versions(parts, tx, memory_id))
@@ -106,14 +107,14 @@ async def reviews(
 
 
 @router.get("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
-async def one_review(memory_id: str, request: Request) -> dict[str, Any]:
+async def one_review(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """One entry of the queue, with the words that it rests on and what it speaks against."""
     parts = parts_of(request)
     return await reading(request, lambda tx: review.one(parts, tx, memory_id))
 
 
 @router.post("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
-async def settle(memory_id: str, body: SettleBody, request: Request) -> dict[str, Any]:
+async def settle(memory_id: MemoryId, body: SettleBody, request: Request) -> dict[str, Any]:
     """Settle what waits; answers the entry as it is then."""
     parts = parts_of(request)
     return await elsewhere(lambda: review.settle(parts, memory_id, body.settle))

@@ -13,6 +13,7 @@ from filrouge.model.filters import Filters
 from filrouge.model.turn import Role
 from filrouge.model.when import moment
 from filrouge.server.answers import Body
+from filrouge.server.short_ids import ThreadId
 
 _WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
 _BRANCH = "Said while this git branch was checked out: its whole name."
@@ -30,7 +31,7 @@ class FilterBody(Body):
     as_of: str | None = Field(None, description=f"What was believed then, at the end of a day. {_WHEN}")
     trust: int = Field(0, ge=0, le=3, description="At least: 1 the agent, 2 the user's prompts, 3 the user's own hand.")
     role: Role | None = None
-    thread: str | None = Field(None, description="A thread's id: its turns, and what rests on them.")
+    thread: ThreadId | None = Field(None, description="A thread's id: its turns, and what rests on them.")
     branch: str | None = Field(None, description=_BRANCH)
 
     def filters(self) -> Filters:
@@ -64,7 +65,7 @@ def filters_of(
     as_of: Annotated[str | None, Query(description=f"What was believed then. {_WHEN}")] = None,
     trust: Annotated[int, Query(ge=0, le=3, description="At least this much.")] = 0,
     role: Role | None = None,
-    thread: Annotated[str | None, Query(description="A thread's id: its turns, and what rests on them.")] = None,
+    thread: Annotated[ThreadId | None, Query(description="A thread's id: its turns, and what rests on them.")] = None,
     branch: Annotated[str | None, Query(description=_BRANCH)] = None,
 ) -> Filters:
     """The filters of a request's query."""

@@ -15,6 +15,7 @@ from filrouge.server.answers import Body, answers
 from filrouge.server.paging import Cursor, paged
 from filrouge.server.routes.garden_answers import ForgetPreview, KeptReceipt, ReceiptAnswer
 from filrouge.server.scopes import needs
+from filrouge.server.short_ids import ReceiptId, RowId
 
 router = APIRouter(tags=["forgetting"])
 
@@ -23,7 +24,7 @@ class ForgetBody(Body):
     """What to forget: a text or an id. With `dry_run` only a preview; else the token of one, or `at_once`."""
 
     text: str = Field("", max_length=LONGEST)
-    id: str = Field("", max_length=100)
+    id: RowId = Field("", max_length=100)
     dry_run: bool = False
     token: str = Field("", max_length=100)
     at_once: bool = False
@@ -58,7 +59,7 @@ async def receipts(
 
 
 @router.get("/api/memory/receipts/{receipt_id}", responses=answers(KeptReceipt))
-async def one_receipt(receipt_id: str, request: Request) -> dict[str, Any]:
+async def one_receipt(receipt_id: ReceiptId, request: Request) -> dict[str, Any]:
     """One receipt."""
     parts = parts_of(request)
     return await reading(request, lambda tx: forgetting.receipt_of(parts, tx, receipt_id))

@@ -11,6 +11,7 @@ from filrouge.app import gardening
 from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Body, answers
 from filrouge.server.routes.garden_answers import GardenAnswer, PlannedAnswer, ProgressAnswer
+from filrouge.server.short_ids import GardenId
 from filrouge.store.gardens import Gardens
 
 router = APIRouter(tags=["garden"])
@@ -47,13 +48,13 @@ async def gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] =
 
 
 @router.get("/api/memory/gardens/{garden_id}", responses=answers(GardenAnswer))
-async def garden(request: Request, garden_id: str) -> dict[str, Any]:
+async def garden(request: Request, garden_id: GardenId) -> dict[str, Any]:
     """One run: how far it is, and what it came to so far."""
     return await reading(request, lambda tx: gardening.described(tx, Gardens(tx).get(garden_id)))
 
 
 @router.get("/api/memory/gardens/{garden_id}/progress", responses=answers(ProgressAnswer))
-async def progress(request: Request, garden_id: str, after: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+async def progress(request: Request, garden_id: GardenId, after: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
     """The messages of a run behind the first `after`, as they went over the wire, each with its label; `next` is what
     to ask for then."""
     parts = parts_of(request)

@@ -14,6 +14,7 @@ from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.answers import Answer, answers
 from filrouge.server.paging import Cursor, behind, link_next
 from filrouge.server.routes.facts import DoneAnswer
+from filrouge.server.short_ids import JobId, RecallId
 from filrouge.store.recalls import Recalls
 
 router = APIRouter(tags=["jobs"])
@@ -127,7 +128,7 @@ async def letters(
 
 
 @router.post("/api/memory/dead-letters/{job_id}/retry", responses=answers(DoneAnswer, example={"success": True}))
-async def retry(job_id: str, request: Request) -> dict[str, Any]:
+async def retry(job_id: JobId, request: Request) -> dict[str, Any]:
     """Do it again, as if it was never tried."""
     parts = parts_of(request)
     await elsewhere(lambda: queue.retry(parts, job_id))
@@ -135,7 +136,7 @@ async def retry(job_id: str, request: Request) -> dict[str, Any]:
 
 
 @router.delete("/api/memory/dead-letters/{job_id}", responses=answers(DoneAnswer, example={"success": True}))
-async def discard(job_id: str, request: Request) -> dict[str, Any]:
+async def discard(job_id: JobId, request: Request) -> dict[str, Any]:
     """Give it up; what it was about stays as it is."""
     parts = parts_of(request)
     await elsewhere(lambda: queue.discard(parts, job_id))
@@ -164,7 +165,7 @@ async def discard(job_id: str, request: Request) -> dict[str, Any]:
         },
     ),
 )
-async def recall(recall_id: str, request: Request) -> dict[str, Any]:
+async def recall(recall_id: RecallId, request: Request) -> dict[str, Any]:
     """One recall with what was injected for it, and the best candidates that were not."""
     found = await reading(request, lambda tx: Recalls(tx).get(recall_id))
     if found is None:

@@ -35,6 +35,7 @@ from filrouge.server.routes.recall_answers import (
     ThreadHitAnswer,
 )
 from filrouge.server.scopes import needs
+from filrouge.server.short_ids import MemoryId
 from filrouge.store.memories import Action
 from filrouge.store.recalls import Recalls
 from filrouge.store.settings import StoredSettings
@@ -112,7 +113,7 @@ async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
 
 
 @router.get("/api/memory/memories/{memory_id}", responses=answers(MemoryWithHistory))
-async def one_memory(memory_id: str, request: Request) -> dict[str, Any]:
+async def one_memory(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """One memory with the words it rests on and every decision that touched it."""
     parts = parts_of(request)
     return await reading(request, lambda tx: memory_report.history(parts, tx, memory_id))

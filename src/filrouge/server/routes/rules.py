@@ -15,6 +15,7 @@ from filrouge.server.answers import Body, answers
 from filrouge.server.paging import Cursor, PageLimit, paged
 from filrouge.server.routes.memory import Names, Narrowed, action_json
 from filrouge.server.routes.memory_answers import ActionAnswer, RuleAnswer
+from filrouge.server.short_ids import MemoryId
 
 router = APIRouter(tags=["rules"])
 
@@ -62,7 +63,7 @@ async def add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
 
 
 @router.patch("/api/memory/rules/{rule_id}", responses=answers(RuleAnswer))
-async def change_rule(rule_id: str, body: ChangeBody, request: Request) -> dict[str, Any]:
+async def change_rule(rule_id: MemoryId, body: ChangeBody, request: Request) -> dict[str, Any]:
     """Edit a rule, or switch it off or on; answers it as it is listed then. Edited it has another id."""
     if body.text is None and body.enabled is None:
         raise BadInput("There is nothing to change.", remedy="Give `text`, `enabled`, or both.")
@@ -78,7 +79,7 @@ async def change_rule(rule_id: str, body: ChangeBody, request: Request) -> dict[
 
 
 @router.delete("/api/memory/rules/{rule_id}", responses=answers(ActionAnswer))
-async def remove_rule(rule_id: str, request: Request) -> dict[str, Any]:
+async def remove_rule(rule_id: MemoryId, request: Request) -> dict[str, Any]:
     """Put a rule into the bin."""
     parts = parts_of(request)
     return action_json(await elsewhere(lambda: rules.remove(parts, rule_id)))

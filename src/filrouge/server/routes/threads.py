@@ -15,13 +15,15 @@ from filrouge.server.answers import Body, answers
 from filrouge.server.paging import Cursor, paged
 from filrouge.server.routes.filtering import moment_of
 from filrouge.server.routes.threads_answers import ThreadAnswer, ThreadDetail, WhyThreadAnswer
+from filrouge.server.short_ids import ThreadId, TurnId
 
 #: Threads of a place, behind a cursor.
 _ALL = 1_000_000
+
 router = APIRouter(tags=["threads"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
 Agent = Annotated[str | None, Query(description="Only those that this agent opened: its id, or its channel.")]
-Turns = Annotated[list[str], Field(min_length=1, max_length=1000)]
+Turns = Annotated[list[TurnId], Field(min_length=1, max_length=1000)]
 
 
 class ThreadBody(Body):
@@ -34,7 +36,7 @@ class ThreadBody(Body):
 class MergeBody(Body):
     """The thread that takes another in."""
 
-    into: str
+    into: ThreadId
 
 
 class SplitBody(Body):
@@ -69,14 +71,14 @@ async def list_threads(
 
 
 @router.get("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
-async def one_thread(thread_id: str, request: Request) -> dict[str, Any]:
+async def one_thread(thread_id: ThreadId, request: Request) -> dict[str, Any]:
     """One thread with where its work stood, its ties, newest turns and drifts; the beginning of an id is enough."""
     parts = parts_of(request)
     return await reading(request, lambda tx: thread_report.detail(parts, tx, thread_id))
 
 
 @router.patch("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
-async def change_thread(thread_id: str, body: ThreadBody, request: Request) -> dict[str, Any]:
+async def change_thread(thread_id: ThreadId, body: ThreadBody, request: Request) -> dict[str, Any]:
     """Rename a thread, or archive or reopen it."""
     parts = parts_of(request)
     if (body.title is None) == (body.status is None):
@@ -89,28 +91,28 @@ async def change_thread(thread_id: str, body: ThreadBody, request: Request) -> d
 
 
 @router.post("/api/memory/threads/{thread_id}/merge", responses=answers(ThreadDetail))
-async def merge_thread(thread_id: str, body: MergeBody, request: Request) -> dict[str, Any]:
+async def merge_thread(thread_id: ThreadId, body: MergeBody, request: Request) -> dict[str, Any]:
     """Put all turns of a thread into another; answers the other."""
     parts = parts_of(request)
     return await elsewhere(lambda: threads.merge(parts, thread_id, body.into))
 
 
 @router.post("/api/memory/threads/{thread_id}/split", responses=answers(ThreadDetail))
-async def split_thread(thread_id: str, body: SplitBody, request: Request) -> dict[str, Any]:
+async def split_thread(thread_id: ThreadId, body: SplitBody, request: Request) -> dict[str, Any]:
     """Put turns of a thread into a new one; answers the new one."""
     parts = parts_of(request)
     return await elsewhere(lambda: threads.split(parts, thread_id, body.turns, body.title))
 
 
 @router.post("/api/memory/threads/{thread_id}/move", responses=answers(ThreadDetail))
-async def move_turns(thread_id: str, body: MoveBody, request: Request) -> dict[str, Any]:
+async def move_turns(thread_id: ThreadId, body: MoveBody, request: Request) -> dict[str, Any]:
     """Put turns of other threads into this one; answers it."""
     parts = parts_of(request)
     return await elsewhere(lambda: threads.move(parts, body.turns, thread_id))
 
 
 @router.get("/api/memory/turns/{turn_id}/thread", responses=answers(WhyThreadAnswer))
-async def why_thread(turn_id: str, request: Request) -> dict[str, Any]:
+async def why_thread(turn_id: TurnId, request: Request) -> dict[str, Any]:
     """The thread that a turn is in, and every decision about it with what was weighed."""
     parts = parts_of(request)
     return await reading(request, lambda tx: thread_report.why(parts, tx, turn_id))

@@ -16,6 +16,7 @@ from filrouge.server.answers import Answer, answers
 from filrouge.server.door import LOGIN, cookie_name
 from filrouge.server.keys import Keys
 from filrouge.server.scopes import needs
+from filrouge.server.short_ids import TokenId
 from filrouge.store.tokens import Tokens
 
 router = APIRouter(tags=["tokens"])
@@ -110,7 +111,7 @@ async def create(body: NewToken, request: Request) -> dict[str, Any]:
 
 @router.delete("/api/tokens/{token_id}", responses=answers(TokenAnswer, example=_EXAMPLE))
 @needs("admin")
-async def revoke(token_id: str, request: Request) -> dict[str, Any]:
+async def revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Let nobody in with that token or session any more, from now on."""
     parts = parts_of(request)
     gone = await settled(parts.writer.submit(lambda tx: tokens.revoke(parts, tx, token_id)))

@@ -21,6 +21,7 @@ from filrouge.cli.commands.doctoring.finding import Finding
 from filrouge.cli.commands.doctoring.scene import NotKnown, Scene
 from filrouge.clock import to_text
 from filrouge.config import Effective, Settings
+from filrouge.control_characters import in_json, visible
 from filrouge.daemon.logs import last_lines, parsed
 from filrouge.errors import BadInput, CannotWrite, NotFound
 from filrouge.ports import Tx
@@ -93,8 +94,8 @@ class _Cleaner:
 
 def _text(content: Any, clean: _Cleaner) -> str:
     if isinstance(content, str):
-        return clean(content)
-    return json.dumps(_cleaned(content, clean), ensure_ascii=False, indent=1)
+        return visible(clean(content))
+    return in_json(json.dumps(_cleaned(content, clean), ensure_ascii=False, indent=1))
 
 
 def _cleaned(value: Any, clean: _Cleaner) -> Any:

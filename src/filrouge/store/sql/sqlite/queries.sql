@@ -1297,6 +1297,26 @@ SELECT threads.*,
   (SELECT count(DISTINCT turns.host || ' ' || turns.session_id) FROM thread_turns JOIN turns ON turns.id = turn_id
    WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = '') AS sessions
 FROM json_each(:ids) CROSS JOIN threads ON threads.id = value ORDER BY json_each.key
+-- name: ids.memory
+-- Rows whose ids begin so, each with words that tell it from the others.
+SELECT id, substr(text, 1, 60) AS what FROM memories WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.turn
+SELECT id, role || ' ' || at AS what FROM turns WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.thread
+SELECT id, title AS what FROM threads WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.bridge
+SELECT id, kind AS what FROM bridges WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.garden
+SELECT id, started_at AS what FROM gardens WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.receipt
+SELECT id, at AS what FROM receipts WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.recall
+SELECT id, created_at AS what FROM memory_retrievals
+WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.token
+SELECT id, name AS what FROM tokens WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
+-- name: ids.job
+SELECT id, kind AS what FROM jobs WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
 -- name: threads.beginning
 SELECT id FROM threads WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
 -- name: threads.at_place
