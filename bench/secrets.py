@@ -34,7 +34,9 @@ from filrouge.capture.redact_complete import redact_completely
 PASSES: Final[dict[str, Callable[[str], str]]] = {"hook": redact, "daemon": redact_completely}
 PARTS: Final[tuple[Part, ...]] = ("dev", "held-out")
 SEED: Final = 20261123
-TEXT_FILES: Final = frozenset({".py", ".md", ".rst", ".txt", ".toml", ".yaml", ".yml", ".js", ".ts", ".html", ".css", ".pyi"})
+TEXT_FILES: Final = frozenset(
+    {".py", ".md", ".rst", ".txt", ".toml", ".yaml", ".yml", ".js", ".ts", ".html", ".css", ".pyi"}
+)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -124,7 +126,9 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=0, help="print so many lines that went wrong, of each table")
     parser.add_argument("--out", type=Path, help="write the tables to this file")
     args = parser.parse_args()
-    rows: list[str] = ["| what | " + " | ".join(f"{part}, {one}" for part in args.part or PARTS for one in PASSES) + " |"]
+    rows: list[str] = [
+        "| what | " + " | ".join(f"{part}, {one}" for part in args.part or PARTS for one in PASSES) + " |"
+    ]
     rows.append("|---|" + "--:|" * (rows[0].count("|") - 2))
     cells: dict[str, list[str]] = defaultdict(list)
     missed: list[str] = []
@@ -161,7 +165,9 @@ def main() -> int:
             shown = []
             results.append(altered(lines, cut, shown))
             _show(f"{folder}, {name}", shown, args.show)
-        rows.append(f"| {folder} | {len(lines)} | " + " | ".join(f"{one.gone} ({one.share:.2%})" for one in results) + " |")
+        rows.append(
+            f"| {folder} | {len(lines)} | " + " | ".join(f"{one.gone} ({one.share:.2%})" for one in results) + " |"
+        )
     print("\n".join(rows))
     if args.out:
         args.out.write_text("\n".join(rows) + "\n", "utf-8")

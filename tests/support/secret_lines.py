@@ -270,8 +270,21 @@ _HELD: Final[Mapping[str, Sequence[str]]] = {
 }  # fmt: skip
 
 _AROUND: Final[Mapping[Part, Sequence[str]]] = {
-    "dev": ["{v}", "use {v} for now", "printed by a tool: {v} (end)", "TOKEN={v}", '{{"key": "{v}"}}', "voilà la clé : {v}, merci"],
-    "held-out": ["here it is: {v}.", "Error: request with {v} was refused", "config.value = '{v}'", "el valor es {v} y ya", "<{v}>"],
+    "dev": [
+        "{v}",
+        "use {v} for now",
+        "printed by a tool: {v} (end)",
+        "TOKEN={v}",
+        '{{"key": "{v}"}}',
+        "voilà la clé : {v}, merci",
+    ],
+    "held-out": [
+        "here it is: {v}.",
+        "Error: request with {v} was refused",
+        "config.value = '{v}'",
+        "el valor es {v} y ya",
+        "<{v}>",
+    ],
 }
 
 

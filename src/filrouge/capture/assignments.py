@@ -26,7 +26,7 @@ _PASSWORD: Final = (
     r"pass(?:word|wd|phrase|code|(?![a-z]))|pwd(?![a-z])|(?<![a-z0-9])pw(?![a-z])|(?<![a-z])psk(?![a-z])"
     r"|mot[ _-]de[ _-]passe|mdp(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|(?<![a-z])passe(?=\s{0,2}[:=])"
     r"|contrase(?:ñ|n)a|frase[ _-]de[ _-](?:paso|contraseña)|(?<![a-z])clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
-    r"|identified by"
+    r"|identified by|code[ _-]wi-?fi"
 )
 _MADE: Final = (
     r"secret(?:os?(?![a-z]))?|token|credentials?|api[ _-]?key|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)"
@@ -38,9 +38,9 @@ _CODE_WORDS: Final = (
     r"(?<![a-z])pin(?![a-z])|digicode|(?<![a-z])otp(?![a-z])"
     r"|(?:access|entry|door|gate|alarm|garage|safe|lock|unlock|recovery|backup|rescue|security|verification|activation"
     r"|pairing|authentication|2fa|mfa|one-time|voicemail)[ -](?:backup[ -]|recovery[ -])?codes?"
-    r"|codes? (?:pin|secret|wi-?fi|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon"
+    r"|codes? (?:pin|secret|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon"
     r"|alarme|r[eé]cup[eé]ration|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
-    r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|wifi|immeuble|entr[eé]e|cave|voiture))"
+    r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|immeuble|entr[eé]e|cave|voiture))"
     r"|c[oó]digos? (?:pin|secreto|(?:de |del )(?:la |el )?(?:puerta|port[aó]l|port[oó]n|alarma|acceso|entrada|recuperaci[oó]n"
     r"|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))"
 )
@@ -52,7 +52,7 @@ _LOGIN: Final = (
 _KEYWORD: Final = rf"(?P<code>{_CODE_WORDS})|(?P<password>{_PASSWORD})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
 #: One of these is in every text that holds a keyword.
 HINTS: Final = (
-    "pass", "pw", "psk", "mdp", "secr", "contrase", "clave", "token", "credential", "key", "clé", "cle", "jeton", "pin",
+    "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential", "key", "clé", "cle", "jeton", "pin",
     "code", "código", "codigo", "codes", "otp", "_auth", "log", "sign", "connect", "identif", "cred", "sesi", "acces",
     "entra", "account", "compte", "cuenta", "user", "usuario", "utilisateur", "shared",
 )  # fmt: skip
@@ -65,7 +65,9 @@ _HOLDERS: Final = re.compile(
 
 #: The rest of the name, and the quotes and brackets that close it.
 _REST: Final = r"[A-Za-z0-9_.-]{0,40}(?:\\{0,3}[\"'`*]){0,3}[\])]?"
-_SIGN: Final = r"[ \t]{0,40}(=>|:=|={1,3}|:(?![:)])|→|-{1,2}>|⇒)[ \t]{0,8}(?:(?:\r?\n|\\n)[ \t]{0,12})?\*{0,2}[ \t]{0,2}"
+_SIGN: Final = (
+    r"[ \t]{0,40}(=>|:=|={1,3}|:(?![:)])|→|-{1,2}>|⇒)[ \t]{0,8}(?:(?:\r?\n|\\n)[ \t]{0,12})?\*{0,2}[ \t]{0,2}"
+)
 #: `- name: DB_PASSWORD\n  value: …`, `"name": "X", "value": "…"`, `<add key="ApiKey" value="…"/>`.
 _NAMED_VALUE: Final = r"(?:,\s{0,12}|\s{1,24})\\{0,3}[\"']?value\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}"
 #: `define('DB_PASSWORD', '…')`, `setToken("…")`, `variable "db_password" { default = "…" }`: a quoted value follows.
@@ -78,18 +80,22 @@ _TYPED: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
 _WORD: Final = r"(?:\([^()\n]{1,40}\)|(?:[^\s:=.,;!?(){}\[\]<>|\"→\\]|[.,:](?=[^\s\"'])){1,40})"
 _LINKS: Final = (
     r"is|are|was|were|be|been|becomes?|remains?|stays|has|est|sont|était|sera|été|vaut|c['’]est|reste|devient|es|son|era|fue"
-    r"|ser|será|sea|sigue|queda|pasa|cambió|a"
+    r"|ser|será|sea|sigue|queda|pasa|cambió"
 )
 _MOVES: Final = r"to|into|à|en|por|par|a"
 _FILLERS: Final = (
     r"now|still|currently|again|going|set|changed|reset|updated|to|be|the following|simply|just|maintenant|toujours|désormais"
     r"|bien|changé|remplacé|mis|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
 )
-#: `… of the shared box is`, `… (prod) :`, `… en`; the words, and which of the three it is.
+#: `… of the shared box is`, `… (prod) :`, `…, c'est`: the words, and what ends them.
 _SAID: Final = (
     rf"((?:[ ]{{1,3}}{_WORD}){{0,8}}?)(?:[ ]{{0,3}}(?P<sign>:(?!:)|=|→|-{{1,2}}>|⇒)"
-    rf"|,?[ ]{{1,3}}(?:(?P<link>{_LINKS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}}|(?P<move>{_MOVES})))(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
+    rf"|,?[ ]{{1,3}}(?:{_LINKS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}})(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
 )
+#: `… of the box to`, after a word of change.
+_MOVED: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_MOVES})[ ]{{1,3}}"
+#: `mdp redis …`: a word or two, and the value at the end of the clause.
+_CLAUSE: Final = r"(?:[ ]{1,2}[^\W\d_][\w-]{0,20}){1,2}[ ]{1,2}(?=([^\s,;]{8,100})(?:[.,;]?(?:\s|$)))"
 #: "… and the one for prod is", "… et celui de la prod est", "… y la de producción es".
 _SECOND: Final = (
     rf"[,;]?[ ]{{1,2}}(?:(?:and|et|y)[ ]{{1,2}})?(?:the one|that|celui|celle|la|el)((?:[ ]{{1,3}}{_WORD}){{1,6}}?)"
@@ -100,19 +106,29 @@ _PAIR: Final = (
     r"(?:[ ]{1,3}[\w'’-]{1,20}){0,3}?(?:[ ]{0,2}[:=]|[ ]{1,3}(?:with|as|avec|con|comme|en|como|is|are|est|sont|es|son))?[ ]{1,3}"
     r"[\"'`]?[\w.@+-]{1,64}[\"'`]?(?:[ ]{0,2}[/|:][ ]{0,2}|[ ]{1,2}(?:with|avec|con)[ ]{1,2})(?!/)"
 )
-_CHANGES: Final = (
-    r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon|puest|actualiz|reemplaz)"
-)
+_CHANGES: Final = r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon|puest|actualiz|reemplaz)"
 #: Before a keyword: "… is the", "… est notre", "… as the root", "… como".
 _INVERTED: Final = (
     r"[,:]?[ ]{1,2}(?P<link>is|was|it's|that's|est|c['’]est|es|era|as|for|comme|en|como|de)"
     r"(?:[ ]{1,2}(?P<det>the|my|our|your|a|le|la|mon|ma|notre|votre|mi|nuestra|su|el))?(?:[ ]{1,2}[\w-]{1,20}){0,2}[ ]{1,2}$"
 )
-_INVERTERS: Final = (" is ", " was ", "'s ", " est ", "c'est ", "c’est ", " es ", " as ", " for ", " comme ", " como ", " en ", " de ")
-#: After a keyword whose value came before it.
-_AFTER_INVERTED: Final = (
-    r"(?:[ ]{1,2}(?:for|of|on|to|in|at|du|de|des|del|pour|sur|para|en|and|et|y|from|everywhere|please|now|here|root|admin)\b|[ ]{0,2}(?:[.,;:!?)]|$|\r?\n))"
+_INVERTERS: Final = (
+    " is ",
+    " was ",
+    "'s ",
+    " est ",
+    "c'est ",
+    "c’est ",
+    " es ",
+    " as ",
+    " for ",
+    " comme ",
+    " como ",
+    " en ",
+    " de ",
 )
+#: After a keyword whose value came before it.
+_AFTER_INVERTED: Final = r"(?:[ ]{1,2}(?:for|of|on|to|in|at|du|de|des|del|pour|sur|para|en|and|et|y|from|everywhere|please|now|here|root|admin)\b|[ ]{0,2}(?:[.,;:!?)]|$|\r?\n))"
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
@@ -129,18 +145,19 @@ _SPOKEN_VALUE: Final = r"(?:[^\s\"`\\]|\\(?![nrt\"'\\u])){3,400}"
 #: A sentence that says this of a keyword tells about it, and its value is no secret.
 _TOPIC: Final = (
     r"(?i)\b(?:algorithms?|algo|hash(?:ed|er|ing|es)?|types?|formats?|encod\w+|encrypt\w+|polic\w+|rules?|lengths?|size|fingerprint"
-    r"|files?|path|urls?|endpoints?|headers?|version|ids?|names?|limits?|counts?|fields?|columns?|tests?|errors?|issues?|fix"
+    r"|files?|path|urls?|endpoints?|headers?|version|ids?|names?|limits?|counts?|fields?|columns?|errors?|issues?|fix"
     r"|bugs?|tickets?|commits?|modules?|checks?|expir\w+|since|until|line|cost|rounds|usage|budget|window|manager|reset)\b"
 )
 #: Numbers with a unit, dates, versions, file names, addresses, names of algorithms: they mix letters and digits too.
 _COMMON: Final = (
     r"(?i)(?:[~<>]?\d[\d.,:]*[a-z%µ/]{0,8}|\d{4}-\d\d-\d\d\S*|v?\d+(?:\.\d+)+\S*|[\w./-]+\.[a-z]{1,5}(?::\d+)*|\S*::\S*"
-    r"|[\w.-]*(?:/[\w.-]*){1,9}|https?:.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d[\w-]*"
-    r"|[\w-]+\.\w+\(.*|\w+\(.*|#\S*|[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12})$"
+    r"|https?:.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d{1,4}(?:[_-]\w{1,12}){0,3}"
+    r"|[\w-]+\.\w+\(.*|\w+\(.*|#\S*)$"
 )
+_UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
 #: A short word and a digit or two: `step2`, `user12`. A password may be so, an identifier of code often is.
-_NUMBERED: Final = r"(?i)[a-z]+[_-]?\d{1,2}$"
+_NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
 #: Endings of a name that is about a secret without holding it.
 _ABOUT: Final = (
     r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field|class|stdin"
@@ -158,13 +175,32 @@ _PLAIN: Final = (
     r"|obligatori[oa]|inv[aá]lid[oa]|incorrect[oa]|requerid[oa]|caducad[oa]))[>\])*]*$"
 )
 #: A reference, or the begin of an expression.
-_REFERENCES: Final = ("[redacted:", "$", "<", "{", "%(", "%{", "%env", "!Ref", "!Sub", "!Get", "!vault", "!secret", "@{", "***", "•")
+_REFERENCES: Final = (
+    "[redacted:",
+    "$",
+    "<",
+    "{",
+    "%(",
+    "%{",
+    "%env",
+    "!Ref",
+    "!Sub",
+    "!Get",
+    "!vault",
+    "!secret",
+    "@{",
+    "***",
+    "•",
+)
 _CODE: Final = r"(?:[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+|[A-Za-z_]+)$"
 _CALL: Final = r"[A-Za-z_][\w.:>-]*(?:\(|\[|<[A-Z])"
 _PATH: Final = r"(?:~|\.{1,2})?/[\w.@~-]*(?:/[\w.@~-]*)*$"
+_SLASHED: Final = r"[\w.-]*(?:/[\w.-]*){1,9}$"
+#: `color.brand.500`
+_DOTTED: Final = r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]{1,20})+$"
 #: Words of a label or a message; a pass phrase has none of them.
 _SENTENCE: Final = (
-    r"(?i)\b(?:is|are|was|be|must|should|your|you|the|an?|of|for|to|with|and|or|not|no|at|least|in|on|this|that|enter|forgot|please|new|confirm"
+    r"(?i)\b(?:is|are|was|be|must|should|your|you|the|an?(?= \w\w)|of|for|min|max|minimum|maximum|characters?|caract[eè]res|caracteres|chars|digits|to|with|and|or|not|no|at|least|in|on|this|that|enter|forgot|please|new|confirm"
     r"|le|la|les|un|une|de|du|des|et|ou|votre|vos|est|doit|pour|el|los|su|tu|es|debe|para|con|y|pass\w*|token|key|secret|contraseña|clave)\b|[.?!:…]$"
 )
 _SHAPED: Final = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
@@ -246,6 +282,11 @@ def is_placeholder(value: str) -> bool:
     return value.startswith(_REFERENCES) or _compiled(_PLAIN).match(value) is not None
 
 
+def is_identifier(value: str) -> bool:
+    """True for a UUID."""
+    return _compiled(_UUID).match(value) is not None
+
+
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Compiled at first use: most of what a hook sees holds no keyword at all."""
@@ -293,6 +334,8 @@ def _assigned(text: str, folded: str, keyword: re.Match[str]) -> Iterator[Assign
     else:
         found = _before(text, folded, keyword, family) or _bound(text, keyword, family, place)
         found = found or _said(text, folded, keyword, family, place)
+    if family == "made" and found is not None and text[keyword.end() : keyword.end() + 1] in ("s", "S"):
+        found = found if _is_random(text[found.start : found.end]) else None
     kind = "password" if family in ("password", "login") else "code" if family == "code" else "secret"
     while found is not None:
         yield Assigned(found.start, found.end, kind)
@@ -335,15 +378,15 @@ def _bound(text: str, keyword: re.Match[str], family: Family, place: int) -> _Va
     return _beside(text, keyword, family, place) if character in (" ", "\t") else None
 
 
-def _setting(
-    text: str, keyword: re.Match[str], sign: re.Match[str], family: Family, start: int
-) -> _Value | None:
+def _setting(text: str, keyword: re.Match[str], sign: re.Match[str], family: Family, start: int) -> _Value | None:
     """A bare value after a sign: `NAME=value` is trusted more than `name: value`, which a sentence may be."""
     is_tight = sign[1] in ("=", ":=") and sign[0] == sign[1]
-    leads = _compiled(r"(?:^|[\n;?&'\"]|\\n|\b(?:export|env|set|ARG|ENV|-e|--env|Environment=\"?|--[\w-]+)[ =])[ \t-]*$").search(
-        text, max(0, start - 20), start
+    leads = _compiled(
+        r"(?:^|[\n;?&'\"]|\\n|\b(?:export|env|set|ARG|ENV|-e|--env|Environment=\"?|--[\w-]+)[ =])[ \t-]*$"
+    ).search(text, max(0, start - 20), start)
+    is_line = is_tight and (
+        leads is not None or text[start : keyword.start() + 4].isupper() or text[start : start + 1] == "-"
     )
-    is_line = is_tight and (leads is not None or text[start : keyword.start() + 4].isupper() or text[start : start + 1] == "-")
     value = _bare(text, sign.end(), _SETTING if is_line else _BARE)
     if value is None or (is_line and _compiled(_CALL).match(text, value.start, value.end)):
         return None
@@ -382,7 +425,9 @@ def _block(text: str, place: int, start: int) -> _Value | None:
     if len(block[2]) <= len(text[line + 1 : start]) - len(text[line + 1 : start].lstrip(" ")):
         return None
     end = block.end()
-    following = _compiled(re.escape(block[1]) + r"(?:" + re.escape(block[2]) + r"|[ \t]*(?=" + re.escape(block[1]) + r"))")
+    following = _compiled(
+        re.escape(block[1]) + r"(?:" + re.escape(block[2]) + r"|[ \t]*(?=" + re.escape(block[1]) + r"))"
+    )
     while end < len(text):
         stop = text.find(block[1], end)
         stop = stop if stop >= 0 else len(text)
@@ -417,7 +462,7 @@ def _beside(text: str, keyword: re.Match[str], family: Family, place: int) -> _V
     if is_flag:
         odd = not word.replace("_", "").replace("-", "").isalpha()
         return value if odd and not word.startswith("-") and _is_hidden(word, family, quoted=False) else None
-    if text[start : keyword.end()].isupper() and "_" in text[start : place]:
+    if text[start : keyword.end()].isupper() and "_" in text[start:place]:
         return value if _is_telling(word, family) else None
     if family == "made":
         return value if _is_random(word) else None
@@ -427,15 +472,20 @@ def _beside(text: str, keyword: re.Match[str], family: Family, place: int) -> _V
 def _said(text: str, folded: str, keyword: re.Match[str], family: Family, place: int) -> _Value | None:
     """The value that a sentence gives: "the password for the staging box is …", "mdp prod : …"."""
     said = _compiled(_SAID).match(folded, place)
-    if said is None or (said[1] and _compiled(_TOPIC).search(said[1])):
-        return None
-    if said["move"] or said["link"] == "a":
+    if said is not None and not _compiled(_TOPIC).search(said[1]):
+        bare = said["sign"] and keyword[0] == "pass" and not said[1]
+        value = None if bare else _spoken(text, said.end(), family)
+        if value is not None:
+            return value
+    moved = _compiled(_MOVED).match(folded, place)
+    if moved is not None:
         before = folded[max(0, keyword.start() - 50) : keyword.start()]
-        if not _compiled(_CHANGES).search(before) and not _compiled(_CHANGES).search(said[0]):
-            return None
-    if said["sign"] and family == "password" and keyword[0] == "pass" and not said[1]:
+        if _compiled(_CHANGES).search(before) or _compiled(_CHANGES).search(moved[0]):
+            return _spoken(text, moved.end(), family)
+    clause = _compiled(_CLAUSE).match(text, place) if family == "password" else None
+    if clause is None or _compiled(_TOPIC).search(clause[0]) or not _is_strong(clause[1]):
         return None
-    return _spoken(text, said.end(), family)
+    return _spoken(text, clause.end(), family)
 
 
 def _paired(text: str, place: int) -> _Value | None:
@@ -458,7 +508,9 @@ def _before(text: str, folded: str, keyword: re.Match[str], family: Family) -> _
     found = None
     for found in _compiled(_INVERTED).finditer(window):
         pass
-    if found is None or (found["link"] in ("is", "was", "est", "es", "era", "en", "de", "for") and not _inverts(found, folded, keyword)):
+    if found is None or (
+        found["link"] in ("is", "was", "est", "es", "era", "en", "de", "for") and not _inverts(found, folded, keyword)
+    ):
         return None
     end = start - len(window) + found.start()
     opening = text[end - 1 : end]
@@ -478,7 +530,12 @@ def _before(text: str, folded: str, keyword: re.Match[str], family: Family) -> _
 def _inverts(found: re.Match[str], folded: str, keyword: re.Match[str]) -> bool:
     """True where the sentence goes on as one that names its subject last."""
     if found["link"] in ("en", "de"):
-        return _compiled(r"\b(?:use|usa|utilise|mets?|mettre|pon|puse|tape)\b").search(folded, max(0, keyword.start() - 120), keyword.start()) is not None
+        return (
+            _compiled(r"\b(?:use|usa|utilise|mets?|mettre|pon|puse|tape)\b").search(
+                folded, max(0, keyword.start() - 120), keyword.start()
+            )
+            is not None
+        )
     if found["det"] is None and found["link"] != "for":
         return False
     return _compiled(_AFTER_INVERTED).match(folded, keyword.end()) is not None
@@ -499,10 +556,12 @@ def _bare(text: str, place: int, pattern: str) -> _Value | None:
     if found is None:
         return None
     start, end = found.span()
+    if text[end - 1] == "=" and text[end : end + 1] in ("'", '"'):
+        return None
     if pattern != _SETTING:
         while end > start + 3 and text[end - 1] in ".,:;?)]}»”'":
             end -= 1
-    elif text[end - 1] in ",)" :
+    elif text[end - 1] in ",)":
         end -= 1
     return _Value(start, end, quoted=False)
 
@@ -536,7 +595,8 @@ def _is_hidden(value: str, family: Family, *, quoted: bool) -> bool:
     if family == "made":
         return _is_token(value, strict=True)
     if " " in value:
-        return _is_phrase(value, family)
+        plain = value.replace(" ", "").replace("'", "").isalpha()
+        return _is_phrase(value, family) if plain else _compiled(_SENTENCE).search(value) is None
     if not quoted:
         return not _compiled(_CODE).match(value) and not _compiled(_CALL).match(value)
     return not value.isalpha() or not _compiled(_KEYWORD).search(fold(value))
@@ -548,7 +608,7 @@ def _is_token(value: str, *, strict: bool) -> bool:
     odd = digits or not value.replace("-", "").replace("_", "").isalpha()
     if " " in value or value.replace(".", "").isdigit() or not (digits or (strict and odd and len(value) >= 12)):
         return False
-    if _compiled(_COMMON).match(value) or _compiled(_CALL).match(value):
+    if _is_common(value) or _compiled(_DOTTED).match(value) or (not digits and _compiled(_CODE).match(value)):
         return False
     if strict:
         return len(value) >= 6 and not _compiled(_NUMBERED).match(value)
@@ -557,24 +617,57 @@ def _is_token(value: str, *, strict: bool) -> bool:
 
 def _is_telling(value: str, family: Family) -> bool:
     """True for a value that looks like a secret by itself."""
-    if is_placeholder(value) or value.startswith(("/", "%")):
+    if is_placeholder(value) or value.startswith("%"):
         return False
     if family == "code":
         return _compiled(_DIGITS).match(value) is not None
     letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
     password = family != "made"
-    marked = password and any(c in "!@#$%^&*?+=~" for c in value.rstrip("?!").lstrip("@#*"))
-    if len(value) < (6 if password else 8) or not letters or not (digits or marked) or " " in value:
+    marked = password and any(c in "!@#$%^&*?+=~" for c in value.rstrip("?!=").lstrip("@#*"))
+    if (
+        len(value) < (5 if password else 8)
+        or not letters
+        or not (digits or marked or value.endswith("!"))
+        or " " in value
+    ):
         return False
-    if _compiled(_COMMON).match(value) or _compiled(_CALL).match(value):
+    if _is_common(value):
         return False
-    return password or _compiled(_SHAPED).match(value) is not None
+    return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
+
+
+def _is_common(value: str) -> bool:
+    """True for what mixes letters and digits and is no secret: numbers, paths, addresses, calls."""
+    if _compiled(_SLASHED).match(value):
+        return not (len(value) >= 16 and value.count("/") < 4 and _mixes(value))
+    return is_identifier(value) or (_compiled(_COMMON).match(value) or _compiled(_CALL).match(value)) is not None
+
+
+def _mixes(value: str) -> bool:
+    """True for capitals, small letters and digits in one word."""
+    return any(map(str.isupper, value)) and any(map(str.islower, value)) and any(map(str.isdigit, value))
+
+
+def _is_strong(value: str) -> bool:
+    """True for a value that is a secret in any sentence that speaks of one."""
+    digits = any(map(str.isdigit, value))
+    marks = any(one in "!@#$%^&*+=~" for one in value)
+    return (
+        len(value) >= 8
+        and digits
+        and _is_telling(value, "password")
+        and (marks or _mixes(value) or _changes(value) >= 1)
+    )
+
+
+def _changes(value: str) -> int:
+    """How often letters and digits take turns."""
+    return sum(one.isdigit() != other.isdigit() for one, other in zip(value, value[1:], strict=False))
 
 
 def _is_random(value: str) -> bool:
     """True for a value that can only have been made by a machine: long, of letters and digits that mix."""
-    changes = sum(one.isdigit() != other.isdigit() for one, other in zip(value, value[1:], strict=False))
-    return len(value) >= 16 and changes >= 3 and _is_telling(value, "made")
+    return len(value) >= 16 and _changes(value) >= 3 and _is_telling(value, "made")
 
 
 def _is_phrase(value: str, family: Family) -> bool:

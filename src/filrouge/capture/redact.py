@@ -102,7 +102,8 @@ def cutter(rule: Rule) -> Callable[[Found], str]:
         start, end = found.span()
         inner = _group(found)
         secret = found.string[inner[0] : inner[1]]
-        if secret.startswith((MARK, "$", "{")) or (rule.checked and not any(c.isdigit() for c in secret)):
+        checked = not rule.checked or (any(c.isdigit() for c in secret) and not assignments.is_identifier(secret))
+        if not checked or assignments.is_placeholder(secret.strip("\"'")):
             return found.string[start:end]
         return found.string[start : inner[0]] + mark(rule.kind) + found.string[inner[1] : end]
 
