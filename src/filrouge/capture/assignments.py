@@ -26,7 +26,7 @@ _PASSWORD: Final = (
     r"pass(?:word|wd|phrase|code|(?![a-z]))|pwd(?![a-z])|(?<![a-z0-9])pw(?![a-z])|(?<![a-z])psk(?![a-z])"
     r"|mot[ _-]de[ _-]passe|mdp(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|(?<![a-z])passe(?=\s{0,2}[:=])"
     r"|contrase(?:ñ|n)a|frase[ _-]de[ _-](?:paso|contraseña)|(?<![a-z])clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
-    r"|identified by|code[ _-]wi-?fi"
+    r"|identified by(?= [\"'])|code[ _-]wi-?fi"
 )
 _MADE: Final = (
     r"secret(?:os?(?![a-z]))?|token|credentials?|api[ _-]?key|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)"
@@ -137,10 +137,10 @@ _QUOTED: Final = (
     r"|`([^`\n]{1,400})`|«\s?([^»\n]{1,400}?)\s?»|“([^”\n]{1,400})”"
 )
 #: A bare value of configuration: to the blank, less what begins another setting.
-_SETTING: Final = r"(?:[^\s\"'`\\;&]|;(?!\s|$|[\w ]{1,40}=)|&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\u])){3,400}"
+_SETTING: Final = r"(?:[^\s\"'`\\;&]{1,100}|;(?!\s|$|[\w ]{1,40}=)|&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\u])){1,8}"
 _BARE: Final = r"[^\s\"'`,;<>(){}|&\\]{3,400}"
 #: A bare value in a sentence: to the blank.
-_SPOKEN_VALUE: Final = r"(?:[^\s\"`\\]|\\(?![nrt\"'\\u])){3,400}"
+_SPOKEN_VALUE: Final = r"[^\s\"`]{3,200}"
 
 #: A sentence that says this of a keyword tells about it, and its value is no secret.
 _TOPIC: Final = (
@@ -153,7 +153,7 @@ _COMMON: Final = (
     r"(?i)(?:[~<>]?\d[\d.,:]*[a-z%µ/]{0,8}|\d{4}-\d\d-\d\d\S*|v?\d+(?:\.\d+)+\S*|[\w./-]+\.[a-z]{1,5}(?::\d+)*|\S*::\S*"
     r"|https?:.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d{1,4}(?:[_-]\w{1,12}){0,3}"
-    r"|[\w-]+\.\w+\(.*|\w+\(.*|#\S*)$"
+    r"|[\w-]+\.\w+\(.*|\w+\(.*|#\S*|\S*\]\(\S*)$"
 )
 _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
 #: A short word and a digit or two: `step2`, `user12`. A password may be so, an identifier of code often is.
@@ -207,6 +207,8 @@ _SHAPED: Final = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
 _DIGITS: Final = r"\d{4,10}$|(?=[A-Z\d-]*\d)[A-Z\d]{3,8}(?:-[A-Z\d]{3,8}){1,7}$|(?=\w*\d)[A-Za-z\d#*]{4,8}$"
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _LONGEST_NAME: Final = 40
+#: Characters of a value in a sentence; longer keys have a form of their own.
+_LONGEST_TOKEN: Final = 160
 
 
 class Assigned(NamedTuple):
@@ -391,6 +393,8 @@ def _setting(text: str, keyword: re.Match[str], sign: re.Match[str], family: Fam
     if value is None or (is_line and _compiled(_CALL).match(text, value.start, value.end)):
         return None
     word = text[value.start : value.end]
+    if keyword[0] == "pass" and start == keyword.start() and word.isdigit():
+        return None
     if not is_line and text[value.end : value.end + 1] in ("(", "[", "{") or is_placeholder(word):
         return None
     if family == "code" or keyword[0] in ("pass", "passe", "pw", "clave") and not is_tight:
@@ -494,9 +498,9 @@ def _paired(text: str, place: int) -> _Value | None:
     if pair is None:
         return None
     value = _spoken(text, pair.end(), "password")
-    if value is None or "/" in text[value.start : value.end] and not value.quoted:
+    if value is None or not _is_telling(text[value.start : value.end], "password"):
         return None
-    return value
+    return None if "/" in text[value.start : value.end] and not value.quoted else value
 
 
 def _before(text: str, folded: str, keyword: re.Match[str], family: Family) -> _Value | None:
@@ -556,6 +560,11 @@ def _bare(text: str, place: int, pattern: str) -> _Value | None:
     if found is None:
         return None
     start, end = found.span()
+    if pattern == _SPOKEN_VALUE and "\\" in found[0]:
+        escaped = _compiled(r"\\[nrtu\"'\\]").search(text, start, end)
+        end = escaped.start() if escaped else end
+    if end < start + 3:
+        return None
     if text[end - 1] == "=" and text[end : end + 1] in ("'", '"'):
         return None
     if pattern != _SETTING:
@@ -606,7 +615,11 @@ def _is_token(value: str, *, strict: bool) -> bool:
     """True for a value that a machine may have made."""
     digits = any(map(str.isdigit, value))
     odd = digits or not value.replace("-", "").replace("_", "").isalpha()
-    if " " in value or value.replace(".", "").isdigit() or not (digits or (strict and odd and len(value) >= 12)):
+    if (
+        " " in value
+        or value.replace(".", "").replace("_", "").isdigit()
+        or not (digits or (strict and odd and len(value) >= 12))
+    ):
         return False
     if _is_common(value) or _compiled(_DOTTED).match(value) or (not digits and _compiled(_CODE).match(value)):
         return False
@@ -621,6 +634,8 @@ def _is_telling(value: str, family: Family) -> bool:
         return False
     if family == "code":
         return _compiled(_DIGITS).match(value) is not None
+    if len(value) > _LONGEST_TOKEN:
+        return False
     letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
     password = family != "made"
     marked = password and any(c in "!@#$%^&*?+=~" for c in value.rstrip("?!=").lstrip("@#*"))
@@ -631,7 +646,7 @@ def _is_telling(value: str, family: Family) -> bool:
         or " " in value
     ):
         return False
-    if _is_common(value):
+    if _is_common(value) or (not digits and _compiled(_PASSWORD).search(fold(value))):
         return False
     return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
 
