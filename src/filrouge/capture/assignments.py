@@ -22,40 +22,51 @@ Family = Literal["password", "made", "code", "login"]
 
 # --- keywords, in folded text -----------------------------------------------------------------------------------------
 
+# Each begins with a letter, so that the engine skips to those; what must stand before and after is asked afterwards.
 _PASSWORD: Final = (
-    r"pass(?:word|wd|phrase|code|(?![a-z]))|pwd(?![a-z])|(?<![a-z0-9])pw(?![a-z])|(?<![a-z])psk(?![a-z])"
-    r"|mot[ _-]de[ _-]passe|mdp(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|(?<![a-z])passe(?=\s{0,2}[:=])"
-    r"|contrase(?:ñ|n)a|frase[ _-]de[ _-](?:paso|contraseña)|(?<![a-z])clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
+    r"pass(?:word|wd|phrase|code|(?![a-z]))|pwd(?![a-z])|pw(?![a-z])|psk(?![a-z])"
+    r"|mot[ _-]de[ _-]passe|mdp(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
+    r"|contrase(?:ñ|n)a|frase[ _-]de[ _-](?:paso|contraseña)|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
     r"|identified by(?= [\"'])|code[ _-]wi-?fi"
 )
 _MADE: Final = (
-    r"secret(?:os?(?![a-z]))?|token|credentials?|api[ _-]?key|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)"
-    r"|(?:access|private|encryption|signing|master|auth|service|license|licence|deploy|subscription|functions)[ _-]?key"
+    r"secret(?:os?(?![a-z]))?|token|credentials?|key|shared[_-]?access[_-]?signature|jeton|_auth(?=[ \"':=])"
     r"|cl[eé][ _-](?:secr[eè]te|(?:d[e'’ ]{1,3})?(?:api|acc[eè]s|licence|chiffrement))"
-    r"|clave[ _-](?:de[ _-])?(?:api|licencia)|jeton|(?<![a-z0-9])_auth(?=[ \"':=])"
+    r"|clave[ _-](?:de[ _-])?(?:api|licencia)"
 )
-_CODE_WORDS: Final = (
-    r"(?<![a-z])pin(?![a-z])|digicode|(?<![a-z])otp(?![a-z])"
-    r"|(?:access|entry|door|gate|alarm|garage|safe|lock|unlock|recovery|backup|rescue|security|verification|activation"
-    r"|pairing|authentication|2fa|mfa|one-time|voicemail)[ -](?:backup[ -]|recovery[ -])?codes?"
-    r"|codes? (?:pin|secret|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon"
+_CODE_WORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
+_LOGIN: Final = (
+    r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
+    r"|credenciales|inicia(?:r)? sesi[oó]n|acceso?s?|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario|utilisateur"
+)
+_KEYWORD: Final = rf"(?P<password>{_PASSWORD})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
+#: One of these is in every text that holds a keyword; of a login or a code nothing is hidden that has no digit.
+HINTS: Final = (
+    "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential",
+    "key", "clé", "cle", "jeton", "_auth", "shared", "wifi", "wi-fi",
+)  # fmt: skip
+_HINTS_OF_DIGITS: Final = (
+    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "entra", "account",
+    "compte", "cuenta", "user", "usuario", "utilisateur",
+)  # fmt: skip
+#: A part of longer words: nothing stands before them but a sign.
+_ALONE: Final = frozenset({"pw", "psk", "passe", "clave", "_auth", "pin", "identified by"})
+#: What a key is of, and a code, before it or after it.
+_KEY_OF: Final = (
+    r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy|subscription"
+    r"|functions|secret|client|registry)[ _-]?$"
+)
+_CODE_OF: Final = (
+    r"(?:access|entry|door|gate|alarm|garage|safe|lock|recovery|backup|rescue|security|verification|activation|pairing"
+    r"|authentication|2fa|mfa|one-time|voicemail)[ -]$"
+)
+_OF_CODE: Final = (
+    r" (?:pin|secret|secreto|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon"
     r"|alarme|r[eé]cup[eé]ration|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
-    r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|immeuble|entr[eé]e|cave|voiture))"
-    r"|c[oó]digos? (?:pin|secreto|(?:de |del )(?:la |el )?(?:puerta|port[aó]l|port[oó]n|alarma|acceso|entrada|recuperaci[oó]n"
+    r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|immeuble|entr[eé]e|cave|voiture)"
+    r"|(?:de |del )(?:la |el )?(?:puerta|port[aó]l|port[oó]n|alarma|acceso|entrada|recuperaci[oó]n"
     r"|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))"
 )
-_LOGIN: Final = (
-    r"(?:log|sign)(?:ged|ged-| |-)?in(?![a-z])|login|connecte(?:r|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds(?![a-z])"
-    r"|credenciales|inicia(?:r)? sesi[oó]n|(?<![a-z])acceso?s?(?![a-z])|(?<![a-z])entrar?(?![a-z])|(?<![a-z])(?:account|compte|cuenta)(?![a-z])"
-    r"|(?<![a-z])user(?:name)?(?=[: ])|usuario|utilisateur"
-)
-_KEYWORD: Final = rf"(?P<code>{_CODE_WORDS})|(?P<password>{_PASSWORD})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
-#: One of these is in every text that holds a keyword.
-HINTS: Final = (
-    "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential", "key", "clé", "cle", "jeton", "pin",
-    "code", "código", "codigo", "codes", "otp", "_auth", "log", "sign", "connect", "identif", "cred", "sesi", "acces",
-    "entra", "account", "compte", "cuenta", "user", "usuario", "utilisateur", "shared",
-)  # fmt: skip
 #: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
 _HOLDERS: Final = re.compile(
     r"(?:^|[^a-z])(?:db|usr|user|my|mysql|pg|root|admin|smtp|ftp|mail|require|store|key|sudo|login|bind|master|redis|proxy)$"
@@ -219,6 +230,13 @@ class Assigned(NamedTuple):
     kind: str
 
 
+class _Keyword(NamedTuple):
+    start: int
+    end: int
+    family: Family
+    word: str
+
+
 class _Value(NamedTuple):
     start: int
     end: int
@@ -228,7 +246,7 @@ class _Value(NamedTuple):
 def redact(text: str, mark: Callable[[str], str]) -> str:
     """The text with every assigned secret replaced by `mark(kind)`."""
     folded = fold(text)
-    if not any(hint in folded for hint in HINTS):
+    if not _may_hold(folded):
         return text
     kept: list[str] = []
     place = 0
@@ -244,12 +262,19 @@ def find(text: str, folded: str) -> Iterator[Assigned]:
     found = keyword.search(folded)
     while found is not None:
         place = found.end()
-        for secret in _assigned(text, folded, found):
+        named = _keyword(folded, found)
+        for secret in _assigned(text, folded, named) if named is not None else ():
             if secret.start >= done:
                 yield secret
                 done = secret.end
                 place = max(place, done)
         found = keyword.search(folded, place)
+
+
+def _may_hold(folded: str) -> bool:
+    if any(hint in folded for hint in HINTS):
+        return True
+    return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d").search(folded) is not None
 
 
 def fold(text: str) -> str:
@@ -268,13 +293,14 @@ def kind_of(name: str) -> str:
 def is_secret_field(name: str, value: str) -> bool:
     """True where a field of that name (a key of JSON, a flag) gives `value` away."""
     folded = fold(name)
-    if not any(hint in folded for hint in HINTS):
+    if not _may_hold(folded):
         return False
-    last = [one for one in _compiled(_KEYWORD).finditer(folded) if one.lastgroup != "login"][-1:]
+    found = [_keyword(folded, one) for one in _compiled(_KEYWORD).finditer(folded)]
+    last = [one for one in found if one is not None and one.family != "login"][-1:]
     if not last or _is_other_name(name, folded, last[0]):
         return False
-    family, value = _family(last[0]), value.strip()
-    if last[0][0] in ("pass", "clave", "pin") or family == "code":
+    family, value = last[0].family, value.strip()
+    if last[0].word in ("pass", "clave", "pin") or family == "code":
         return _is_telling(value, family)
     return _is_hidden(value, family, quoted=True)
 
@@ -295,37 +321,45 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _family(keyword: re.Match[str]) -> Family:
-    match keyword.lastgroup:
-        case "password":
-            return "password"
-        case "made":
-            return "made"
-        case "code":
-            return "code"
-        case _:
-            return "login"
+def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
+    """The keyword with what qualifies it; None where it is another word."""
+    start, end, word = found.start(), found.end(), found[0]
+    before = folded[start - 1 : start]
+    if found.lastgroup == "password":
+        return None if word in _ALONE and before.isalpha() else _Keyword(start, end, "password", word)
+    if found.lastgroup == "made":
+        if word == "key" and _compiled(_KEY_OF).search(folded, max(0, start - 15), start) is None:
+            return None
+        return None if word in _ALONE and before.isalpha() else _Keyword(start, end, "made", word)
+    if before.isalpha():
+        return None
+    if found.lastgroup == "login":
+        return _Keyword(start, end, "login", word)
+    if word in ("pin", "digicode") or _compiled(_CODE_OF).search(folded, max(0, start - 16), start):
+        return _Keyword(start, end, "code", word)
+    after = _compiled(_OF_CODE).match(folded, end)
+    return _Keyword(start, after.end(), "code", word) if after else None
 
 
-def _is_other_name(text: str, folded: str, keyword: re.Match[str]) -> bool:
+def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
     """True where the keyword is a piece of another word (`tokenizer`), or of a name that holds no secret."""
-    end = keyword.end()
+    end = keyword.end
     after = text[end : end + 1]
     if after.isalpha() and not (after.isupper() and text[end - 1].islower()):
         plural = _compiled(r"(?:s|es)(?![a-z])").match(folded, end)
         if plural is None:
             return True
-    if keyword[0] == "pass" and keyword.start() and folded[keyword.start() - 1].isalpha():
-        if not (text[keyword.start()].isupper() and text[keyword.start() - 1].islower()):
-            return _HOLDERS.search(folded[max(0, keyword.start() - 10) : keyword.start()]) is None
+    if keyword.word == "pass" and keyword.start and folded[keyword.start - 1].isalpha():
+        if not (text[keyword.start].isupper() and text[keyword.start - 1].islower()):
+            return _HOLDERS.search(folded[max(0, keyword.start - 10) : keyword.start]) is None
     rest = _compiled(_REST).match(text, end)
     return rest is not None and _compiled(_ABOUT).search(rest[0].rstrip("\"'`\\)]*.")) is not None
 
 
-def _assigned(text: str, folded: str, keyword: re.Match[str]) -> Iterator[Assigned]:
+def _assigned(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
     """The secrets that this keyword gives away."""
-    family = _family(keyword)
-    rest = _compiled(_REST).match(text, keyword.end())
+    family = keyword.family
+    rest = _compiled(_REST).match(text, keyword.end)
     if rest is None:
         return
     place = rest.end()
@@ -336,7 +370,7 @@ def _assigned(text: str, folded: str, keyword: re.Match[str]) -> Iterator[Assign
     else:
         found = _before(text, folded, keyword, family) or _bound(text, keyword, family, place)
         found = found or _said(text, folded, keyword, family, place)
-    if family == "made" and found is not None and text[keyword.end() : keyword.end() + 1] in ("s", "S"):
+    if family == "made" and found is not None and text[keyword.end : keyword.end + 1] in ("s", "S"):
         found = found if _is_random(text[found.start : found.end]) else None
     kind = "password" if family in ("password", "login") else "code" if family == "code" else "secret"
     while found is not None:
@@ -348,11 +382,11 @@ def _assigned(text: str, folded: str, keyword: re.Match[str]) -> Iterator[Assign
 # --- the forms --------------------------------------------------------------------------------------------------------
 
 
-def _bound(text: str, keyword: re.Match[str], family: Family, place: int) -> _Value | None:
+def _bound(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
     """The value that a sign, a flag, markup or a block binds to the name at once."""
     sign = _compiled(_SIGN).match(text, place)
     if sign is not None:
-        start = _name_start(text, keyword.start())
+        start = _name_start(text, keyword.start)
         if text[max(0, start - 2) : start] == "${":
             return _default(text, place, family)
         block = _block(text, place, start)
@@ -380,24 +414,24 @@ def _bound(text: str, keyword: re.Match[str], family: Family, place: int) -> _Va
     return _beside(text, keyword, family, place) if character in (" ", "\t") else None
 
 
-def _setting(text: str, keyword: re.Match[str], sign: re.Match[str], family: Family, start: int) -> _Value | None:
+def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, start: int) -> _Value | None:
     """A bare value after a sign: `NAME=value` is trusted more than `name: value`, which a sentence may be."""
     is_tight = sign[1] in ("=", ":=") and sign[0] == sign[1]
     leads = _compiled(
         r"(?:^|[\n;?&'\"]|\\n|\b(?:export|env|set|ARG|ENV|-e|--env|Environment=\"?|--[\w-]+)[ =])[ \t-]*$"
     ).search(text, max(0, start - 20), start)
     is_line = is_tight and (
-        leads is not None or text[start : keyword.start() + 4].isupper() or text[start : start + 1] == "-"
+        leads is not None or text[start : keyword.start + 4].isupper() or text[start : start + 1] == "-"
     )
     value = _bare(text, sign.end(), _SETTING if is_line else _BARE)
     if value is None or (is_line and _compiled(_CALL).match(text, value.start, value.end)):
         return None
     word = text[value.start : value.end]
-    if keyword[0] == "pass" and start == keyword.start() and word.isdigit():
+    if keyword.word == "pass" and start == keyword.start and word.isdigit():
         return None
     if not is_line and text[value.end : value.end + 1] in ("(", "[", "{") or is_placeholder(word):
         return None
-    if family == "code" or keyword[0] in ("pass", "passe", "pw", "clave") and not is_tight:
+    if family == "code" or keyword.word in ("pass", "passe", "pw", "clave") and not is_tight:
         loose = _spoken(text, sign.end(), family)
         return loose if loose is not None else None
     if family == "made":
@@ -446,17 +480,17 @@ def _block(text: str, place: int, start: int) -> _Value | None:
     return _Value(block.end(), block.end() + len(value), quoted=True)
 
 
-def _beside(text: str, keyword: re.Match[str], family: Family, place: int) -> _Value | None:
+def _beside(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
     """The value after a blank: `--token …`, `PASSWORD '…'`, `ENV NAME …`, `login ana password …`."""
     blank = _compiled(r"[ \t]{1,20}(?:(?:=|:)[ \t])?").match(text, place)
     if blank is None:
         return None
-    start = _name_start(text, keyword.start())
+    start = _name_start(text, keyword.start)
     is_flag = text[start : start + 1] == "-"
     value = _quoted(text, blank.end())
     if value is not None:
         word = text[value.start : value.end]
-        if is_flag or text[keyword.start() : keyword.end()].isupper() or keyword[0] == "identified by":
+        if is_flag or text[keyword.start : keyword.end].isupper() or keyword.word == "identified by":
             return _checked(text, value, family)
         return value if _is_telling(word, family) or (" " in word and _is_phrase(word, family)) else None
     value = _bare(text, blank.end(), _SETTING if is_flag else _SPOKEN_VALUE)
@@ -466,24 +500,24 @@ def _beside(text: str, keyword: re.Match[str], family: Family, place: int) -> _V
     if is_flag:
         odd = not word.replace("_", "").replace("-", "").isalpha()
         return value if odd and not word.startswith("-") and _is_hidden(word, family, quoted=False) else None
-    if text[start : keyword.end()].isupper() and "_" in text[start:place]:
+    if text[start : keyword.end].isupper() and "_" in text[start:place]:
         return value if _is_telling(word, family) else None
     if family == "made":
         return value if _is_random(word) else None
     return value if _is_telling(word, family) and not _compiled(_NUMBERED).match(word) else None
 
 
-def _said(text: str, folded: str, keyword: re.Match[str], family: Family, place: int) -> _Value | None:
+def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
     """The value that a sentence gives: "the password for the staging box is …", "mdp prod : …"."""
     said = _compiled(_SAID).match(folded, place)
     if said is not None and not _compiled(_TOPIC).search(said[1]):
-        bare = said["sign"] and keyword[0] == "pass" and not said[1]
+        bare = said["sign"] and keyword.word == "pass" and not said[1]
         value = None if bare else _spoken(text, said.end(), family)
         if value is not None:
             return value
     moved = _compiled(_MOVED).match(folded, place)
     if moved is not None:
-        before = folded[max(0, keyword.start() - 50) : keyword.start()]
+        before = folded[max(0, keyword.start - 50) : keyword.start]
         if _compiled(_CHANGES).search(before) or _compiled(_CHANGES).search(moved[0]):
             return _spoken(text, moved.end(), family)
     clause = _compiled(_CLAUSE).match(text, place) if family == "password" else None
@@ -503,9 +537,9 @@ def _paired(text: str, place: int) -> _Value | None:
     return None if "/" in text[value.start : value.end] and not value.quoted else value
 
 
-def _before(text: str, folded: str, keyword: re.Match[str], family: Family) -> _Value | None:
+def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value | None:
     """The value before its keyword: "… is the password for the nas", "use … as the password"."""
-    start = keyword.start()
+    start = keyword.start
     window = folded[max(0, start - 60) : start]
     if family == "code" or not window.endswith(" ") or not any(one in window for one in _INVERTERS):
         return None
@@ -531,18 +565,18 @@ def _before(text: str, folded: str, keyword: re.Match[str], family: Family) -> _
     return value
 
 
-def _inverts(found: re.Match[str], folded: str, keyword: re.Match[str]) -> bool:
+def _inverts(found: re.Match[str], folded: str, keyword: _Keyword) -> bool:
     """True where the sentence goes on as one that names its subject last."""
     if found["link"] in ("en", "de"):
         return (
             _compiled(r"\b(?:use|usa|utilise|mets?|mettre|pon|puse|tape)\b").search(
-                folded, max(0, keyword.start() - 120), keyword.start()
+                folded, max(0, keyword.start - 120), keyword.start
             )
             is not None
         )
     if found["det"] is None and found["link"] != "for":
         return False
-    return _compiled(_AFTER_INVERTED).match(folded, keyword.end()) is not None
+    return _compiled(_AFTER_INVERTED).match(folded, keyword.end) is not None
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
