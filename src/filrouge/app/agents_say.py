@@ -28,6 +28,7 @@ from filrouge.model.turn import TRUST_AGENT
 from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events
 from filrouge.store.memories import Action, Origin
+from filrouge.understand.masked import without_secret
 
 #: Whose doing it is, in the journal.
 AGENT: Final = "agent"
@@ -43,7 +44,7 @@ def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str =
         once: makes it the same statement when it is sent twice; empty = it is another one.
 
     Raises:
-        BadInput: there is no text, or too much of it.
+        BadInput: there is no text, or too much of it, or it holds a secret.
         NotFound: a single plain project name that no project has.
     """
     if len(text) > LONGEST:
@@ -55,6 +56,7 @@ def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str =
     if not turns:
         raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
     turn = turns[0]
+    without_secret(turn.text)
     statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
     reading = readings_of(parts.meaning, [(turn, (statement,))])[0]
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
@@ -69,9 +71,9 @@ def correct(parts: Parts, memory_id: str, text: str) -> Action:
 
     Raises:
         NotFound: naming the id.
-        BadInput: there is no text or too much of it, or the memory is not live, or says that already.
+        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that already.
     """
-    said = parts.redact(text.strip())
+    said = without_secret(parts.redact(text.strip()))
     if not said:
         raise BadInput("There is nothing to put in its place: the text is empty.", remedy="Give one plain statement.")
     if len(said) > LONGEST:

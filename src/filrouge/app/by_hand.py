@@ -22,6 +22,7 @@ from filrouge.ports import Tx
 from filrouge.store.by_hand import ByHand
 from filrouge.store.memories import Action, Origin
 from filrouge.store.vectors import Spaces, StoredVectors
+from filrouge.understand.masked import without_secret
 
 T = TypeVar("T")
 #: Characters: a memory is one statement. A document is remembered.
@@ -89,9 +90,9 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
 
     Raises:
         NotFound: naming the id.
-        BadInput: there is no text or too much of it, or the memory is not live, or says that already.
+        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that already.
     """
-    said = parts.redact(text.strip())
+    said = without_secret(parts.redact(text.strip()))
     if not said:
         raise BadInput("There is nothing to put in its place: the text is empty.")
     if len(said) > LONGEST:
@@ -99,6 +100,7 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
     meaning = parts.meaning
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = restated(old, said)
+    without_secret(parts.redact(statement.text))
     [vectors] = vectors_at_once(meaning, [statement.text])
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 

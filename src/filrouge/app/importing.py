@@ -18,19 +18,21 @@ from filrouge.app.parts import Parts
 from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
 from filrouge.errors import BadInput
-from filrouge.model.memory import Memory
+from filrouge.model.memory import SUMS, Memory
 from filrouge.model.turn import TRUST_TOOL, Turn
 from filrouge.ports import Tx
 from filrouge.store.carrying import Carrying, Outcome
 from filrouge.store.tombstones import Tombstones
 from filrouge.transfer.exported import MARK, VERSION, MemoryRow, MessageRow, ProjectRow, parsed
 from filrouge.transfer.lines import TABLES
+from filrouge.understand.masked import MASK
 
 #: Rows of one transaction: others write in between.
 _TOGETHER: Final = 100
 _MOST_PROBLEMS: Final = 100
 _OUTCOMES: Final = ("added", "present", "forgotten", "bad")
 _USERS_ALONE: Final = frozenset({"rule", "preference"})
+_SECRET: Final = "it holds a secret"
 
 
 @dataclass(kw_only=True)
@@ -67,7 +69,7 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     done = Imported(threads=len(_listed(given, "threads")))
     projects = read_rows(done, given, "projects", ProjectRow)
     turns = [(one.turn()) for one in read_rows(done, given, "messages", MessageRow)]
-    memories = [one.memory() for one in read_rows(done, given, "memories", MemoryRow)]
+    memories = [one.memory() for one in read_memories(parts, done, given, MemoryRow)]
     known = add_projects(parts, done, projects)
     clean = [clean_turn(parts, one, known, trusted) for one in turns]
     write_rows(parts, done, "messages", clean, _turn_writer(parts))
@@ -117,15 +119,35 @@ def _listed(given: Mapping[str, Any], table: str) -> Sequence[object]:
     return cast("list[object]", rows)
 
 
-def read_rows(done: Imported, given: Mapping[str, Any], table: str, model: Any) -> list[Any]:
-    """The rows of a table as what they stand for; those that cannot be read are noted."""
+def read_rows(
+    done: Imported,
+    given: Mapping[str, Any],
+    table: str,
+    model: Any,
+    refusal: Callable[[Any], str] = lambda row: "",
+) -> list[Any]:
+    """The rows of a table as what they stand for; those that cannot be read, or are refused, are noted."""
     found: list[Any] = []
     for place, row in enumerate(_listed(given, table)):
         try:
-            found.append(parsed(row, model))
+            read = parsed(row, model)
+            if why := refusal(read):
+                done.bad(table, place, why)
+            else:
+                found.append(read)
         except ValueError as error:
             done.bad(table, place, str(error))
     return found
+
+
+def read_memories(parts: Parts, done: Imported, given: Mapping[str, Any], model: Any) -> list[Any]:
+    """The memories of an export; a statement that holds a secret is noted and teaches nothing."""
+
+    def refusal(row: Any) -> str:
+        is_stated = row.kind not in SUMS and row.kind != "note"
+        return _SECRET if is_stated and MASK.search(parts.redact(row.text)) else ""
+
+    return read_rows(done, given, "memories", model, refusal)
 
 
 def write_rows(

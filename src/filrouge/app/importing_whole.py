@@ -22,6 +22,7 @@ from filrouge.app.importing import (
     clean_memory,
     clean_turn,
     import_export,
+    read_memories,
     read_rows,
     write_rows,
 )
@@ -72,7 +73,8 @@ class _Importing:
         self._known = add_projects(parts, self.done, self._rows("projects"))
         self._threads()
         self._write("messages", self._message)
-        self._write("memories", self._memory)
+        memories = read_memories(parts, self.done, given, MODELS["memories"])
+        write_rows(parts, self.done, "memories", memories, self._memory)
         now = parts.clock.now()
         self._write("links", lambda tx, row: _outcome(self._whole(tx).link(row.model_dump(), now)))
         for table in _BESIDE:

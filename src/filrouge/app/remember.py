@@ -26,6 +26,7 @@ from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events, Projects
 from filrouge.store.memories import Action, Origin
 from filrouge.understand.heuristics import extract
+from filrouge.understand.masked import without_secret
 
 #: Characters: a long note, a whole document of reference.
 LONGEST = 200_000
@@ -42,7 +43,7 @@ def remember(
         branch: the git branch that was checked out where it was said.
 
     Raises:
-        BadInput: there is no text, or too much of it.
+        BadInput: there is no text, or too much of it, or it holds a secret.
     """
     if not text.strip():
         raise BadInput("There is nothing to remember: the text is empty.")
@@ -52,6 +53,7 @@ def remember(
     said = said_now(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
     event = cleaned(said, parts.redact)
     turn = turns_of(event, "")[0]
+    without_secret(turn.text)
     reading = _reading(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
     reflect(parts, reading.meaning, done)
@@ -61,17 +63,22 @@ def remember(
 
 
 def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], scope: ScopeName) -> int:
-    """Store many statements as they are, without deciding on them; vectors follow in the background."""
+    """Store many statements as they are, without deciding on them; vectors follow in the background.
+
+    Raises:
+        BadInput: one of them holds a secret; none is stored then.
+    """
+    clean = [without_secret(parts.redact(text)) for text in texts]
 
     def write(tx: Tx) -> int:
         now = parts.clock.now()
         project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
-        for text in texts:
-            statement = Statement(kind="fact", text=parts.redact(text), span=Span(start=0, end=0), scope=scope)
+        for text in clean:
+            statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope)
             memory = parts.memories(tx).add(statement, origin, "told in bulk")
             queue_vectors(tx, "memory", memory.memory_id, now)
-        return len(texts)
+        return len(clean)
 
     count = parts.writer.run(write)
     parts.work_waiting.set()
@@ -82,14 +89,12 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
     """Set a core fact; a value it had before is superseded.
 
     Raises:
-        BadInput: key or value is empty.
+        BadInput: key or value is empty, or the value is a secret.
     """
     if not key.strip() or not value.strip():
         raise BadInput("A fact needs a key and a value.")
-    clean = parts.redact(value)
-    statement = Statement(
-        kind="fact", text=f"{key}: {clean}", span=Span(start=0, end=0), scope=scope, key=key, value=clean
-    )
+    text = without_secret(parts.redact(f"{key}: {value}"))
+    statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope, key=key, value=value)
     meaning = parts.meaning
     [vectors] = vectors_at_once(meaning, [statement.text])
 

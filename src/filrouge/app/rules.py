@@ -27,6 +27,7 @@ from filrouge.ports import Tx
 from filrouge.store.by_hand import ByHand
 from filrouge.store.events import Projects
 from filrouge.store.memories import Action
+from filrouge.understand.masked import without_secret
 
 #: Characters: a rule is one instruction.
 LONGEST = 500
@@ -81,8 +82,8 @@ def add(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> A
     """Add a rule in the user's own words.
 
     Raises:
-        BadInput: there is no text or too much of it, a rule of this place says that already, or a rule of a project is
-            given outside every project.
+        BadInput: there is no text or too much of it, it holds a secret, a rule of this place says that already, or a
+            rule of a project is given outside every project.
     """
     said = _checked(parts, text)
     statement = Statement(kind="rule", text=said, span=Span(start=0, end=0), scope=scope, confidence=1.0)
@@ -160,7 +161,7 @@ def _rule(parts: Parts, tx: Tx, rule_id: str) -> Memory:
 
 
 def _checked(parts: Parts, text: str) -> str:
-    said = parts.redact(" ".join(text.split()))
+    said = without_secret(parts.redact(" ".join(text.split())))
     if not said:
         raise BadInput("There is no rule: the text is empty.")
     if len(said) > LONGEST:

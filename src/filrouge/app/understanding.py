@@ -32,6 +32,7 @@ from filrouge.store.vectors import StoredVectors
 from filrouge.understand.decide import decide, retrieval_terms
 from filrouge.understand.evidence import supported
 from filrouge.understand.hearsay import stated_by
+from filrouge.understand.masked import unmasked
 from filrouge.understand.pipeline import humble
 
 _NEIGHBOURS_BY_WORDS = 20
@@ -129,7 +130,7 @@ def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -
     done: list[tuple[Action, Vectors | None]] = []
     fresh = {} if fresh is None else fresh
     for one in reading.considered:
-        if one.statement.confidence < LEAST_TO_KEEP:
+        if one.statement.confidence < LEAST_TO_KEEP or not unmasked([one.statement], reading.turn.text):
             continue
         if one.refusal:
             held = parts.memories(tx).quarantine(one.statement, _origin(reading.turn, one), one.refusal)

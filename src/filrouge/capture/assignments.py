@@ -1,8 +1,14 @@
-"""Values that a keyword gives away: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`, `mot de passe : …`.
+"""Secrets that a keyword names: `DB_PASSWORD=…`, `--token …`, `le mot de passe du serveur est …`.
 
-Finding the keyword is cheap and says little; most of this module says what is not a secret. Passwords may
-be any text, so their rule is loose where the form is strict (`NAME=value`, a quoted value) and strict in
-prose. Keys and tokens are made by machines, so a value without a digit is no token.
+A scan over the keywords, each tried against the forms in which English, French, Spanish, code and configuration give
+a value: a sign (`=`, `:`, `→`), a verb ("is", "est", "was changed to"), a flag, markup, a block of YAML, or the value
+before the keyword ("… is the password for", "use … as the password"). Finding the keyword is cheap and says little;
+most of this module says what is not a secret. Passwords may be any text, so a value is hidden where the form leaves
+no doubt (`NAME=value`, quotes) or where it looks like a password (a digit or a sign among letters). Keys and tokens
+are made by machines, so a value without a digit is no token. Placeholders (`changeme`, `<your-token>`) and references
+(`$TOKEN`, `settings.api_key`) stay.
+
+Everything is matched from a fixed place with bounded repetitions, so the time is linear in the text.
 """
 
 from __future__ import annotations
@@ -10,63 +16,210 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-_SPOKEN = (
-    r"pass(?:word|wd|phrase|code|(?<![a-z]pass)(?=[\"'`\\]{0,4}\)?\s{0,8}(?:[=:]|$)))"
-    r"|pwd|mot[ _-]de[ _-]passe|mdp|phrase[ _-]secr[eè]te"
-    r"|contrase(?:ñ|n)a|palabra[ _-]clave|clave[ _-]secreta"
+Family = Literal["password", "made", "code", "login"]
+
+# --- keywords, in folded text -----------------------------------------------------------------------------------------
+
+# Each begins with a letter, so that the engine skips to those; what must stand before and after is asked afterwards.
+_PASSWORD: Final = (
+    r"pass(?:word|wd|phrase|code|(?![a-z]))|pwd(?![a-z])|pw(?![a-z])|psk(?![a-z])"
+    r"|mot[ _-]de[ _-]passe|mdp(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
+    r"|contrase(?:ñ|n)a|frase[ _-]de[ _-](?:paso|contraseña)|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
+    r"|identified by(?= [\"'])|code[ _-]wi-?fi"
 )
-_MADE = (
-    r"secret|token|credentials?|api[ _-]?key|account[_-]?key|shared[_-]?access[_-]?(?:key|signature)"
-    r"|(?:access|private|encryption|signing|master|auth|service|license)[_-]?key"
-    r"|cl[eé][ _-](?:d[e' ]{1,3})?api|clave[ _-](?:de[ _-])?api|jeton"
+_MADE: Final = (
+    r"secret(?:os?(?![a-z]))?|token|credentials?|key|shared[_-]?access[_-]?signature|jeton|_auth(?=[ \"':=])"
+    r"|cl[eé][ _-](?:secr[eè]te|(?:d[e'’ ]{1,3})?(?:api|acc[eè]s|licence|chiffrement))"
+    r"|clave[ _-](?:de[ _-])?(?:api|licencia)"
 )
+_CODE_WORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
+_LOGIN: Final = (
+    r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
+    r"|credenciales|inicia(?:r)? sesi[oó]n|acceso?s?|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario|utilisateur"
+)
+_KEYWORD: Final = rf"(?P<password>{_PASSWORD})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
+#: One of these is in every text that holds a keyword; of a login or a code nothing is hidden that has no digit.
 HINTS: Final = (
-    "pass", "pwd", "mdp", "secr", "contrase", "clave", "token", "credential", "key", "clé", "cle", "jeton",
-    "shared",
+    "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential",
+    "key", "clé", "cle", "jeton", "_auth", "shared", "wifi", "wi-fi",
 )  # fmt: skip
-#: Searched in folded text, so it needs no flag and the engine can skip by first letters.
-_KEYWORD = rf"({_SPOKEN})|(?:{_MADE})"
-#: What follows a keyword, each piece matched once where the former ended: nothing is ever tried twice.
-_REST = r"[A-Za-z0-9_.-]{0,40}[\"'`\\]{0,4}\)?"
-_BOUND = r"\s{0,8}(?:=>|:=|[=:])\s{0,8}|\s{1,4}(?:is|est|es|was|était|vaut)\s{1,4}:?\s{0,2}|[ ]{1,4}"
-_VALUE = (
-    r"(?:\\{1,3}[\"']([^\"'\\\n]{1,400})|\"((?:[^\"\\\n]|\\.){1,400})|'((?:[^'\\\n]|\\.){1,400})"
-    r"|`([^`\n]{1,400})|([^\s\"'`,;<>(){}|&\\]{3,400}))"
+_HINTS_OF_DIGITS: Final = (
+    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "entra", "account",
+    "compte", "cuenta", "user", "usuario", "utilisateur",
+)  # fmt: skip
+#: A part of longer words: nothing stands before them but a sign.
+_ALONE: Final = frozenset({"pw", "psk", "passe", "clave", "_auth", "pin", "identified by"})
+#: What a key is of, and a code, before it or after it.
+_KEY_OF: Final = (
+    r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy|subscription"
+    r"|functions|secret|client|registry)[ _-]?$"
 )
-_WORD = 5
-#: What may stand between a keyword and its value in a sentence: `du serveur est`, `for prod:`, `admin :`.
-_DESCRIBED = (
-    r"((?:[ ]{1,3}[^\W\d_][\w'’.@-]{0,30}){1,3})"
-    r"(?:[ ]{0,3}:|[ ]{1,3}(?:is|est|es|was|était|vaut)[ ]{0,2}:?(?=[ ]))[ ]{0,3}"
+_CODE_OF: Final = (
+    r"(?:access|entry|door|gate|alarm|garage|safe|lock|recovery|backup|rescue|security|verification|activation|pairing"
+    r"|authentication|2fa|mfa|one-time|voicemail)[ -]$"
 )
+_OF_CODE: Final = (
+    r" (?:pin|secret|secreto|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon"
+    r"|alarme|r[eé]cup[eé]ration|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
+    r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|immeuble|entr[eé]e|cave|voiture)"
+    r"|(?:de |del )(?:la |el )?(?:puerta|port[aó]l|port[oó]n|alarma|acceso|entrada|recuperaci[oó]n"
+    r"|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))"
+)
+#: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
+_HOLDERS: Final = re.compile(
+    r"(?:^|[^a-z])(?:db|usr|user|my|mysql|pg|root|admin|smtp|ftp|mail|require|store|key|sudo|login|bind|master|redis|proxy)$"
+)
+
+# --- what stands between a keyword and its value ----------------------------------------------------------------------
+
+#: The rest of the name, and the quotes and brackets that close it.
+_REST: Final = r"[A-Za-z0-9_.-]{0,40}(?:\\{0,3}[\"'`*]){0,3}[\])]?"
+_SIGN: Final = (
+    r"[ \t]{0,40}(=>|:=|={1,3}|:(?![:)])|→|-{1,2}>|⇒)[ \t]{0,8}(?:(?:\r?\n|\\n)[ \t]{0,12})?\*{0,2}[ \t]{0,2}"
+)
+#: `- name: DB_PASSWORD\n  value: …`, `"name": "X", "value": "…"`, `<add key="ApiKey" value="…"/>`.
+_NAMED_VALUE: Final = r"(?:,\s{0,12}|\s{1,24})\\{0,3}[\"']?value\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}"
+#: `define('DB_PASSWORD', '…')`, `setToken("…")`, `variable "db_password" { default = "…" }`: a quoted value follows.
+_ARGUMENT: Final = r"\s{0,2}(?:[,(]\s{0,4}|\{[^{}]{0,200}?default\s{0,8}=\s{0,8})(?=[\"'\\])"
+#: `<password>…</password>`, `<entry key="password">…</entry>`, `<key>Token</key><string>…</string>`.
+_ELEMENT: Final = r"(?:[^<>\n]{0,60}>|</key>)\s{0,8}(?:<string>\s{0,8})?([^<>\s][^<>\n]{2,400})</"
+_BLOCK: Final = r"[ \t]{0,4}:[ \t]{1,4}[|>][0-9+-]{0,2}[ \t]{0,4}(\r?\n|\\n)([ \t]{1,40})"
+#: `password: str = "…"`: the type is passed over.
+_TYPED: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
+_WORD: Final = r"(?:\([^()\n]{1,40}\)|(?:[^\s:=.,;!?(){}\[\]<>|\"→\\]|[.,:](?=[^\s\"'])){1,40})"
+_LINKS: Final = (
+    r"is|are|was|were|be|been|becomes?|remains?|stays|has|est|sont|était|sera|été|vaut|c['’]est|reste|devient|es|son|era|fue"
+    r"|ser|será|sea|sigue|queda|pasa|cambió"
+)
+_MOVES: Final = r"to|into|à|en|por|par|a"
+_FILLERS: Final = (
+    r"now|still|currently|again|going|set|changed|reset|updated|to|be|the following|simply|just|maintenant|toujours|désormais"
+    r"|bien|changé|remplacé|mis|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
+)
+#: `… of the shared box is`, `… (prod) :`, `…, c'est`: the words, and what ends them.
+_SAID: Final = (
+    rf"((?:[ ]{{1,3}}{_WORD}){{0,8}}?)(?:[ ]{{0,3}}(?P<sign>:(?!:)|=|→|-{{1,2}}>|⇒)"
+    rf"|,?[ ]{{1,3}}(?:{_LINKS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}})(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
+)
+#: `… of the box to`, after a word of change.
+_MOVED: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_MOVES})[ ]{{1,3}}"
+#: `mdp redis …`: a word or two, and the value at the end of the clause.
+_CLAUSE: Final = r"(?:[ ]{1,2}[^\W\d_][\w-]{0,20}){1,2}[ ]{1,2}(?=([^\s,;]{8,100})(?:[.,;]?(?:\s|$)))"
+#: "… and the one for prod is", "… et celui de la prod est", "… y la de producción es".
+_SECOND: Final = (
+    rf"[,;]?[ ]{{1,2}}(?:(?:and|et|y)[ ]{{1,2}})?(?:the one|that|celui|celle|la|el)((?:[ ]{{1,3}}{_WORD}){{1,6}}?)"
+    rf"(?:[ ]{{0,3}}:|[ ]{{1,3}}(?:is|est|es|c['’]est))[ ]{{1,3}}"
+)
+#: "… with ana / …", "…: ana:…", "as ana with …".
+_PAIR: Final = (
+    r"(?:[ ]{1,3}[\w'’-]{1,20}){0,3}?(?:[ ]{0,2}[:=]|[ ]{1,3}(?:with|as|avec|con|comme|en|como|is|are|est|sont|es|son))?[ ]{1,3}"
+    r"[\"'`]?[\w.@+-]{1,64}[\"'`]?(?:[ ]{0,2}[/|:][ ]{0,2}|[ ]{1,2}(?:with|avec|con)[ ]{1,2})(?!/)"
+)
+_CHANGES: Final = r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon|puest|actualiz|reemplaz)"
+#: Before a keyword: "… is the", "… est notre", "… as the root", "… como".
+_INVERTED: Final = (
+    r"[,:]?[ ]{1,2}(?P<link>is|was|it's|that's|est|c['’]est|es|era|as|for|comme|en|como|de)"
+    r"(?:[ ]{1,2}(?P<det>the|my|our|your|a|le|la|mon|ma|notre|votre|mi|nuestra|su|el))?(?:[ ]{1,2}[\w-]{1,20}){0,2}[ ]{1,2}$"
+)
+_INVERTERS: Final = (
+    " is ",
+    " was ",
+    "'s ",
+    " est ",
+    "c'est ",
+    "c’est ",
+    " es ",
+    " as ",
+    " for ",
+    " comme ",
+    " como ",
+    " en ",
+    " de ",
+)
+#: After a keyword whose value came before it.
+_AFTER_INVERTED: Final = r"(?:[ ]{1,2}(?:for|of|on|to|in|at|du|de|des|del|pour|sur|para|en|and|et|y|from|everywhere|please|now|here|root|admin)\b|[ ]{0,2}(?:[.,;:!?)]|$|\r?\n))"
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+_QUOTED: Final = (
+    r"\"\"\"\s{0,4}([^\"\\]{1,400})|\\{1,3}[\"']([^\"'\\\n]{1,400})|\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'"
+    r"|`([^`\n]{1,400})`|«\s?([^»\n]{1,400}?)\s?»|“([^”\n]{1,400})”"
+)
+#: A bare value of configuration: to the blank, less what begins another setting.
+_SETTING: Final = r"(?:[^\s\"'`\\;&]{1,100}|;(?!\s|$|[\w ]{1,40}=)|&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\u])){1,8}"
+_BARE: Final = r"[^\s\"'`,;<>(){}|&\\]{3,400}"
+#: A bare value in a sentence: to the blank.
+_SPOKEN_VALUE: Final = r"[^\s\"`]{3,200}"
+
 #: A sentence that says this of a keyword tells about it, and its value is no secret.
-_TOPIC = (
-    r"(?i)\b(?:algorithms?|algo|hash(?:ed|ing|es)?|types?|formats?|encod\w+|encrypt\w+|polic\w+|rules?|lengths?|size"
-    r"|files?|path|urls?|endpoints?|headers?|version|ids?|names?|limits?|counts?|fields?|columns?|tests?|errors?|issues?"
-    r"|bugs?|tickets?|commits?|modules?|checks?|expir\w+|since|until|from|at|on|line|cost|rounds|usage|budget|window)\b"
+_TOPIC: Final = (
+    r"(?i)\b(?:algorithms?|algo|hash(?:ed|er|ing|es)?|types?|formats?|encod\w+|encrypt\w+|polic\w+|rules?|lengths?|size|fingerprint"
+    r"|files?|path|urls?|endpoints?|headers?|version|ids?|names?|limits?|counts?|fields?|columns?|errors?|issues?|fix"
+    r"|bugs?|tickets?|commits?|modules?|checks?|expir\w+|since|until|line|cost|rounds|usage|budget|window|manager|reset)\b"
 )
-#: Numbers with a unit, dates, versions, file names, names of algorithms: they mix letters and digits too.
-_COMMON = (
-    r"(?i)(?:[~<>]?\d[\d.,:]*[a-z%µ/]{0,8}|\d{4}-\d\d-\d\d\S*|v?\d+(?:\.\d+)+\S*|[\w./-]+\.[a-z]{1,5}|\S*::\S*"
-    r"|[\w.-]*(?:/[\w.-]*){1,9}|https?:.*|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc)-?_?\d*\w*"
-    r"|[a-z]+[_-]?\d{1,2}|#\S*)$"
+#: Numbers with a unit, dates, versions, file names, addresses, names of algorithms: they mix letters and digits too.
+_COMMON: Final = (
+    r"(?i)(?:[~<>]?\d[\d.,:]*[a-z%µ/]{0,8}|\d{4}-\d\d-\d\d\S*|v?\d+(?:\.\d+)+\S*|[\w./-]+\.[a-z]{1,5}(?::\d+)*|\S*::\S*"
+    r"|https?:.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d{1,4}(?:[_-]\w{1,12}){0,3}"
+    r"|[\w-]+\.\w+\(.*|\w+\(.*|#\S*|\S*\]\(\S*)$"
 )
+_UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
+#: A short word and a digit or two: `step2`, `user12`. A password may be so, an identifier of code often is.
+_NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
 #: Endings of a name that is about a secret without holding it.
-_ABOUT = (
-    r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field"
-    r"|label|expiry|expires|expiration|ttl|age|format|regex|pattern|prefix|version|usage|used|required|enabled"
-    r"|reset|manager|store|provider|s)$"
+_ABOUT: Final = (
+    r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field|class|stdin"
+    r"|label|expiry|expires|expiration|ttl|age|format|regex|pattern|prefix|version|usage|used|required|enabled|index|map"
+    r"|reset|manager|store|provider|protected|size|rounds|salt|text|list|error|message|placeholder|ref|mgmt|owner|window)$"
 )
-_PLAIN = (
-    r"(?i)(?:true|false|null|none|nil|undefined|optional|required|str|string|text|bytes|int|any|todo|unknown"
-    r"|missing|empty|passw(?:or)?d|secret|token|key|object|boolean|number|x+|\*+|\.+|-+|_+|…+)$"
+#: Values that stand for one, or for none. `changeme` and its kin are what documentation writes.
+_PLAIN: Final = (
+    r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|undefined|optional|required|str|string|text|bytes|int|any|todo|tbd|unknown"
+    r"|missing|empty|(?:my|your|the|some|new|old|a|user|db|admin|test)?[ _-]?(?:passw(?:or)?d|passphrase|pass|secret|token|key|api[_-]?key|credentials?)"
+    r"|pwd|mdp|object|boolean|number|bearer|basic|digest|x+|\*+|•+|\.+|-+|_+|…+|change[_-]?me|changeit|replace[_-]?me|fixme"
+    r"|(?:your|my|insert|enter|paste|put|some|example|sample|dummy|fake)[_ -].*|.*[_ -](?:here|example|placeholder)|example|sample|dummy|fake"
+    r"|placeholder|redacted|hidden|masked|removed|secret[_-]?(?:key|value)|default|value|input|self|this|inherit|email|username|user"
+    r"|(?:is )?(?:invalid|incorrect|wrong|expired|valid|disabled|unchanged|obligatoire|requise?|invalide|incorrecte|manquante?|expirée?"
+    r"|obligatori[oa]|inv[aá]lid[oa]|incorrect[oa]|requerid[oa]|caducad[oa]))[>\])*]*$"
 )
-_CODE = r"(?:[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+|[A-Za-z_]+)$"
-_PATH = r"(?:~|\.{1,2})?/[\w.@~-]*(?:/[\w.@~-]*)*$"
-_NAME_BEFORE = r"[A-Za-z0-9_.-]{0,40}$"
-_SHAPED = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
+#: A reference, or the begin of an expression.
+_REFERENCES: Final = (
+    "[redacted:",
+    "$",
+    "<",
+    "{",
+    "%(",
+    "%{",
+    "%env",
+    "!Ref",
+    "!Sub",
+    "!Get",
+    "!vault",
+    "!secret",
+    "@{",
+    "***",
+    "•",
+)
+_CODE: Final = r"(?:[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+|[A-Za-z_]+)$"
+_CALL: Final = r"[A-Za-z_][\w.:>-]*(?:\(|\[|<[A-Z])"
+_PATH: Final = r"(?:~|\.{1,2})?/[\w.@~-]*(?:/[\w.@~-]*)*$"
+_SLASHED: Final = r"[\w.-]*(?:/[\w.-]*){1,9}$"
+#: `color.brand.500`
+_DOTTED: Final = r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]{1,20})+$"
+#: Words of a label or a message; a pass phrase has none of them.
+_SENTENCE: Final = (
+    r"(?i)\b(?:is|are|was|be|must|should|your|you|the|an?(?= \w\w)|of|for|min|max|minimum|maximum|characters?|caract[eè]res|caracteres|chars|digits|to|with|and|or|not|no|at|least|in|on|this|that|enter|forgot|please|new|confirm"
+    r"|le|la|les|un|une|de|du|des|et|ou|votre|vos|est|doit|pour|el|los|su|tu|es|debe|para|con|y|pass\w*|token|key|secret|contraseña|clave)\b|[.?!:…]$"
+)
+_SHAPED: Final = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
+_DIGITS: Final = r"\d{4,10}$|(?=[A-Z\d-]*\d)[A-Z\d]{3,8}(?:-[A-Z\d]{3,8}){1,7}$|(?=\w*\d)[A-Za-z\d#*]{4,8}$"
+_NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+_LONGEST_NAME: Final = 40
+#: Characters of a value in a sentence; longer keys have a form of their own.
+_LONGEST_TOKEN: Final = 160
 
 
 class Assigned(NamedTuple):
@@ -77,10 +230,23 @@ class Assigned(NamedTuple):
     kind: str
 
 
+class _Keyword(NamedTuple):
+    start: int
+    end: int
+    family: Family
+    word: str
+
+
+class _Value(NamedTuple):
+    start: int
+    end: int
+    quoted: bool
+
+
 def redact(text: str, mark: Callable[[str], str]) -> str:
     """The text with every assigned secret replaced by `mark(kind)`."""
     folded = fold(text)
-    if not any(hint in folded for hint in HINTS):
+    if not _may_hold(folded):
         return text
     kept: list[str] = []
     place = 0
@@ -92,13 +258,23 @@ def redact(text: str, mark: Callable[[str], str]) -> str:
 
 def find(text: str, folded: str) -> Iterator[Assigned]:
     """Every assigned secret in `text`, in order; `folded` is `fold(text)`."""
-    keyword = _compiled(_KEYWORD)
+    keyword, done = _compiled(_KEYWORD), 0
     found = keyword.search(folded)
     while found is not None:
-        secret = _assigned(text, found)
-        if secret is not None:
-            yield secret
-        found = keyword.search(folded, secret.end if secret is not None else found.end())
+        place = found.end()
+        named = _keyword(folded, found)
+        for secret in _assigned(text, folded, named) if named is not None else ():
+            if secret.start >= done:
+                yield secret
+                done = secret.end
+                place = max(place, done)
+        found = keyword.search(folded, place)
+
+
+def _may_hold(folded: str) -> bool:
+    if any(hint in folded for hint in HINTS):
+        return True
+    return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d").search(folded) is not None
 
 
 def fold(text: str) -> str:
@@ -109,115 +285,460 @@ def fold(text: str) -> str:
     return "".join(low if len(low := character.lower()) == 1 else character for character in text)
 
 
+def kind_of(name: str) -> str:
+    """The kind of secret that a field of that name holds."""
+    return "password" if _compiled(_PASSWORD).search(fold(name)) else "secret"
+
+
+def is_secret_field(name: str, value: str) -> bool:
+    """True where a field of that name (a key of JSON, a flag) gives `value` away."""
+    folded = fold(name)
+    if not _may_hold(folded):
+        return False
+    found = [_keyword(folded, one) for one in _compiled(_KEYWORD).finditer(folded)]
+    last = [one for one in found if one is not None and one.family != "login"][-1:]
+    if not last or _is_other_name(name, folded, last[0]):
+        return False
+    family, value = last[0].family, value.strip()
+    if last[0].word in ("pass", "clave", "pin") or family == "code":
+        return _is_telling(value, family)
+    return _is_hidden(value, family, quoted=True)
+
+
+def is_placeholder(value: str) -> bool:
+    """True for what stands in the place of a secret: a reference, a mask, a word of documentation."""
+    return value.startswith(_REFERENCES) or _compiled(_PLAIN).match(value) is not None
+
+
+def is_identifier(value: str) -> bool:
+    """True for a UUID."""
+    return _compiled(_UUID).match(value) is not None
+
+
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Compiled at first use: most of what a hook sees holds no keyword at all."""
     return re.compile(pattern)
 
 
-def kind_of(name: str) -> str:
-    """The kind of secret that a field of that name holds."""
-    return "password" if _compiled(_SPOKEN).search(fold(name)) else "secret"
-
-
-def is_secret_field(name: str, value: str) -> bool:
-    """True where a JSON field of that name gives `value` away."""
-    lowered = name.lower()
-    if not any(hint in lowered for hint in HINTS):
-        return False
-    last = list(_compiled(_KEYWORD).finditer(fold(name)))[-1:]
-    if not last or re.search(_ABOUT, name[last[0].end() :]):
-        return False
-    if name.lower() == "pass" and not _telling(value.strip(), password=True):
-        return False
-    return _guarded(value.strip(), password=last[0][1] is not None, strict=True)
-
-
-def _assigned(text: str, keyword: re.Match[str]) -> Assigned | None:
-    """The secret that this keyword assigns, or None where it assigns none."""
-    rest = _compiled(_REST).match(text, keyword.end())
-    if rest is None or re.search(_ABOUT, rest[0].rstrip("\"'`\\)")):
+def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
+    """The keyword with what qualifies it; None where it is another word."""
+    start, end, word = found.start(), found.end(), found[0]
+    before = folded[start - 1 : start]
+    if found.lastgroup == "password":
+        return None if word in _ALONE and before.isalpha() else _Keyword(start, end, "password", word)
+    if found.lastgroup == "made":
+        if word == "key" and _compiled(_KEY_OF).search(folded, max(0, start - 15), start) is None:
+            return None
+        return None if word in _ALONE and before.isalpha() else _Keyword(start, end, "made", word)
+    if before.isalpha():
         return None
-    return _bound(text, keyword, rest.end()) or _described(text, keyword, rest.end())
+    if found.lastgroup == "login":
+        return _Keyword(start, end, "login", word)
+    if word in ("pin", "digicode") or _compiled(_CODE_OF).search(folded, max(0, start - 16), start):
+        return _Keyword(start, end, "code", word)
+    after = _compiled(_OF_CODE).match(folded, end)
+    return _Keyword(start, after.end(), "code", word) if after else None
 
 
-def _bound(text: str, keyword: re.Match[str], place: int) -> Assigned | None:
-    """The secret that follows the keyword at once: `NAME=value`, `--name value`, `name is value`."""
-    bound = _compiled(_BOUND).match(text, place)
-    value = _compiled(_VALUE).match(text, bound.end()) if bound else None
-    if bound is None or value is None:
+def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
+    """True where the keyword is a piece of another word (`tokenizer`), or of a name that holds no secret."""
+    end = keyword.end
+    after = text[end : end + 1]
+    if after.isalpha() and not (after.isupper() and text[end - 1].islower()):
+        plural = _compiled(r"(?:s|es)(?![a-z])").match(folded, end)
+        if plural is None:
+            return True
+    if keyword.word == "pass" and keyword.start and folded[keyword.start - 1].isalpha():
+        if not (text[keyword.start].isupper() and text[keyword.start - 1].islower()):
+            return _HOLDERS.search(folded[max(0, keyword.start - 10) : keyword.start]) is None
+    rest = _compiled(_REST).match(text, end)
+    return rest is not None and _compiled(_ABOUT).search(rest[0].rstrip("\"'`\\)]*.")) is not None
+
+
+def _assigned(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
+    """The secrets that this keyword gives away."""
+    family = keyword.family
+    rest = _compiled(_REST).match(text, keyword.end)
+    if rest is None:
+        return
+    place = rest.end()
+    if family == "login":
+        found = _paired(text, place)
+    elif _is_other_name(text, folded, keyword):
+        return
+    else:
+        found = _before(text, folded, keyword, family) or _bound(text, keyword, family, place)
+        found = found or _said(text, folded, keyword, family, place)
+    if family == "made" and found is not None and text[keyword.end : keyword.end + 1] in ("s", "S"):
+        found = found if _is_random(text[found.start : found.end]) else None
+    kind = "password" if family in ("password", "login") else "code" if family == "code" else "secret"
+    while found is not None:
+        yield Assigned(found.start, found.end, kind)
+        second = _compiled(_SECOND).match(text, found.end)
+        found = _spoken(text, second.end(), family) if second else None
+
+
+# --- the forms --------------------------------------------------------------------------------------------------------
+
+
+def _bound(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
+    """The value that a sign, a flag, markup or a block binds to the name at once."""
+    sign = _compiled(_SIGN).match(text, place)
+    if sign is not None:
+        start = _name_start(text, keyword.start)
+        if text[max(0, start - 2) : start] == "${":
+            return _default(text, place, family)
+        block = _block(text, place, start)
+        if block is not None:
+            return block
+        typed = _compiled(_TYPED).match(text, sign.end())
+        value = _quoted(text, typed.end() if typed else sign.end())
+        if value is not None:
+            return _checked(text, value, family)
+        return _setting(text, keyword, sign, family, start)
+    character = text[place : place + 1]
+    if character in ("\n", "\r", ",", " ", "\t"):
+        named = _compiled(_NAMED_VALUE).match(text, place)
+        if named is not None:
+            return _checked(text, _quoted(text, named.end()) or _bare(text, named.end(), _BARE), family)
+    if character in (",", "(", " ", "{"):
+        argument = _compiled(_ARGUMENT).match(text, place)
+        if argument is not None:
+            value = _quoted(text, argument.end())
+            return value if value is not None and _is_telling(text[value.start : value.end], family) else None
+    if character in (">", "<", " ") or text[place - 1 : place] in ("'", '"'):
+        element = _compiled(_ELEMENT).match(text, place)
+        if element is not None:
+            return _checked(text, _Value(*element.span(1), quoted=True), family)
+    return _beside(text, keyword, family, place) if character in (" ", "\t") else None
+
+
+def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, start: int) -> _Value | None:
+    """A bare value after a sign: `NAME=value` is trusted more than `name: value`, which a sentence may be."""
+    is_tight = sign[1] in ("=", ":=") and sign[0] == sign[1]
+    leads = _compiled(
+        r"(?:^|[\n;?&'\"]|\\n|\b(?:export|env|set|ARG|ENV|-e|--env|Environment=\"?|--[\w-]+)[ =])[ \t-]*$"
+    ).search(text, max(0, start - 20), start)
+    is_line = is_tight and (
+        leads is not None or text[start : keyword.start + 4].isupper() or text[start : start + 1] == "-"
+    )
+    value = _bare(text, sign.end(), _SETTING if is_line else _BARE)
+    if value is None or (is_line and _compiled(_CALL).match(text, value.start, value.end)):
         return None
-    start, end, quoted = _extent(text, value, prose="=" not in bound[0])
-    before = re.search(_NAME_BEFORE, text[max(0, keyword.start() - 40) : keyword.start()])
-    flag = before is not None and before[0].startswith("--")
-    if not (flag or bound[0].strip()):
+    word = text[value.start : value.end]
+    if keyword.word == "pass" and start == keyword.start and word.isdigit():
         return None
-    password, said = keyword[1] is not None, bound[0].strip(" \t:=>").isalpha()
-    strict = quoted or flag or ("=" in bound[0] and not bound[0].startswith(" "))
-    alone = password and not said and _ends_line(text, end)
-    called = not quoted and text[end : end + 1] in ("(", "[", "{")
-    if keyword[0] == "pass" and not (before and before[0]) and not _telling(text[start:end], password=True):
+    if not is_line and text[value.end : value.end + 1] in ("(", "[", "{") or is_placeholder(word):
         return None
-    if called or not _guarded(text[start:end], password=password, strict=(strict and not said) or alone):
+    if family == "code" or keyword.word in ("pass", "passe", "pw", "clave") and not is_tight:
+        loose = _spoken(text, sign.end(), family)
+        return loose if loose is not None else None
+    if family == "made":
+        return value if _is_token(word, strict=is_tight) else None
+    if is_line and sign[1] == "=" and not _compiled(_CODE).match(word):
+        return value
+    if _compiled(_CODE).match(word):
+        alone = is_line or _compiled(r"(?:^|\n)[ \t-]*$").search(text, max(0, start - 12), start) is not None
+        return value if alone and _ends_line(text, value.end) and _is_word(word) else None
+    if _is_telling(word, "password") or is_tight and not _compiled(_NUMBERED).match(word):
+        return value
+    return _spoken(text, sign.end(), family)
+
+
+def _default(text: str, place: int, family: Family) -> _Value | None:
+    """The default in `${NAME:-value}`; the reference itself holds nothing."""
+    value = _compiled(r":?[-=]([^}\s]{3,200})\}").match(text, place)
+    if value is None or not _is_telling(value[1], family):
         return None
-    return Assigned(start, end, "password" if password else "secret")
+    return _Value(*value.span(1), quoted=False)
 
 
-def _described(text: str, keyword: re.Match[str], place: int) -> Assigned | None:
-    """The secret that follows a keyword after a word or three, if it can be nothing else."""
-    bound = _compiled(_DESCRIBED).match(text, place)
-    value = _compiled(_VALUE).match(text, bound.end()) if bound else None
-    if bound is None or value is None or keyword[0] == "pass" or _compiled(_TOPIC).search(bound[1]):
+def _block(text: str, place: int, start: int) -> _Value | None:
+    """The lines of a block scalar of YAML: all that are indented further than their key."""
+    block = _compiled(_BLOCK).match(text, place)
+    if block is None:
         return None
-    start, end, quoted = _extent(text, value, prose=True)
-    password = keyword[1] is not None
-    called = not quoted and text[end : end + 1] in ("(", "[", "{")
-    if called or not _telling(text[start:end], password=password):
+    line = max(text.rfind("\n", max(0, start - 80), start), text.rfind("\\n", max(0, start - 80), start) + 1)
+    if len(block[2]) <= len(text[line + 1 : start]) - len(text[line + 1 : start].lstrip(" ")):
         return None
-    return Assigned(start, end, "password" if password else "secret")
+    end = block.end()
+    following = _compiled(
+        re.escape(block[1]) + r"(?:" + re.escape(block[2]) + r"|[ \t]*(?=" + re.escape(block[1]) + r"))"
+    )
+    while end < len(text):
+        stop = text.find(block[1], end)
+        stop = stop if stop >= 0 else len(text)
+        end = stop
+        more = following.match(text, end)
+        if more is None or stop - block.end() > 20_000:
+            break
+        end = more.end()
+    value = text[block.end() : end].rstrip("\"'} \t\r\n")
+    if not value.strip() or is_placeholder(value.strip()):
+        return None
+    return _Value(block.end(), block.end() + len(value), quoted=True)
 
 
-def _extent(text: str, value: re.Match[str], *, prose: bool) -> tuple[int, int, bool]:
-    """Where a value starts and ends, and whether it is quoted; in prose an `&` separates nothing."""
-    start, end = value.span(value.lastindex or 0)
-    if value.lastindex != _WORD:
-        return start, end, True
-    more = _compiled(r"&[^\s\"'`,;<>(){}|\\]{1,400}").match(text, end) if prose else None
-    return start, _trimmed(text, start, more.end() if more else end), False
+def _beside(text: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
+    """The value after a blank: `--token …`, `PASSWORD '…'`, `ENV NAME …`, `login ana password …`."""
+    blank = _compiled(r"[ \t]{1,20}(?:(?:=|:)[ \t])?").match(text, place)
+    if blank is None:
+        return None
+    start = _name_start(text, keyword.start)
+    is_flag = text[start : start + 1] == "-"
+    value = _quoted(text, blank.end())
+    if value is not None:
+        word = text[value.start : value.end]
+        if is_flag or text[keyword.start : keyword.end].isupper() or keyword.word == "identified by":
+            return _checked(text, value, family)
+        return value if _is_telling(word, family) or (" " in word and _is_phrase(word, family)) else None
+    value = _bare(text, blank.end(), _SETTING if is_flag else _SPOKEN_VALUE)
+    if value is None:
+        return None
+    word = text[value.start : value.end]
+    if is_flag:
+        odd = not word.replace("_", "").replace("-", "").isalpha()
+        return value if odd and not word.startswith("-") and _is_hidden(word, family, quoted=False) else None
+    if text[start : keyword.end].isupper() and "_" in text[start:place]:
+        return value if _is_telling(word, family) else None
+    if family == "made":
+        return value if _is_random(word) else None
+    return value if _is_telling(word, family) and not _compiled(_NUMBERED).match(word) else None
 
 
-def _telling(value: str, *, password: bool) -> bool:
-    """True for a value that looks like a secret by itself."""
-    letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
-    marked = password and any(c in "!@#$%^&*?+=~" for c in value.rstrip("?!"))
-    if len(value) < (6 if password else 8) or not letters or not (digits or marked) or " " in value:
+def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int) -> _Value | None:
+    """The value that a sentence gives: "the password for the staging box is …", "mdp prod : …"."""
+    said = _compiled(_SAID).match(folded, place)
+    if said is not None and not _compiled(_TOPIC).search(said[1]):
+        bare = said["sign"] and keyword.word == "pass" and not said[1]
+        value = None if bare else _spoken(text, said.end(), family)
+        if value is not None:
+            return value
+    moved = _compiled(_MOVED).match(folded, place)
+    if moved is not None:
+        before = folded[max(0, keyword.start - 50) : keyword.start]
+        if _compiled(_CHANGES).search(before) or _compiled(_CHANGES).search(moved[0]):
+            return _spoken(text, moved.end(), family)
+    clause = _compiled(_CLAUSE).match(text, place) if family == "password" else None
+    if clause is None or _compiled(_TOPIC).search(clause[0]) or not _is_strong(clause[1]):
+        return None
+    return _spoken(text, clause.end(), family)
+
+
+def _paired(text: str, place: int) -> _Value | None:
+    """The password of "log in with ana / …"."""
+    pair = _compiled(_PAIR).match(text, place)
+    if pair is None:
+        return None
+    value = _spoken(text, pair.end(), "password")
+    if value is None or not _is_telling(text[value.start : value.end], "password"):
+        return None
+    return None if "/" in text[value.start : value.end] and not value.quoted else value
+
+
+def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value | None:
+    """The value before its keyword: "… is the password for the nas", "use … as the password"."""
+    start = keyword.start
+    window = folded[max(0, start - 60) : start]
+    if family == "code" or not window.endswith(" ") or not any(one in window for one in _INVERTERS):
+        return None
+    found = None
+    for found in _compiled(_INVERTED).finditer(window):
+        pass
+    if found is None or (
+        found["link"] in ("is", "was", "est", "es", "era", "en", "de", "for") and not _inverts(found, folded, keyword)
+    ):
+        return None
+    end = start - len(window) + found.start()
+    opening = text[end - 1 : end]
+    if opening in ("'", '"', "`"):
+        begin, end = text.rfind(opening, max(0, end - 200), end - 1) + 1, end - 1
+        value = _Value(begin, end, quoted=True) if begin else None
+    else:
+        begin = max(text.rfind(" ", max(0, end - 200), end), text.rfind("\n", max(0, end - 200), end)) + 1
+        value = _Value(begin, end, quoted=False)
+    if value is None or not _is_telling(text[value.start : value.end], family):
+        return None
+    if family == "made" and not _is_random(text[value.start : value.end]):
+        return None
+    return value
+
+
+def _inverts(found: re.Match[str], folded: str, keyword: _Keyword) -> bool:
+    """True where the sentence goes on as one that names its subject last."""
+    if found["link"] in ("en", "de"):
+        return (
+            _compiled(r"\b(?:use|usa|utilise|mets?|mettre|pon|puse|tape)\b").search(
+                folded, max(0, keyword.start - 120), keyword.start
+            )
+            is not None
+        )
+    if found["det"] is None and found["link"] != "for":
         return False
-    if _compiled(_COMMON).match(value) or value.startswith(("[redacted:", "$", "<", "{", "%(", "/")):
-        return False
-    return password or bool(re.match(_SHAPED, value))
+    return _compiled(_AFTER_INVERTED).match(folded, keyword.end) is not None
 
 
-def _guarded(value: str, *, password: bool, strict: bool) -> bool:
-    """True where `value`, bound to a keyword, is to be hidden; `strict` where the form leaves no doubt."""
-    if len(value) < 3 or value.startswith(("[redacted:", "$", "<", "{", "%(", "%{")) or re.match(_PLAIN, value):
-        return False
-    if re.match(_PATH, value) and not any(c.isdigit() for c in value):
-        return False
-    odd = any(c.isdigit() for c in value) or not value.replace("-", "").replace("_", "").isalpha()
-    if password:
-        return strict or (odd and not re.match(_CODE, value))
-    digits = any(c.isdigit() for c in value)
-    if " " in value or value.isdigit() or not (digits or (strict and odd and len(value) >= 12)):
-        return False
-    return len(value) >= 6 if strict else bool(re.match(_SHAPED, value)) and not re.match(_CODE, value)
+# --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _trimmed(text: str, start: int, end: int) -> int:
-    """The end of a bare word without the punctuation of the sentence it ends."""
-    while end > start + 3 and text[end - 1] in ".:?)]":
+def _quoted(text: str, place: int) -> _Value | None:
+    """The quoted value at a place, without its quotes."""
+    found = _compiled(_QUOTED).match(text, place)
+    return _Value(*found.span(found.lastindex or 0), quoted=True) if found else None
+
+
+def _bare(text: str, place: int, pattern: str) -> _Value | None:
+    """The bare value at a place, without the punctuation of the sentence that it ends."""
+    found = _compiled(pattern).match(text, place)
+    if found is None:
+        return None
+    start, end = found.span()
+    if pattern == _SPOKEN_VALUE and "\\" in found[0]:
+        escaped = _compiled(r"\\[nrtu\"'\\]").search(text, start, end)
+        end = escaped.start() if escaped else end
+    if end < start + 3:
+        return None
+    if text[end - 1] == "=" and text[end : end + 1] in ("'", '"'):
+        return None
+    if pattern != _SETTING:
+        while end > start + 3 and text[end - 1] in ".,:;?)]}»”'":
+            end -= 1
+    elif text[end - 1] in ",)":
         end -= 1
-    return end
+    return _Value(start, end, quoted=False)
+
+
+def _spoken(text: str, place: int, family: Family) -> _Value | None:
+    """The value that a sentence gives at a place, if it can be nothing else."""
+    value = _quoted(text, place)
+    if value is not None:
+        word = text[value.start : value.end]
+        return value if _is_telling(word, family) or _is_phrase(word, family) else None
+    value = _bare(text, place, _SPOKEN_VALUE)
+    if value is None or not _is_telling(text[value.start : value.end], family):
+        return None
+    return value
+
+
+def _checked(text: str, value: _Value | None, family: Family) -> _Value | None:
+    if value is None or not _is_hidden(text[value.start : value.end].strip(), family, quoted=value.quoted):
+        return None
+    return value
+
+
+def _is_hidden(value: str, family: Family, *, quoted: bool) -> bool:
+    """True for a value that its form binds to a name."""
+    if len(value) < 3 or is_placeholder(value):
+        return False
+    if _compiled(_PATH).match(value) and not any(map(str.isdigit, value)):
+        return False
+    if family == "code":
+        return _is_telling(value, family)
+    if family == "made":
+        return _is_token(value, strict=True)
+    if " " in value:
+        plain = value.replace(" ", "").replace("'", "").isalpha()
+        return _is_phrase(value, family) if plain else _compiled(_SENTENCE).search(value) is None
+    if not quoted:
+        return not _compiled(_CODE).match(value) and not _compiled(_CALL).match(value)
+    return not value.isalpha() or not _compiled(_KEYWORD).search(fold(value))
+
+
+def _is_token(value: str, *, strict: bool) -> bool:
+    """True for a value that a machine may have made."""
+    digits = any(map(str.isdigit, value))
+    odd = digits or not value.replace("-", "").replace("_", "").isalpha()
+    if (
+        " " in value
+        or value.replace(".", "").replace("_", "").isdigit()
+        or not (digits or (strict and odd and len(value) >= 12))
+    ):
+        return False
+    if _is_common(value) or _compiled(_DOTTED).match(value) or (not digits and _compiled(_CODE).match(value)):
+        return False
+    if strict:
+        return len(value) >= 6 and not _compiled(_NUMBERED).match(value)
+    return _compiled(_SHAPED).match(value) is not None and _compiled(_CODE).match(value) is None
+
+
+def _is_telling(value: str, family: Family) -> bool:
+    """True for a value that looks like a secret by itself."""
+    if is_placeholder(value) or value.startswith("%"):
+        return False
+    if family == "code":
+        return _compiled(_DIGITS).match(value) is not None
+    if len(value) > _LONGEST_TOKEN:
+        return False
+    letters, digits = any(map(str.isalpha, value)), any(map(str.isdigit, value))
+    password = family != "made"
+    marked = password and any(c in "!@#$%^&*?+=~" for c in value.rstrip("?!=").lstrip("@#*"))
+    if (
+        len(value) < (5 if password else 8)
+        or not letters
+        or not (digits or marked or value.endswith("!"))
+        or " " in value
+    ):
+        return False
+    if _is_common(value) or (not digits and _compiled(_PASSWORD).search(fold(value))):
+        return False
+    return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
+
+
+def _is_common(value: str) -> bool:
+    """True for what mixes letters and digits and is no secret: numbers, paths, addresses, calls."""
+    if _compiled(_SLASHED).match(value):
+        return not (len(value) >= 16 and value.count("/") < 4 and _mixes(value))
+    return is_identifier(value) or (_compiled(_COMMON).match(value) or _compiled(_CALL).match(value)) is not None
+
+
+def _mixes(value: str) -> bool:
+    """True for capitals, small letters and digits in one word."""
+    return any(map(str.isupper, value)) and any(map(str.islower, value)) and any(map(str.isdigit, value))
+
+
+def _is_strong(value: str) -> bool:
+    """True for a value that is a secret in any sentence that speaks of one."""
+    digits = any(map(str.isdigit, value))
+    marks = any(one in "!@#$%^&*+=~" for one in value)
+    return (
+        len(value) >= 8
+        and digits
+        and _is_telling(value, "password")
+        and (marks or _mixes(value) or _changes(value) >= 1)
+    )
+
+
+def _changes(value: str) -> int:
+    """How often letters and digits take turns."""
+    return sum(one.isdigit() != other.isdigit() for one, other in zip(value, value[1:], strict=False))
+
+
+def _is_random(value: str) -> bool:
+    """True for a value that can only have been made by a machine: long, of letters and digits that mix."""
+    return len(value) >= 16 and _changes(value) >= 3 and _is_telling(value, "made")
+
+
+def _is_phrase(value: str, family: Family) -> bool:
+    """True for a pass phrase: some words that make no sentence; or one quoted word that is no placeholder."""
+    if family != "password" or is_placeholder(value) or not 3 <= len(value) <= 120:
+        return False
+    words = value.split()
+    return 3 <= len(words) <= 10 and _compiled(_SENTENCE).search(value) is None and value[0].islower()
+
+
+def _is_word(value: str) -> bool:
+    """True for a word that may be a password where nothing else stands in its line."""
+    return len(value) >= 6 and value.islower() and value.isalpha() and not _compiled(_KEYWORD).search(value)
+
+
+def _name_start(text: str, place: int) -> int:
+    """Where the name that a keyword belongs to starts."""
+    least = max(0, place - _LONGEST_NAME)
+    while place > least and text[place - 1] in _NAME_CHARACTERS:
+        place -= 1
+    return place
 
 
 def _ends_line(text: str, end: int) -> bool:
-    return text[end : end + 40].lstrip(" .\t").startswith(("\n", "\r", ",", ";")) or not text[end : end + 40].strip()
+    return not text[end : end + 40].split("\n", 1)[0].strip()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from filrouge.capture import assignments
 from filrouge.capture.secret_rules import RULES, Rule
@@ -25,6 +25,10 @@ ROUNDS = 4
 
 _PRIVATE = r"(?i)<\s{0,4}(/?)\s{0,4}private\s{0,4}>"
 _PEM = r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+#: A manifest of Kubernetes whose values are all secret, whatever their names; and where they stand.
+_SECRET_KIND = r"\bkind: {1,4}[\"']?Secret\b"
+_DATA = r"(?m)^([ \t]{0,40})(?:data|stringData):[ \t]{0,8}\r?\n((?:\1[ \t]+[^\n]*(?:\n|$))+)"
+_ENTRY = r"(?m)^([ \t]+(?:[\w.-]+:[ \t]*)?)([^\s:][^\n]*)$"
 #: What may follow an opening PEM line that is never closed: line ends, headers and base64; then a short line.
 _PEM_BODY = r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,}|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,200})*"
 _PEM_TAIL = r"[A-Za-z0-9+/=]{0,64}"
@@ -63,14 +67,29 @@ def mapped(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [mapped(item, clean) for item in cast("list[Any]", value)]
+        items = cast("list[Any]", value)
+        return [_after(before, item, clean) for before, item in zip([None, *items], items, strict=False)]
     if isinstance(value, dict):
-        return {key: _under(key, item, clean) for key, item in cast("dict[str, Any]", value).items()}
+        fields = cast("dict[str, Any]", value)
+        named = next((one for key in _NAMES if isinstance(one := fields.get(key), str)), "")
+        return {key: _under(named if named and key in _VALUES else key, item, clean) for key, item in fields.items()}
     return value
 
 
+#: `{"name": "DB_PASSWORD", "value": "…"}`, as lists of variables and headers have it.
+_NAMES: Final = ("name", "Name", "key", "Key", "variable", "header")
+_VALUES: Final = ("value", "Value")
+
+
+def _after(before: Any, item: Any, clean: Callable[[str], str]) -> Any:
+    """An item of a list: the argument of the flag before it, or what it is by itself."""
+    if isinstance(before, str) and before.startswith("-") and "=" not in before:
+        return _under(before.lstrip("-"), item, clean)
+    return mapped(item, clean)
+
+
 def _under(key: str, value: Any, clean: Callable[[str], str]) -> Any:
-    if isinstance(value, str) and not value.startswith(MARK) and assignments.is_secret_field(key, value):
+    if isinstance(value, str) and not value.startswith((MARK, "-")) and assignments.is_secret_field(key, value):
         return mark(assignments.kind_of(key))
     return mapped(value, clean)
 
@@ -81,12 +100,12 @@ def mark(kind: str) -> str:
 
 
 def without_blocks(text: str) -> str:
-    """The text without private passages and private keys."""
+    """The text without private passages, private keys, and the data of Kubernetes secrets."""
     if "private" in text.lower():
         text = _without_private(text)
         if "-----BEGIN" in text:
             text = _without_keys(text)
-    return text
+    return _without_data(text) if _compiled(_SECRET_KIND).search(text) else text
 
 
 def applies(rule: Rule, text: str, lowered: str) -> bool:
@@ -102,7 +121,8 @@ def cutter(rule: Rule) -> Callable[[Found], str]:
         start, end = found.span()
         inner = _group(found)
         secret = found.string[inner[0] : inner[1]]
-        if secret.startswith((MARK, "$", "{")) or (rule.checked and not any(c.isdigit() for c in secret)):
+        checked = not rule.checked or (any(c.isdigit() for c in secret) and not assignments.is_identifier(secret))
+        if not checked or assignments.is_placeholder(secret.strip("\"'")):
             return found.string[start:end]
         return found.string[start : inner[0]] + mark(rule.kind) + found.string[inner[1] : end]
 
@@ -169,6 +189,21 @@ def _without_keys(text: str) -> str:
     if opened >= 0:
         close(_end_of_body(text, body))
     return "".join([*kept, text[start:]])
+
+
+def _without_data(text: str) -> str:
+    """Cut the values of the manifests of secrets; a text may hold other manifests too."""
+
+    def entry(found: re.Match[str]) -> str:
+        is_kept = found[2].startswith(("|", ">")) or assignments.is_placeholder(found[2])
+        return found[0] if is_kept else found[1] + mark("secret")
+
+    def data(found: re.Match[str]) -> str:
+        return found[0][: found.start(2) - found.start()] + _compiled(_ENTRY).sub(entry, found[2])
+
+    manifests = text.split("\n---")
+    secret = [_compiled(_DATA).sub(data, one) if _compiled(_SECRET_KIND).search(one) else one for one in manifests]
+    return "\n---".join(secret)
 
 
 def _end_of_body(text: str, start: int) -> int:

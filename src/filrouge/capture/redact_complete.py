@@ -1,9 +1,8 @@
 """The complete redaction, in the daemon, before anything becomes canonical.
 
-The same rules and the same marks as in the hook, on RE2, whose time is linear whatever the text; and some
-that would be too slow or too eager there: tokens of two parts without a prefix, and long random-looking
-words close to a keyword. Randomness alone proves nothing (hashes and ids are random too), so the keyword
-is required.
+The same rules and the same marks as in the hook, on RE2, whose time is linear whatever the text; and one
+that would be too slow there: long random-looking words close to a keyword. Randomness alone proves nothing
+(hashes and ids are random too), so the keyword is required.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
 from filrouge.capture import assignments
 from filrouge.capture.redact import MARK, Found, cutter, mapped, mark, settled, without_blocks
-from filrouge.capture.secret_rules import RULES, Rule
+from filrouge.capture.secret_rules import RULES
 
 
 class _Pattern(Protocol):
@@ -25,21 +24,9 @@ class _Pattern(Protocol):
     def sub(self, repl: Callable[[Any], str], text: str, /) -> str: ...
 
 
-#: Rules for the daemon alone.
-MORE: Final[tuple[Rule, ...]] = (
-    Rule("discord", ".", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
-    Rule("azure", "~", r"\b[A-Za-z0-9_-]{3}[0-9]Q~[A-Za-z0-9_.~-]{31,34}"),
-    Rule("okta", "00", r"\bSSWS\s+(00[A-Za-z0-9_-]{40})\b"),
-    Rule(
-        "signature",
-        "sig=",
-        r"(?i)[?&](?:sig|signature|x-amz-signature)=([A-Za-z0-9%+/=_-]{20,})",
-        folded=True,
-    ),
-)
 _NEAR: Final = (
     r"(?i)\b(?:key|token|secret|credentials?|auth|password|passwd|passphrase|signature|cl[ée]|jeton"
-    r"|mot de passe|contraseña|clave)\b[^\n]{0,24}?[\s:=\"'`(]([A-Za-z0-9+/_=-]{20,200})"
+    r"|mot de passe|contraseña|clave)\b[^\n]{0,24}?[ \t:=\"'`(]([A-Za-z0-9+/_=-]{20,200})"
 )
 #: Bits a character; English prose stays below 3, random base64 of twenty characters above 3.8.
 _RANDOM = 3.6
@@ -69,9 +56,7 @@ def _quiet() -> Any:
 
 _OPTIONS: Final = _quiet()
 #: Of each rule: whether it ignores case, one of which texts must be there, what it finds, what it makes of it.
-_COMPILED: Final = tuple(
-    (rule.folded, rule.hint.split("|"), _compile(rule.pattern), cutter(rule)) for rule in (*RULES, *MORE)
-)
+_COMPILED: Final = tuple((rule.folded, rule.hint.split("|"), _compile(rule.pattern), cutter(rule)) for rule in RULES)
 _NEARBY: Final = _compile(_NEAR)
 
 

@@ -23,7 +23,11 @@ class Rule(NamedTuple):
     folded: bool = False
 
 
-RULES: Final[tuple[Rule, ...]] = (
+#: A value on a command line, and what stands between a program and its flag.
+_ARGUMENT: Final = r"[\"']?([^\s\"'|;]{3,200})"
+_TO_FLAG: Final = r"\b[^\n|;]{0,120}?\s"
+
+_PROVIDERS: Final[tuple[Rule, ...]] = (
     Rule("aws-key", "AKIA|ASIA|ABIA|ACCA|AROA|AIDA", r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b"),
     Rule("anthropic", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{16,}"),
     Rule("openai", "sk-", r"\bsk-[A-Za-z0-9_-]{20,}", checked=True),
@@ -93,6 +97,52 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("terraform", ".atlasv1.", r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
     Rule("sentry", "sntrys_", r"\bsntrys_[A-Za-z0-9+/=_-]{40,}"),
     Rule("dynatrace", "dt0", r"\bdt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}\b"),
+    Rule("openai", "sess-", r"\bsess-[A-Za-z0-9]{40}\b"),
+    Rule("brevo", "xkeysib-|xsmtpsib-", r"\bx(?:key|smtp)sib-[0-9a-f]{64}-[A-Za-z0-9]{16}\b"),
+    Rule("netlify", "nfp_|nfc_|nfo_|nfu_", r"\bnf[pcou]_[A-Za-z0-9]{36,}"),
+    Rule("posthog", "phx_|phc_", r"\bph[xc]_[A-Za-z0-9]{32,}"),
+    Rule("langsmith", "lsv2_", r"\blsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    Rule("circleci", "CCIPAT_|CCIPRJ_", r"\bCCI(?:PAT|PRJ)_[A-Za-z0-9]{16,}_[0-9a-f]{32,}"),
+    Rule("bitbucket", "ATBB", r"\bATBB[A-Za-z0-9_=]{24,}", checked=True),
+    Rule("atlassian", "ATCTT3", r"\bATCTT3[A-Za-z0-9_=-]{60,}"),
+    Rule("nvidia", "nvapi-", r"\bnvapi-[A-Za-z0-9_-]{40,}"),
+    Rule("artifactory", "AKCp", r"\bAKCp[A-Za-z0-9]{50,}"),
+    Rule("artifactory", "cmVmdGtuOj", r"\bcmVmdGtuOj[A-Za-z0-9]{40,}"),
+    Rule("tavily", "tvly-", r"\btvly-[A-Za-z0-9_-]{20,}"),
+    Rule("pinecone", "pcsk_", r"\bpcsk_[A-Za-z0-9_]{40,}"),
+    Rule("resend", "re_", r"\bre_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"),
+    Rule("mapbox", "sk.eyJ", r"\bsk\.eyJ[A-Za-z0-9_-]{40,}\.[A-Za-z0-9_-]{16,}"),
+    Rule("buildkite", "bkua_", r"\bbkua_[0-9a-f]{40}\b"),
+    Rule("dropbox", "sl.", r"\bsl\.(?:u\.)?[A-Za-z0-9_-]{100,}"),
+    Rule("facebook", "EAA", r"\bEAA[A-Za-z0-9]{80,}"),
+    Rule("alibaba", "LTAI", r"\bLTAI[A-Za-z0-9]{12,24}\b", checked=True),
+    Rule("tencent", "AKID", r"\bAKID[A-Za-z0-9]{32}\b"),
+    Rule("razorpay", "rzp_", r"\brzp_(?:live|test)_[A-Za-z0-9]{14,}"),
+    Rule("flutterwave", "FLWSECK", r"\bFLWSECK(?:_TEST)?-[0-9A-Za-z]{12,}(?:-X)?"),
+    Rule("braintree", "access_token$", r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}"),
+    Rule("sentry", "sntryu_", r"\bsntryu_[0-9a-f]{64}\b"),
+    Rule("contentful", "CFPAT-", r"\bCFPAT-[A-Za-z0-9_-]{40,}"),
+    Rule("typeform", "tfp_", r"\btfp_[A-Za-z0-9_.=-]{40,}"),
+    Rule("readme", "rdme_", r"\brdme_[a-z0-9]{60,}"),
+    Rule("wakatime", "waka_", r"\bwaka_[0-9a-f-]{36}\b"),
+    Rule("neon", "napi_|npg_", r"\b(?:napi_[a-z0-9]{40,}|npg_[A-Za-z0-9]{10,})", checked=True),
+    Rule("notion", "secret_", r"\bsecret_[A-Za-z0-9]{40,}", checked=True),
+    Rule("nuget", "oy2", r"\boy2[a-z0-9]{43}\b"),
+    Rule("render", "rnd_", r"\brnd_[A-Za-z0-9]{28,}"),
+    Rule("cerebras", "csk-", r"\bcsk-[a-z0-9]{40,}"),
+    Rule("fireworks", "fw_", r"\bfw_[A-Za-z0-9]{20,}", checked=True),
+    Rule("firecrawl", "fc-", r"\bfc-[0-9a-f]{32}\b"),
+    Rule("onepassword", "ops_eyJ", r"\bops_eyJ[A-Za-z0-9+/=_-]{60,}"),
+    Rule("amazon", "amzn.mws.", r"\bamzn\.mws\.[0-9a-f-]{36}\b"),
+    Rule("easypost", "EZAK|EZTK", r"\bEZ[AT]K[A-Za-z0-9]{54}\b"),
+    Rule("discord", ".", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    Rule("azure", "Q~", r"\b[A-Za-z0-9_-]{3}[0-9]Q~[A-Za-z0-9_.~-]{31,34}"),
+    Rule("okta", "SSWS", r"\bSSWS\s+(00[A-Za-z0-9_-]{40})\b"),
+    Rule("putty", "Private-Lines:", r"\bPrivate-Lines: [0-9]{1,3}\r?\n([A-Za-z0-9+/=\r\n]{20,})"),
+)
+
+_FORMS: Final[tuple[Rule, ...]] = (
+    Rule("signature", "sig", r"(?i)[?&](?:sig|signature|x-amz-signature)=([A-Za-z0-9%+/=_-]{20,})", folded=True),
     Rule(
         "url-credentials",
         "://",
@@ -113,7 +163,33 @@ RULES: Final[tuple[Rule, ...]] = (
         checked=True,
         folded=True,
     ),
-    Rule("cookie", "cookie:", r"(?i)\b(?:set-)?cookie:\s{0,4}([^\r\n\"'\\]{8,})", folded=True),
+    Rule(
+        "authorization",
+        "authorization",
+        r"(?i)\bauthorization[\"'\\]{0,4}\s{0,4}[:=]\s{0,4}[\"'\\]{0,4}([A-Za-z0-9._~+/=-]{20,})",
+        checked=True,
+        folded=True,
+    ),
+    Rule(
+        "cookie",
+        "cookie",
+        r"(?i)\bcookies?[\"'\\]{0,4}\s{0,4}[:=]\s{0,4}[\"'\\]{0,4}((?:[\w.%-]{1,60}=[^;\s\"'\\]{0,5};\s{0,2}){0,8}"
+        r"[\w.%-]{1,60}=[^\s;\"'\\<>$({]{6,}[^\r\n\"'\\]*)",
+        checked=True,
+        folded=True,
+    ),
+    Rule(
+        "cookie",
+        "curl",
+        r"\bcurl" + _TO_FLAG + r"(?:-b|--cookie)[ =]{0,2}[\"']?([\w.-]{1,60}=[^\s\"'<>$]{6,}[^\r\n\"']*)",
+    ),
+    Rule(
+        "session",
+        "sess|sid=",
+        r"(?i)\b(?:[a-z][a-z0-9_.-]{0,24})?(?:sess(?:ion)?(?:_?id|_?token|_?key)?|sid)=([A-Za-z0-9%._~+/=-]{16,})",
+        checked=True,
+        folded=True,
+    ),
     Rule(
         "password",
         "password",
@@ -129,6 +205,83 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "password",
         "curl",
-        r"\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:([^\s\"']{3,200})",
+        r"\bcurl" + _TO_FLAG + r"(?:-u|--user|-U|--proxy-user)[ =]?[\"']?[^\s:\"']{1,100}:([^\s\"']{3,200})",
     ),
+    Rule("password", "http", r"\bhttps?" + _TO_FLAG + r"(?:-a|--auth)[ =][\"']?[^\s:\"']{1,100}:([^\s\"']{3,200})"),
+    Rule("password", "mysql|mariadb", r"\b(?:mysql|mariadb)[a-z-]{0,12}" + _TO_FLAG + r"-p" + _ARGUMENT),
+    Rule("password", "sshpass", r"\bsshpass(?:\s{1,4}-[^p\s]\S{0,60}){0,3}\s{1,4}-p\s{0,3}" + _ARGUMENT),
+    Rule(
+        "password",
+        "login",
+        r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|regctl|az|oc)\b[^\n|;]{0,60}?\blogin"
+        + _TO_FLAG
+        + r"-p[ =]{0,3}"
+        + _ARGUMENT,
+    ),
+    Rule("password", "redis-cli", r"\bredis-cli" + _TO_FLAG + r"(?:-a|--pass)[ =]{1,3}" + _ARGUMENT),
+    Rule(
+        "password",
+        "mongo|twine|influx|clickhouse|cqlsh",
+        r"\b(?:mongo(?:sh|dump|restore|export|import|stat)?|twine|influx|clickhouse-client|cqlsh)"
+        + _TO_FLAG
+        + r"-p[ =]{0,3}"
+        + _ARGUMENT,
+    ),
+    Rule(
+        "password",
+        "sqlcmd|bcp|isql|zip|mosquitto|ipmitool|ncftp",
+        r"\b(?:sqlcmd|bcp|isql|f?zip|unzip|mosquitto_(?:pub|sub)|ipmitool)" + _TO_FLAG + r"-P[ =]{0,3}" + _ARGUMENT,
+    ),
+    Rule(
+        "password",
+        "ldap",
+        r"\bldap(?:search|modify|add|delete|passwd|whoami|compare)" + _TO_FLAG + r"-w[ =]{0,3}" + _ARGUMENT,
+    ),
+    Rule("password", "7z|rar ", r"\b(?:7z[ar]?|(?:un)?rar)" + _TO_FLAG + r"-p" + _ARGUMENT),
+    Rule(
+        "password",
+        "smbclient|rpcclient",
+        r"\b(?:smbclient|rpcclient)" + _TO_FLAG + r"-U[ =]{0,3}[\"']?[^\s%\"']{1,64}%([^\s\"']{3,200})",
+    ),
+    Rule("password", "lftp", r"\blftp" + _TO_FLAG + r"-u[ =]{0,3}[\"']?[^\s,\"']{1,64},([^\s\"']{3,200})"),
+    Rule("password", "/p:", r"\s/p:" + _ARGUMENT, checked=True),
+    Rule(
+        "password",
+        "htpasswd",
+        r"\bhtpasswd\s{1,4}-[A-Za-z]{0,6}b[A-Za-z]{0,6}\s{1,4}\S{1,200}\s{1,4}\S{1,64}\s{1,4}" + _ARGUMENT,
+    ),
+    Rule(
+        "password",
+        "rabbitmqctl",
+        r"\brabbitmqctl"
+        + _TO_FLAG
+        + r"(?:add_user|change_password|authenticate_user)\s{1,4}\S{1,64}\s{1,4}"
+        + _ARGUMENT,
+    ),
+    Rule(
+        "password",
+        "wpa_passphrase",
+        r"\bwpa_passphrase\s{1,4}(?:\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s\"'=]{1,64})\s{1,4}" + _ARGUMENT,
+    ),
+    Rule("password", "SecureString", r"\bConvertTo-SecureString\s{1,4}(?:-String\s{1,4})?" + _ARGUMENT, checked=True),
+    Rule("password", " pass:", r"\s-pass(?:in|out)?\s{1,4}[\"']?pass:([^\s\"']{3,200})"),
+    Rule("token", " login ", r"\b(?:vault|cargo|flyctl|huggingface-cli)\s{1,4}login\s{1,4}" + _ARGUMENT, checked=True),
+    Rule(
+        "password",
+        "|",
+        r"\b(?:echo|printf)\s{1,4}(?:-[neE]{1,3}\s{1,4})?(?:[\"']?%s(?:\\{1,2}n)?[\"']?\s{1,4})?"
+        r"(\"[^\"\n]{3,200}\"|'[^'\n]{3,200}'|[^\s\"'|]{3,200})"
+        r"\s{0,4}\|\s{0,4}(?:sudo\s{1,4}(?:-[A-RT-Za-z]\s{1,4})?-S|[^\n|]{0,120}?(?:password-stdin|passwd|passphrase-fd|with-token|sshpass))\b",
+    ),
+    Rule("password", "<<<", r"(?:password-stdin|passwd|with-token|sudo -S)\b[^\n]{0,80}?<<<\s{0,4}" + _ARGUMENT),
+    Rule("password", "<<", r"(?:password-stdin|chpasswd)\b[^\n]{0,80}?<<-?\s?[\"']?\w{1,20}[\"']?\n([^\n]{3,400})"),
+    Rule("password", "jdbc:oracle", r"\bjdbc:oracle:[a-z]{2,6}:[^\s/:\"']{1,64}/([^\s@\"']{3,100})@"),
+    Rule(
+        "password",
+        ":5|:6|:*:",
+        r"(?m)^[ \t]{0,8}[A-Za-z0-9*][^\s:/]{0,100}:(?:[56][0-9]{3}|\*):[^\s:/]{1,64}:[^\s:/]{1,64}:([^\s]{3,200})[ \t]{0,8}$",
+    ),
+    Rule("token", '"auth"', r"\"auth\"\s{0,4}:\s{0,4}\"([A-Za-z0-9+/=]{12,})\""),
 )
+
+RULES: Final[tuple[Rule, ...]] = (*_PROVIDERS, *_FORMS)

@@ -15,7 +15,8 @@ from typing import Final
 
 from filrouge.model.analysis import Entity, EntityType
 from filrouge.model.turn import Turn
-from filrouge.understand.said import said, unredacted
+from filrouge.understand.masked import blanked
+from filrouge.understand.said import said
 from filrouge.understand.sentences import Sentence
 from filrouge.understand.tools import AMBIGUOUS, CATEGORY
 from filrouge.understand.values import values
@@ -105,7 +106,7 @@ def entities(
             found.add(name, type_)
     for turn in turns:
         if turn.role == "tool" and not turn.skipped:
-            output = unredacted(turn.text[:_LONGEST_OUTPUT])
+            output = blanked(turn.text[:_LONGEST_OUTPUT])
             for name, type_ in _shaped(output):
                 found.add(name, type_)
     return found.best()

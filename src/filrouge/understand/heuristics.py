@@ -16,6 +16,7 @@ from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
 from filrouge.understand.claims import claimed
+from filrouge.understand.masked import blanked, unmasked
 from filrouge.understand.profile import subject
 from filrouge.understand.reading import Clause, Found, read
 from filrouge.understand.sentences import Sentence, split
@@ -25,7 +26,6 @@ from filrouge.understand.words import content
 MOST_STATEMENTS: Final = 25
 _LONGEST_TEXT: Final = 600
 
-_REDACTED: Final = re.compile(r"\[redacted:[\w-]+\]")
 _WRITTEN_BY_HOST: Final = re.compile(
     r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions"
     r"|permissions instructions|skills_instructions|hook_prompt|turn_aborted|subagent_notification"
@@ -74,13 +74,12 @@ def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
     """Every statement of a turn, in the order of the text; without `mined` only what is said outright."""
     if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
         return ()
-    # What was redacted says nothing; blanks of the same length keep every span where it was.
-    return statements_of(_REDACTED.sub(lambda marker: " " * len(marker.group()), turn.text), mined=mined)
+    return statements_of(turn.text, mined=mined)
 
 
 def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
     """Every statement of a text, whoever wrote it: for deciding whether a short prompt says anything."""
-    readings = [reading for sentence in split(text) for reading in _readings(sentence)]
+    readings = [reading for sentence in split(blanked(text)) for reading in _readings(sentence)]
     statements: list[Statement] = []
     index = 0
     while index < len(readings) and len(statements) < MOST_STATEMENTS:
@@ -98,7 +97,7 @@ def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
         elif mined and not moods.JOKE.search(group[0].sentence.plain):
             before = _sentence_before(readings, index - len(group))
             statements.extend(claimed(group[0].sentence, before))
-    return tuple(statements[:MOST_STATEMENTS])
+    return unmasked(statements[:MOST_STATEMENTS], text)
 
 
 def _sentence_before(readings: list[_Read], index: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from filrouge.understand.masked import MASK
 from filrouge.understand.words import content, fold
 
 #: Characters of the output that are looked at, and of what is kept of it.
@@ -44,7 +45,6 @@ _LISTING: Final = re.compile(
     r"^\s*(?:[-dl][rwx-]{9}|total \d+|[\w.@-]+(?:/[\w.@-]*)*|[MADRCU?]{1,2}\s+\S+|[\d.,]+[kKMG]?B?)\s*$|^\s*[-dl][rwx-]{9}\s"
 )
 _SENTENCE: Final = re.compile(r"(?:^|[.!?:]\s+|\n\s*)[A-ZÀ-Ý][^.!?\n]{20,}[.!?](?=\s|$)")
-_REDACTED: Final = re.compile(r"\[redacted:[\w-]+\]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +124,7 @@ def informativeness(text: str) -> float:
 
 def gist(text: str) -> str:
     """The lines that tell most, in their order, in at most `LONGEST_SUMMARY` characters; no secret's marker."""
-    lines = [" ".join(_REDACTED.sub(" ", line).split()) for line in text[:LONGEST_INPUT].splitlines()]
+    lines = [" ".join(MASK.sub(" ", line).split()) for line in text[:LONGEST_INPUT].splitlines()]
     lines = list(dict.fromkeys(line for line in lines if line))
     ranked = sorted(range(len(lines)), key=lambda place: (-_worth(lines[place]), place))
     taken, left = list[int](), LONGEST_SUMMARY

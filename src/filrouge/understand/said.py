@@ -7,17 +7,16 @@ conversation counts as told.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand.heuristics import written_by_host
+from filrouge.understand.masked import MASK, blanked
 from filrouge.understand.sentences import Sentence, split
 
 Speaker = Literal["user", "agent", "told"]
-_REDACTED: Final = re.compile(r"\[redacted:[\w-]+\]")
 #: What politeness alone says is no part of what a session was about.
 _NOTHING_SAID: Final = frozenset({"small talk", "punctuation only", "empty", "tool noise", "written by the host"})
 
@@ -54,15 +53,13 @@ def speaker_of(turn: Turn) -> Speaker | None:
 
 
 def said(turns: Sequence[Turn]) -> list[Said]:
-    """Every sentence of these turns, in their order."""
+    """Every sentence of these turns that holds no mask, in their order."""
     found: list[Said] = []
     for place, turn in enumerate(turns):
         speaker = speaker_of(turn)
         if speaker:
-            found.extend(Said(turn, place, speaker, sentence) for sentence in split(unredacted(turn.text)))
+            masks = [mask.start() for mask in MASK.finditer(turn.text)]
+            sentences = split(blanked(turn.text))
+            whole = [one for one in sentences if not any(one.start <= start < one.end for start in masks)]
+            found.extend(Said(turn, place, speaker, sentence) for sentence in whole)
     return found
-
-
-def unredacted(text: str) -> str:
-    """The text with blanks in the place of what was redacted, so that every position stays."""
-    return _REDACTED.sub(lambda marker: " " * len(marker.group()), text)

@@ -20,7 +20,8 @@ from filrouge.understand import bugs, moods
 from filrouge.understand.heuristics import extract
 from filrouge.understand.plain_words import PLAIN_WORDS
 from filrouge.understand.reading import read
-from filrouge.understand.said import Said, said, speaker_of, unredacted
+from filrouge.understand.masked import MASK
+from filrouge.understand.said import Said, said, speaker_of
 from filrouge.understand.titles import title_of
 from filrouge.understand.words import content, fold
 
@@ -103,7 +104,7 @@ def _request(turn: Turn) -> str:
         if (moods.QUESTION.search(plain) or moods.is_request(plain)) and not moods.SMALLTALK.search(plain):
             title = title_of(one.text)
             return f"{title}?" if title and one.text.endswith("?") and moods.QUESTION.search(fold(title)) else title
-    return "" if stated else title_of(unredacted(turn.text))
+    return "" if stated or MASK.search(turn.text) else title_of(turn.text)
 
 
 def _stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:

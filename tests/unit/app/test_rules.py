@@ -121,8 +121,9 @@ def test_a_rule_of_a_project_needs_a_project_and_is_not_added_twice(parts: Parts
     rules.add(parts, SAID, names=BLOG, scope="project")
 
 
-def test_a_secret_in_a_rule_is_redacted(parts: Parts) -> None:
-    rules.add(parts, "Always use the key AKIAIOSFODNN7EXAMPLE for staging.", names=SHOP, scope="project")
+def test_a_rule_that_holds_a_secret_is_refused(parts: Parts) -> None:
+    with pytest.raises(BadInput, match="holds a secret"):
+        rules.add(parts, "Always use the key AKIAIOSFODNN7EXAMPLE for staging.", names=SHOP, scope="project")
     assert "AKIAIOSFODNN7EXAMPLE" not in str(listed(parts))
 
 
