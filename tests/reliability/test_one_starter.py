@@ -107,7 +107,7 @@ def test_a_starter_that_dies_is_replaced_at_once_by_one_that_waits(home: str, tm
     with only_one(home):  # so that the starter cannot come up before it is killed
         command = subprocess.Popen(
             [EXECUTABLE, "recall", "anything"],
-            env=environ, cwd=workplace(home), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=environ, cwd=workplace(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         eventually("a daemon has been started", daemons.exists)
         assert client.is_starting(home)

@@ -84,6 +84,8 @@ def audit() -> Iterator[Audit]:
         environ = {
             "PATH": os.environ["PATH"], "HOME": str(root / "user"), "TMPDIR": str(root / "tmp"), "LANG": "C.UTF-8",
             "FILROUGE_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1",
+            # What a user may have set for programs of his own.
+            "FASTAPI_OTEL_AUTO_CONFIGURE": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://192.0.2.1:4318",
             "FILROUGE": EXECUTABLE, "PYTHON": sys.executable,
         }  # fmt: skip
         try:

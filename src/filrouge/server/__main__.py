@@ -8,6 +8,7 @@ is held only light modules are imported, so that a process that is not needed co
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -67,12 +68,16 @@ def _loaded() -> ModuleType:
     Raises:
         FilrougeError: it cannot be imported.
     """
+    gc.disable()  # what is imported stays: looking through it again and again takes a sixth of the time
     try:
         return importlib.import_module("filrouge.server.serving")
     except ImportError as error:
         raise FilrougeError(
             f"The daemon cannot be loaded: {error}.", remedy="Reinstall it: `pip install --force-reinstall filrouge`."
         ) from error
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _is_served(home: str) -> bool:

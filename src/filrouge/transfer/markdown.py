@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
+
+from filrouge import lazy_re as re
 
 USER_PAGE: Final = "User.md"
 _VERSION: Final = 1

@@ -7,11 +7,11 @@ conversation counts as told.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from filrouge import lazy_re as re
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand.heuristics import written_by_host
 from filrouge.understand.sentences import Sentence, split

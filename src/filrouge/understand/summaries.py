@@ -8,11 +8,11 @@ reports") keeps an agent's claim from looking like the user's.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.analysis import Point, PointKind
 from filrouge.model.turn import Turn
 from filrouge.model.when import Language
