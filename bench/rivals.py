@@ -22,6 +22,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some rivals load ONNX Runtime, which reports to its vendor
+
 Put = Callable[[dict[str, Any]], str | None]
 """Stores one text and answers the id under which a search names it, None where it was refused."""
 Find = Callable[[str], list[str]]

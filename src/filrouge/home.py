@@ -39,6 +39,7 @@ SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
 #: The list of the settings files of agents that Filrouge wrote into.
 SETUP_LIST = "setup.json"
 _OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
+_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOG, CONFIG, LOCK, RUNTIME, FAILURE, HOOK_SETTINGS, REFUSED)
 _FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS, SETUP)
 _LEAVES = (".log", ".part", ".aside", ".md")
 
@@ -73,6 +74,34 @@ def socket_path(directory: str) -> str:
 
 def _short_directory() -> str:
     return f"{SHORT_SOCKETS}/filrouge-{os.getuid()}"
+
+
+def open_own(path: str, flags: int) -> int:
+    """A descriptor of one of our files, made with mode 0600; never of what a symbolic link names.
+
+    Raises:
+        OSError: it cannot be opened, or is a symbolic link (ELOOP).
+    """
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def planted_link(directory: str) -> str:
+    """The path of a symbolic link that stands where one of our files should be; empty if there is none.
+
+    The home itself may be a link that this user or the administrator made: who moves it to another disk does that. A
+    link inside it would have us write over, or read, what it names.
+    """
+    try:
+        itself = os.lstat(directory)
+    except OSError:
+        return ""
+    if stat.S_ISLNK(itself.st_mode) and itself.st_uid not in (os.getuid(), 0):
+        return directory
+    for name in (*_FILES, *_FOLDERS):
+        path = os.path.join(directory, name)
+        if os.path.islink(path):
+            return path
+    return ""
 
 
 def brief_path(directory: str, project: str) -> str:

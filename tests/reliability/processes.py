@@ -40,6 +40,7 @@ Row = dict[str, Any]
 
 _FORGE: Final = """
 import os, signal, sys
+import filrouge.server.serving
 from filrouge.server.__main__ import main
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 print("ready", flush=True)

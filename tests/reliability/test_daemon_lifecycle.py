@@ -31,6 +31,7 @@ from filrouge import home as places
 from filrouge._version import __version__
 from filrouge.daemon import client
 from filrouge.daemon.logs import log_to_file
+from filrouge.daemon.start_lock import STARTING
 
 from .processes import (
     PATIENCE,
@@ -103,7 +104,7 @@ def test_it_ends_in_order_however_it_is_asked(home: str, way: str) -> None:
             one.send_signal(signal.Signals[way])
         assert one.wait(PATIENCE) == 0
     names = set(os.listdir(home))
-    assert names & {places.SOCKET, places.RUNTIME, places.FAILURE, client.STARTING} == set()
+    assert names & {places.SOCKET, places.RUNTIME, places.FAILURE, STARTING} == set()
     wal = places.inside(home, places.DATABASE + "-wal")
     assert not os.path.exists(wal) or os.path.getsize(wal) == 0
     assert [job for job in left(home).jobs if job["state"] == "running"] == []

@@ -30,6 +30,7 @@ from filrouge import hosts
 from filrouge.capture import inbox
 from filrouge.clock import SystemClock, new_id
 from filrouge.daemon import client
+from filrouge.daemon.process import coming_up
 from filrouge.errors import DaemonUnavailable
 
 from .processes import (
@@ -80,7 +81,8 @@ def test_two_hundred_kills_lose_nothing_acknowledged_and_do_nothing_twice(home: 
     for agent in agents:
         agent.start()
     try:
-        kill_daemons(home, forge, random.Random(seed), tally, began)
+        with coming_up(home):  # a hook that finds nobody spools: the processor is for those who are tested
+            kill_daemons(home, forge, random.Random(seed), tally, began)
     finally:
         tally.enough.set()
         for agent in agents:
@@ -120,18 +122,9 @@ def kill_daemons(home: str, forge: Forge, chance: random.Random, tally: Tally, b
     while tally.seen["daemon killed"] < DAEMON_KILLS or tally.seen["hook killed"] < HOOK_KILLS:
         assert time.monotonic() - began < LONGEST_SECONDS, dict(tally.seen)
         assert tally.failures == []
-        keep_hooks_from_starting(home)
         pid = forge.daemon()
         tally.enough.wait(chance.uniform(0.02, 0.15) if chance.random() < 0.4 else chance.uniform(0.15, 0.6))
-        keep_hooks_from_starting(home)
         tally.seen["daemon killed"] += kill(lock_holder(home) or pid)
-
-
-def keep_hooks_from_starting(home: str) -> None:
-    """A start was just made: a hook that finds nobody spools, and leaves the processor to those who are tested."""
-    marker = places.inside(home, client.STARTING)
-    with open(marker, "ab") as file:  # by its number: a daemon that is ready takes the name away
-        os.utime(file.fileno())
 
 
 def guarded(tally: Tally, home: str, seed: int, one: int) -> None:

@@ -15,7 +15,8 @@ import filrouge
 
 ROOT = Path(filrouge.__file__).parent
 FOUNDATION = {
-    "errors", "clock", "home", "config", "address", "breaker", "control_characters", "_version", "installation", "model",
+    "errors", "clock", "home", "config", "address", "breaker", "control_characters", "lazy_re", "_version",
+    "installation", "model",
 }  # fmt: skip
 ADAPTERS = {
     "store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes",
@@ -33,7 +34,7 @@ NAMED_EXCEPTIONS = {
 }
 HOOK_MAY = (
     "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply", "cli.hook",
-    "capture.inbox", "capture.redact", "capture.guard",
+    "capture.inbox", "capture.losses", "capture.redact", "capture.guard",
 )  # fmt: skip
 REACHES_OUT = {"http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib"}
 

@@ -10,11 +10,11 @@ conversation afterwards, as it reads every other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from filrouge import lazy_re as re
 from filrouge.app.due_readings import queue_reading
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts

@@ -18,7 +18,7 @@ from filrouge.app.hybrid import HybridQuery, Rerank, hybrid_query, okapi_of
 from filrouge.app.parts import Parts
 from filrouge.app.remember import remember
 from filrouge.app.wiring import Running
-from filrouge.daemon.process import only_one
+from filrouge.daemon.process import PROGRAM, only_one
 from filrouge.errors import Busy, FilrougeError
 from filrouge.home import home as default_home
 from filrouge.model.memory import Memory
@@ -219,7 +219,7 @@ def owned(home: str | None = None, *, environ: Mapping[str, str] | None = None) 
     place = home or default_home(environ)
     with ExitStack() as held:
         try:
-            held.enter_context(only_one(place))
+            held.enter_context(only_one(place, owner=PROGRAM))
         except Busy as error:
             raise Busy(
                 f"The home {place} has an owner already: a daemon, or another program.",

@@ -11,13 +11,13 @@ user says that it is their own.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from filrouge import lazy_re as re
 from filrouge.app.backfill import queue_backfill
 from filrouge.app.by_hand import bin_memory
 from filrouge.app.importing import import_export

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
+from filrouge import lazy_re
 from filrouge.app import ballast
 from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.backups import backup_watch
@@ -233,6 +234,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], 
         worker.start()
     for watch in watches:
         watch.start()
+    lazy_re.compile_waiting()  # nobody waits for these; the first text that needs one would
 
 
 def stored_settings(path: str) -> dict[str, Any]:

@@ -429,9 +429,9 @@ def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, 
     word = text[value.start : value.end]
     if keyword.word == "pass" and start == keyword.start and word.isdigit():
         return None
-    if not is_line and text[value.end : value.end + 1] in ("(", "[", "{") or is_placeholder(word):
+    if (not is_line and text[value.end : value.end + 1] in ("(", "[", "{")) or is_placeholder(word):
         return None
-    if family == "code" or keyword.word in ("pass", "passe", "pw", "clave") and not is_tight:
+    if family == "code" or (keyword.word in ("pass", "passe", "pw", "clave") and not is_tight):
         loose = _spoken(text, sign.end(), family)
         return loose if loose is not None else None
     if family == "made":
@@ -441,7 +441,7 @@ def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, 
     if _compiled(_CODE).match(word):
         alone = is_line or _compiled(r"(?:^|\n)[ \t-]*$").search(text, max(0, start - 12), start) is not None
         return value if alone and _ends_line(text, value.end) and _is_word(word) else None
-    if _is_telling(word, "password") or is_tight and not _compiled(_NUMBERED).match(word):
+    if _is_telling(word, "password") or (is_tight and not _compiled(_NUMBERED).match(word)):
         return value
     return _spoken(text, sign.end(), family)
 

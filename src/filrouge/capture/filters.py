@@ -7,9 +7,9 @@ kept when they say something after all: "The port is 9443 now" is 20 characters 
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.turn import SourceType
 from filrouge.understand.heuristics import statements_of, written_by_host
 from filrouge.understand.values import values

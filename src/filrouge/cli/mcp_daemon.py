@@ -23,6 +23,7 @@ START_SECONDS: Final = 30.0
 CALL_SECONDS: Final = 60.0
 _TRIES: Final = 3
 _PAUSE_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 2.0
 _REPEATABLE: Final = READ_ONLY | {"memory_add"}
 #: While a daemon leaves, and its successor is not there yet.
 _LEAVING: Final = (502, 503)
@@ -83,13 +84,12 @@ class Daemon:
         return client.send(self._directory, self._environ, "POST", PATH, body, seconds, headers)
 
     def _awake(self, deadline: float | None = None) -> bool:
-        """Wait for the daemon to answer, and start one as long as none is there: the one before may still be leaving,
-        and while it holds the home another gives up at once."""
+        """Wait for the daemon to answer, and start one as long as none is there or coming up."""
         until = deadline or time.monotonic() + START_SECONDS
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - time.monotonic()) > 0 or client.is_starting(self._directory):
             if client.is_absent(self._directory):
                 client.start(self._directory)
-            if client.wait_ready(self._directory, time.monotonic() + min(left, client.START_PAUSE)):
+            if client.wait_ready(self._directory, time.monotonic() + min(max(left, _PAUSE_SECONDS), _LOOK_SECONDS)):
                 return True
         return False
 

@@ -5,8 +5,8 @@ deadline holds for the whole exchange, so that a daemon which drips bytes cannot
 another user is not spoken to. With `FILROUGE_URL` the daemon is elsewhere, and `daemon.remote` is loaded
 for that case only.
 
-A daemon is started by whoever misses it, detached from the agent's session. Several may start it at once:
-the lock in its home elects one and the others leave.
+A daemon is started by whoever misses it, detached from the agent's session. Several may miss it at once: a lock
+elects one of them (`start_lock`), and the others wait.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from filrouge._version import __version__
+from filrouge.daemon import start_lock
 from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, reply_of
 from filrouge.errors import DaemonUnavailable
-from filrouge.home import make_private, socket_path
+from filrouge.home import FAILURE, make_private, socket_path
 
 URL: Final = "FILROUGE_URL"
 API_KEY: Final = "FILROUGE_API_KEY"
-STARTING: Final = "starting"
 LARGEST_ANSWER: Final = 64 * 1024 * 1024
-#: Seconds within which a second start would only lose the race against the first.
+#: Seconds after a start that failed with a word in which nobody tries again, unless the word was taken away.
 START_PAUSE: Final = 2.0
-#: Said to a daemon that somebody waits for: where another was quicker, it is not needed any more.
+#: Said to a daemon that a client starts: it inherits the start lock, and leaves where another daemon listens.
 SENT_FOR: Final = "--sent-for"
 #: Said to a daemon that is started to take over from an older one: it waits for that one to leave.
 SUCCESSOR: Final = "--successor"
@@ -138,28 +138,38 @@ def is_absent(directory: str) -> bool:
     return False
 
 
-def start(directory: str, *words: str) -> None:
-    """Start a daemon for that home, detached; do nothing where one was started a moment ago.
+def start(directory: str, *words: str) -> Literal["started", "starting", "there"]:
+    """Start a daemon for that home, detached, unless one is there or on its way.
+
+    Returns:
+        `started`: by this call. `starting`: another process did, and its daemon does not listen yet; or the last one
+        failed less than `START_PAUSE` seconds ago. `there`: a daemon listens.
 
     Raises:
         OSError: the home cannot be written, or no process can be made.
     """
     make_private(directory)
-    if not _claims_start(os.path.join(directory, STARTING)):
-        return
-    null = os.devnull
-    os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *(words or (SENT_FOR,))],
-        _daemon_environment(directory),
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, null, os.O_WRONLY, 0),
-            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()),
-        ],
-        setsid=True,
-    )
+    if _failed_just_now(directory):
+        return "starting"
+    lock = start_lock.acquire(directory)
+    if lock is None:
+        return "starting"
+    lock = start_lock.above_standard(lock)
+    if SUCCESSOR not in words and not is_absent(directory):
+        start_lock.release(directory, lock)
+        return "there"
+    try:
+        _spawn(directory, lock, words or (SENT_FOR,))
+    except BaseException:
+        start_lock.release(directory, lock)
+        raise
+    os.close(lock)  # the new process holds it
+    return "started"
+
+
+def is_starting(directory: str) -> bool:
+    """True while a daemon of that home is coming up: started, alive, and not listening yet."""
+    return start_lock.is_held(directory)
 
 
 def wait_ready(directory: str, deadline: float) -> bool:
@@ -288,15 +298,28 @@ def _unchunked(content: bytes) -> bytes:
         content = content[length + 2 :]
 
 
-def _claims_start(marker: str) -> bool:
+def _failed_just_now(directory: str) -> bool:
     try:
-        if 0 <= time.time() - os.stat(marker).st_mtime < START_PAUSE:
-            return False
-    except FileNotFoundError:
-        pass
-    os.close(os.open(marker, os.O_WRONLY | os.O_CREAT, 0o600))
-    os.utime(marker)
-    return True
+        return 0 <= time.time() - os.lstat(os.path.join(directory, FAILURE)).st_mtime < START_PAUSE
+    except OSError:
+        return False
+
+
+def _spawn(directory: str, lock: int, words: tuple[str, ...]) -> None:
+    null = os.devnull
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *words],
+        _daemon_environment(directory),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, null, os.O_WRONLY, 0),
+            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()),
+            (os.POSIX_SPAWN_DUP2, lock, start_lock.DESCRIPTOR),
+        ],
+        setsid=True,
+    )
 
 
 def _daemon_environment(directory: str) -> dict[str, str]:

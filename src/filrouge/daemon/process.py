@@ -13,51 +13,89 @@ import fcntl
 import json
 import os
 import socket
-import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 
 from filrouge._version import __version__
-from filrouge.daemon.client import STARTING
+from filrouge.daemon import start_lock
 from filrouge.errors import Busy, CannotWrite, FilrougeError
-from filrouge.home import FAILURE, LOCK, RUNTIME, inside, make_private, socket_path
+from filrouge.home import FAILURE, LOCK, RUNTIME, inside, make_private, open_own, planted_link, socket_path
 
+#: Who holds the lock of a home, as its file says.
+DAEMON, PROGRAM = "daemon", "program"
 _BACKLOG = 128
 _LOOK_SECONDS = 0.05
 
 
 @contextmanager
-def only_one(home: str, *, patience: float = 0.0) -> Generator[None]:
+def only_one(
+    home: str, *, owner: str = DAEMON, patience: float = 0.0, superseded: Callable[[], bool] = lambda: False
+) -> Generator[None]:
     """Hold the home's lock for as long as the block runs.
 
     Args:
         home: the home.
-        patience: seconds to wait for a daemon that was asked to make room.
+        owner: `DAEMON`, or `PROGRAM` for a program that opens the home itself. A program does not make room, so
+            nobody waits for one.
+        patience: seconds to wait for a daemon that is leaving.
+        superseded: asked while waiting; True where this process is not needed any more.
 
     Raises:
-        Busy: another daemon holds it.
-        CannotWrite: the home cannot be created or written.
+        Busy: another process holds it.
+        CannotWrite: the home cannot be created or written, or holds a symbolic link.
     """
+    refuse_links(home)
     try:
         make_private(home)
-        handle = os.open(inside(home, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = open_own(inside(home, LOCK), os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     try:
-        _lock(handle, home, time.monotonic() + patience)
+        _lock(handle, home, time.monotonic() + patience, superseded)
+        with suppress(OSError):  # a full disk: the lock holds all the same
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, owner.encode(), 0)
         yield
     finally:
         os.close(handle)
 
 
+@contextmanager
+def coming_up(home: str) -> Generator[Callable[[], None]]:
+    """Hold the start lock while a daemon comes up: the one that its starter handed over, else the home's if it is free.
+
+    Gives what releases it, to be called when the daemon listens; the end of the block releases it too.
+    """
+    handle = start_lock.inherited(home)
+    if handle is None:
+        with suppress(OSError):  # a home that cannot be written says so when its own lock is taken
+            handle = start_lock.acquire(home)
+
+    def release() -> None:
+        nonlocal handle
+        if handle is not None:
+            start_lock.release(home, handle)
+            handle = None
+
+    try:
+        yield release
+    finally:
+        release()
+
+
 def is_held(home: str) -> bool:
     """True while a daemon lives for that home, listening or not."""
+    return start_lock.is_locked(inside(home, LOCK))
+
+
+def owner_pid(home: str) -> int:
+    """The daemon that listens, as the runtime file says; 0 for none."""
     try:
-        with only_one(home):
-            return False
-    except Busy:
-        return True
+        with open(inside(home, RUNTIME), encoding="utf-8") as file:
+            return int(json.load(file)["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def bound_socket(home: str) -> socket.socket:
@@ -77,19 +115,31 @@ def bound_socket(home: str) -> socket.socket:
 def announced(home: str, url: str | None = None) -> Generator[None]:
     """Keep the runtime file while the block runs, and take it and the socket away afterwards.
 
+    What kept an earlier daemon from starting is over.
+
     Args:
         url: where TCP is listened on.
-
-    Whoever listens no longer stands in the way of the next start, and what kept an earlier daemon from starting
-    is over.
     """
     about = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": url}
     write_whole(inside(home, RUNTIME), json.dumps(about))
-    _remove(inside(home, STARTING), inside(home, FAILURE))
+    _remove(inside(home, FAILURE))
     try:
         yield
     finally:
         _remove(inside(home, RUNTIME), socket_path(home))
+
+
+def refuse_links(home: str) -> None:
+    """Do not work in a home where a symbolic link stands in the place of a file.
+
+    Raises:
+        CannotWrite: naming the link.
+    """
+    if link := planted_link(home):
+        raise CannotWrite(
+            f"{link} is a symbolic link, and Filrouge follows none in its home.",
+            remedy=f"Look where it leads (`ls -l '{link}'`), then put a plain file or folder there, or remove it.",
+        )
 
 
 def leave_word(home: str, error: FilrougeError) -> None:
@@ -104,12 +154,16 @@ def leave_word(home: str, error: FilrougeError) -> None:
         write_whole(inside(home, FAILURE), json.dumps(about))
 
 
-def _lock(handle: int, home: str, deadline: float) -> None:
+def _lock(handle: int, home: str, deadline: float, superseded: Callable[[], bool]) -> None:
     while True:
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            if time.monotonic() >= deadline:
+            if os.pread(handle, len(PROGRAM), 0) == PROGRAM.encode():
+                raise Busy(
+                    f"A program has {home} open.", remedy="Close its memory, or ask the memory in that program."
+                ) from error
+            if superseded() or time.monotonic() >= deadline:
                 raise Busy(f"A daemon is already running for {home}.") from error
         time.sleep(_LOOK_SECONDS)
 
@@ -122,6 +176,8 @@ def _remove(*paths: str) -> None:
 
 def write_whole(path: str, text: str) -> None:
     """Write a small file by renaming: a reader meets the old one or the new one, never half of either."""
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -1,7 +1,8 @@
 """Waking the daemon of a home for somebody who waits for an answer, and saying why it did not come.
 
-A hook never waits like this; commands and programs do. A daemon that cannot start leaves a word in its home, which
-becomes the error of whoever sent for it.
+A hook never waits like this; commands and programs do. One of them starts the daemon, all wait as long as that daemon
+is alive and coming up, and where it dies the next one starts another. A daemon that cannot start leaves a word in its
+home, which becomes the error of those who wait.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ from typing import Any
 
 from filrouge.daemon import client
 from filrouge.daemon.problems import named_error
+from filrouge.daemon.process import refuse_links
 from filrouge.daemon.reply import Reply
 from filrouge.errors import CannotWrite, DaemonUnavailable, FilrougeError
 from filrouge.home import FAILURE, LOG, RUNTIME, inside
 
+#: The longest that a daemon may take to come up: a machine may be many times overloaded, a database be migrated.
+LONGEST_START_SECONDS = 180.0
+#: Without a daemon that is coming up, and without an answer.
 START_SECONDS = 15.0
+#: Daemons that die without a word are not started more often.
+_MOST_STARTS = 3
 _LOOK_SECONDS = 0.5
+_PAUSES = (0.01, 0.02, 0.05, 0.1)
 
 
 def wake(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> None:
@@ -36,17 +44,33 @@ def wake(directory: str, *, given_up: Callable[[], bool] = lambda: False) -> Non
     _writable(directory)
     with suppress(FileNotFoundError):
         os.unlink(inside(directory, FAILURE))
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and not given_up():
-        client.start(directory)  # does nothing where somebody started one a moment ago
-        if client.wait_ready(directory, min(deadline, time.monotonic() + _LOOK_SECONDS)):
+    began = moved = time.monotonic()
+    starts = looks = 0
+    while not given_up():
+        found = client.start(directory)
+        if found == "there" and client.wait_ready(directory, time.monotonic() + _LOOK_SECONDS):
             return
         if (failure := _failure(directory)) is not None:
             raise failure
+        now = time.monotonic()
+        starts += found == "started"
+        moved = moved if found == "there" else now
+        if starts > _MOST_STARTS or now - moved > START_SECONDS or now - began > LONGEST_START_SECONDS:
+            break
+        if found != "there":
+            time.sleep(_PAUSES[min(looks, len(_PAUSES) - 1)])
+            looks += 1
     raise DaemonUnavailable(
         "The daemon did not start.",
         remedy=f"See {inside(directory, LOG)}, or run it by hand: `python -m filrouge.server`.",
     )
+
+
+def wait_started(directory: str) -> None:
+    """Wait while a daemon is coming up, until it answers or has ended."""
+    deadline = time.monotonic() + LONGEST_START_SECONDS
+    while client.is_starting(directory) and time.monotonic() < deadline:
+        time.sleep(_PAUSES[-1])
 
 
 def renew(directory: str, reply: Reply) -> None:
@@ -72,6 +96,7 @@ def out_of_reach(url: str) -> DaemonUnavailable:
 
 
 def _writable(directory: str) -> None:
+    refuse_links(directory)
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         probe = os.path.join(directory, f".probe-{os.getpid()}")

@@ -129,6 +129,7 @@ def session(path: str, remedy: str, *, alone: bool = True) -> Any:
     """
     try:
         runtime = importlib.import_module("onnxruntime")
+        runtime.disable_telemetry_events()  # the program around an embedded memory may have loaded it before us
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads() if alone else 1
         options.log_severity_level = 3

@@ -9,11 +9,12 @@ thousand unspeakable words could pass the model's limit.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
+
+from filrouge import lazy_re as re
 
 #: Of the 512 that the model reads, two are the marks of beginning and end, and "passage: " takes some.
 WINDOW_TOKENS: Final = 480

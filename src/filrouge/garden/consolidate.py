@@ -11,9 +11,9 @@ Nothing crosses a project, a user or a scope. Rules are left alone, and what is 
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.decision import Conflict, Neighbour, Noop, Update
 from filrouge.model.memory import SUMS, Memory, Span, Statement
 from filrouge.understand.decide import SAME, Rule, decide

@@ -10,11 +10,11 @@ can be taken for a backend's syntax.
 
 from __future__ import annotations
 
-import re
 from binascii import crc32
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from filrouge import lazy_re as re
 from filrouge.index.folding import EMOJI, UNSPACED, emoji_word, fold, plain, unspaced
 from filrouge.index.stems import Stems
 from filrouge.index.stop_words import STOP_WORDS

@@ -7,8 +7,9 @@ word. Emoji become words (`u1f44d`), since every backend takes symbols for punct
 
 from __future__ import annotations
 
-import re
 import unicodedata
+
+from filrouge import lazy_re as re
 
 _VOICING = "\u3099\u309a"
 

@@ -8,9 +8,10 @@ not hostile stay. Most texts hold nothing of the kind, so each step is taken onl
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import Final
+
+from filrouge import lazy_re as re
 
 #: Tags and words that hosts, models and Filrouge itself give meaning to.
 _RESERVED: Final = re.compile(

@@ -7,12 +7,12 @@ conversation the names of the speakers are ours, and no text within it can bring
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.inject.harmless import neutral
 from filrouge.inject.sections import SHAPES
 from filrouge.model.piece import SECTIONS, Section

@@ -34,6 +34,7 @@ class Shape(BaseModel):
         str_strip_whitespace=True,
         json_schema_serialization_defaults_required=True,
         json_schema_extra=_CLOSED,
+        defer_build=True,
     )
 
 

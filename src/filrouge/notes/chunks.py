@@ -6,10 +6,10 @@ what is read of one note at the most.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.note import Chunk, Note
 from filrouge.notes.tags import without_fences
 

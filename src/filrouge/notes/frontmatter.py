@@ -6,13 +6,13 @@ own, or anything but texts, lists and mappings.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import yaml
 
+from filrouge import lazy_re as re
 from filrouge.notes import tags
 
 _BLOCK: Final = re.compile(r"---[ \t]*\n(.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)

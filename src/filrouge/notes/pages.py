@@ -6,10 +6,11 @@ is known by `filrouge-page` in its frontmatter, so it may be renamed and its lin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from filrouge import lazy_re as re
 
 _OURS: Final = re.compile(
     r"(?P<head>[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?(?:\[.\][ \t]+)?)"

@@ -6,10 +6,11 @@ and the `#` within an address are none.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
+
+from filrouge import lazy_re as re
 
 _TAG: Final = re.compile(r"(?:^|(?<=\s))#([\w/-]+)", re.MULTILINE)
 _WHOLE: Final = re.compile(r"[\w/-]+")

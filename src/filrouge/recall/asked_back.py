@@ -8,10 +8,10 @@ Everyday verbs (do, work, say) count only beside a time.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from filrouge import lazy_re as re
 from filrouge.model.when import Language
 from filrouge.understand.words import fold
 

@@ -12,7 +12,6 @@ fitted by `bench/fit_recall.py` on conversations that the figures in `bench/resu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -21,6 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from filrouge import lazy_re as re
 from filrouge.ports import Vector, Vectors
 from filrouge.recall.times import Span, closeness
 

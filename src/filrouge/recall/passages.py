@@ -9,10 +9,11 @@ on the question, and what repeats something already taken is left out.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from filrouge import lazy_re as re
 
 #: Turns of one conversation at most so far apart share a line; what lies between is marked.
 NEAR: Final = 3

@@ -8,11 +8,12 @@ English and French.
 from __future__ import annotations
 
 import calendar
-import re
 import unicodedata
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
+
+from filrouge import lazy_re as re
 
 _MONTHS: Final = {
     name: number

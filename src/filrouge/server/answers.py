@@ -6,15 +6,18 @@ a mistake that a test finds, not a field that silently disappears.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+#: Where `answers` keeps the model: under FastAPI's own name it would be built at every start, for the document alone.
+MODEL: Final = "x-filrouge-model"
+
 
 class Answer(BaseModel):
-    """The base of every model of an answer: no field is left unsaid."""
+    """The base of every model of an answer: no field is left unsaid. It is built when the document is asked for."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class Body(BaseModel):
@@ -41,7 +44,7 @@ def answers(model: Any, *, status: int = 200, example: Any = None) -> dict[int |
         model: a model, or a list or union of models.
         example: one answer, for the document.
     """
-    said: dict[str, Any] = {"model": model}
+    said: dict[str, Any] = {MODEL: model}
     if example is not None:
         said["content"] = {"application/json": {"example": example}}
     return {status: said}

@@ -9,7 +9,6 @@ daemon refuses is an error that the model reads. This module loads the SDK, whic
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,12 +23,11 @@ from anthropic.types.beta import (
 )
 from pydantic import BaseModel
 
-from filrouge.daemon import client
+from filrouge.daemon import client, waking
 from filrouge.errors import DaemonUnavailable
 from filrouge.home import home as default_home
 
 _SECONDS: Final = 30.0
-_START_SECONDS: Final = 20.0
 
 
 class AnthropicMemoryTool(BetaAbstractMemoryTool):
@@ -86,8 +84,7 @@ class AnthropicMemoryTool(BetaAbstractMemoryTool):
         except DaemonUnavailable:
             if client.is_elsewhere(self._environ) or not client.is_absent(self._home):
                 raise
-            client.start(self._home)
-            client.wait_ready(self._home, time.monotonic() + _START_SECONDS)
+            waking.wake(self._home)
             reply = self._sent(body)
         if reply.status == 200:
             return str(reply.body["content"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -64,6 +64,14 @@ from filrouge.server.routes import (
 )
 from filrouge.server.short_ids import whole_ids
 
+if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig
+
+#: FastAPI hands requests to OpenTelemetry where the environment or the program around it has set that up; a FastAPI
+#: that does not know the parameter passes it over.
+_NO_TELEMETRY: Final[TelemetryConfig] = {
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
 _REMEDY = "See the API reference, or GET /openapi.json."
 
 
@@ -88,7 +96,14 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
         listening: where TCP is listened on, for whoever asks.
     """
     needed = [Depends(permitted), Depends(legible), Depends(whole_ids)]
-    app = _Application(title="Filrouge", version=__version__, docs_url=None, redoc_url=None, dependencies=needed)
+    app = _Application(
+        title="Filrouge",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=needed,
+        telemetry=_NO_TELEMETRY,
+    )
     app.state.running = running
     app.state.leave = leave
     app.state.keys = Keys(running.parts)

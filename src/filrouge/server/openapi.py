@@ -14,9 +14,10 @@ from typing import Any, Final, cast
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from fastapi.utils import create_model_field
 
 from filrouge.server.access import routes_of
-from filrouge.server.answers import Problem
+from filrouge.server.answers import MODEL, Problem
 from filrouge.server.once import HEADER, LONGEST
 from filrouge.server.problems import PROBLEM
 from filrouge.server.scopes import needed
@@ -56,6 +57,8 @@ _TAGS: Final = {
 
 def described(app: FastAPI) -> dict[str, Any]:
     """The document of an application."""
+    for route in routes_of(app.routes):
+        _with_models(route)
     raw = get_openapi(
         title="Filrouge",
         version=app.version,
@@ -79,6 +82,15 @@ def described(app: FastAPI) -> dict[str, Any]:
     used = {tag for _, _, operation in _operations(app, document) for tag in operation.get("tags", ())}
     document["tags"] = [{"name": name, "description": _TAGS.get(name, "")} for name in sorted(used)]
     return document
+
+
+def _with_models(route: APIRoute) -> None:
+    """Give FastAPI the models of what a route answers."""
+    for status, said in route.responses.items():
+        if MODEL in said:
+            name = f"Response_{status}_{route.unique_id}"
+            route.response_fields[status] = create_model_field(name=name, type_=said[MODEL], mode="serialization")
+            route.responses[status] = {key: one for key, one in said.items() if key != MODEL} | {"model": said[MODEL]}
 
 
 def _operations(app: FastAPI, document: dict[str, Any]) -> Iterator[tuple[APIRoute, str, dict[str, Any]]]:

@@ -17,7 +17,6 @@ these, two threads relate.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from filrouge import lazy_re as re
 from filrouge.model.bridge import BridgeKind
 from filrouge.model.space import EmbeddingSpace
 from filrouge.ports import Vector

@@ -8,11 +8,11 @@ is known (an exit code, the class of an error, a count of failed tests). No othe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from filrouge import lazy_re as re
 from filrouge.model.synthesis import Point
 from filrouge.model.turn import Turn, source_of_tool
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.analysis import Quote
 from filrouge.model.memory import Span
 from filrouge.model.synthesis import Point

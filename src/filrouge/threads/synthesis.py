@@ -10,11 +10,11 @@ only where nothing else tells.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.memory import Memory, Span, Statement
 from filrouge.model.synthesis import Point, Synthesis
 from filrouge.model.turn import TRUST_AGENT, Turn

@@ -42,7 +42,7 @@ _Name = Annotated[str, Field(max_length=4096)]
 class _Row(BaseModel):
     """A row of an export; what a later version adds is passed over."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 class ProjectRow(_Row):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from filrouge import lazy_re as re
 from filrouge.control_characters import is_control
 
 USER_PAGE: Final = "User.md"

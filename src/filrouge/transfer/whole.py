@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
@@ -27,9 +28,13 @@ def _time(text: str) -> str:
 
 def _like(shape: Any) -> AfterValidator:
     """A value of JSON that has this shape and no more, as it is stored."""
-    adapter = TypeAdapter[Any](shape)
+
+    @cache
+    def built() -> TypeAdapter[Any]:
+        return TypeAdapter[Any](shape)
 
     def checked(value: Any) -> Any:
+        adapter = built()
         kept = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
         json.dumps(kept, allow_nan=False)
         return kept
@@ -43,7 +48,7 @@ _Name = Annotated[str, Field(max_length=4096)]
 
 
 class _Row(BaseModel):
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
 
 class _Drift(_Row):

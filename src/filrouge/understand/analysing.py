@@ -7,10 +7,10 @@ A function from turns to an `Analysis`; whoever has a model puts another in its 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from filrouge import lazy_re as re
 from filrouge.model.analysis import NOTHING, Analysis, Intent, Quote
 from filrouge.model.memory import Kind
 from filrouge.model.turn import Turn

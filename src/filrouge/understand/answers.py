@@ -8,11 +8,11 @@ what was wrong; after that the answer is given up as `Unreadable`, which keeps i
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
+from filrouge import lazy_re as re
 from filrouge.errors import Unreadable
 from filrouge.model.asking import Ask, Completion, Prompt
 

@@ -10,10 +10,10 @@ with a name, or "never": what has none of these is talk. Being told in passing, 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.memory import Kind, Span, Statement
 from filrouge.understand.clauses import Part, asks, complement, parts, states
 from filrouge.understand.measures import Measure, measures

@@ -7,10 +7,10 @@ clauses are told apart by the words that open them. What a wish or a worry is ab
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.sentences import Sentence
 
 _ASKS: Final = (

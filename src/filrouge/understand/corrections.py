@@ -7,9 +7,9 @@ states only the second.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.reading import Clause, Found
 
 _STOP: Final = r"(?=\s*(?:[,.;:!)]|$)|\s+(?:any ?more|any longer|plus|now|to|but|mais|et|and|for|pour|as|since|because|car|with|in|on|dans|by|par|vers|a|la semaine|last|it|is|est|maintenant|depuis|rather|when|every\w*)\b)"

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.reading import Clause, Found
 from filrouge.understand.words import content
 

@@ -9,10 +9,10 @@ count; of tool output only files and addresses, since a log is full of capitals.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.analysis import Entity, EntityType
 from filrouge.model.turn import Turn
 from filrouge.understand.masked import blanked

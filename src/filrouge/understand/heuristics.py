@@ -8,10 +8,10 @@ reason, a move and the new command, a decision and "forget the old one"), becaus
 from __future__ import annotations
 
 import itertools
-import re
 from dataclasses import dataclass, replace
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules

@@ -10,11 +10,11 @@ holds: causes, conclusions, failures and prose speak for it; progress bars, list
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from filrouge import lazy_re as re
 from filrouge.understand.masked import MASK
 from filrouge.understand.words import content, fold
 

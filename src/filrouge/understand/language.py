@@ -5,11 +5,11 @@ It chooses the language of what Filrouge says. Indexing and recall never depend 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from filrouge import lazy_re as re
 from filrouge.understand.words import fold
 
 Language = Literal["en", "fr", "es"]

@@ -8,11 +8,11 @@ one thing whose measures of one kind differ are two versions of it; that is all 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
+from filrouge import lazy_re as re
 from filrouge.understand.words import STOP, canonical, fold
 
 MeasureKind = Literal["percent", "money", "date", "time", "ratio", "size", "duration", "frequency", "count"]

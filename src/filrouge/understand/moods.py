@@ -7,8 +7,9 @@ talk and reports on the state of the moment say nothing that should be true tomo
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal
+
+from filrouge import lazy_re as re
 
 Mood = Literal[
     "statement",

@@ -9,12 +9,12 @@ speaks of (deploy, test), and its polarity. Decisions compare profiles, never se
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand import corrections
 from filrouge.understand.reading import Clause, read
 from filrouge.understand.sentences import split

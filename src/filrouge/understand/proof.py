@@ -10,10 +10,10 @@ at its start or read in a file of instructions, that we injected, or that stands
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from filrouge import lazy_re as re
 from filrouge.model.turn import Turn
 from filrouge.understand.evidence import locate
 from filrouge.understand.heuristics import written_by_host

@@ -7,10 +7,10 @@ question that has none. A reply that does not know, or only asks back, answers n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.analysis import Quote
 from filrouge.model.memory import Span
 from filrouge.model.turn import Turn

@@ -8,10 +8,10 @@ sure the user was but not what is so.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.memory import Kind, Sentiment
 from filrouge.model.scope import ScopeName
 from filrouge.understand.values import Value, values

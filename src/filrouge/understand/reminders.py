@@ -7,10 +7,10 @@ prompt gives occasion. Their words are Filrouge's own and never hold a word of t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.reminder import REMINDERS, Reminder
 from filrouge.model.when import Language
 from filrouge.understand import moods

@@ -7,9 +7,9 @@ now: always, never, a prohibition, a preference between two tools, a condition t
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.moods import is_imperative
 from filrouge.understand.reading import Clause, Found
 

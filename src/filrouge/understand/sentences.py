@@ -9,11 +9,11 @@ it, because "Rules for this repo:" is what makes its items rules.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.words import fold
 
 #: Longer than this it is a paste, not a sentence.

@@ -7,9 +7,9 @@ false update hides a true memory, while a missed one only leaves an old value be
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.profile import Profile, category
 from filrouge.understand.values import Value, ValueKind
 

@@ -8,19 +8,19 @@ reports") keeps an agent's claim from looking like the user's.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.analysis import Point, PointKind
 from filrouge.model.turn import Turn
 from filrouge.model.when import Language
 from filrouge.understand import bugs, moods
 from filrouge.understand.heuristics import extract
+from filrouge.understand.masked import MASK
 from filrouge.understand.plain_words import PLAIN_WORDS
 from filrouge.understand.reading import read
-from filrouge.understand.masked import MASK
 from filrouge.understand.said import Said, said, speaker_of
 from filrouge.understand.titles import title_of
 from filrouge.understand.words import content, fold

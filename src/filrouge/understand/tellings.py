@@ -7,9 +7,9 @@ subject. Nothing is put into other words, and what is no such telling stays as i
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.words import fold
 
 _WHO: Final = r"(?:we|i|the team|they|on|nous|j'|je|l'equipe|hemos|he|el equipo)"

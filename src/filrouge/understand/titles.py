@@ -7,9 +7,9 @@ rest is cut where a clause ends, and where no clause is short enough, in front o
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.tellings import subject_of
 from filrouge.understand.words import fold
 

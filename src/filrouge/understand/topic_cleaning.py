@@ -6,10 +6,10 @@ number) is left out. The order stays; nothing occurs twice. Cleaning what is cle
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.words import fold
 
 _GENERIC: Final = """

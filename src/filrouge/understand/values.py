@@ -6,10 +6,10 @@ the same words apart, and what an update replaces.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from filrouge import lazy_re as re
 from filrouge.understand.tools import AMBIGUOUS, CATEGORY
 from filrouge.understand.words import fold
 

@@ -13,12 +13,12 @@ what is true, a missed one leaves an old value beside the new, so the odds must 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.model.decision import Neighbour
 from filrouge.model.memory import Memory, Statement
 from filrouge.understand.measures import Measure, measures

@@ -8,11 +8,11 @@ English correction without a model.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
+from filrouge import lazy_re as re
 from filrouge.understand.bridges import CANON, PHRASES
 
 _TYPOGRAPHY: Final = {"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "\xa0": " "}

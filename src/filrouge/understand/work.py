@@ -9,9 +9,9 @@ work that is `code`, so that kind says little by itself (`SPECIFIC`).
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal, get_args
 
+from filrouge import lazy_re as re
 from filrouge.understand.moods import is_request
 from filrouge.understand.sentences import split
 from filrouge.understand.words import fold

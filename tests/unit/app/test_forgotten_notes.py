@@ -72,9 +72,7 @@ def notes(parts: Parts) -> set[str]:
     return set(parts.readers.here(lambda tx: StoredVault(tx).known()))
 
 
-def test_a_restored_copy_holds_no_byte_of_it_before_any_daemon_starts(
-    tmp_path: Path, older: Path, vault: Path
-) -> None:
+def test_a_restored_copy_holds_no_byte_of_it_before_any_daemon_starts(tmp_path: Path, older: Path, vault: Path) -> None:
     home = str(tmp_path / "home")
     assert SECRET.encode() in older.read_bytes().lower()
     done = restore(home, str(older), SystemClock())

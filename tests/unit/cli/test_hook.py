@@ -22,8 +22,8 @@ from filrouge import home
 from filrouge.capture import inbox
 from filrouge.cli.hook import run
 from filrouge.clock import from_epoch, new_id
-from filrouge.daemon.client import STARTING
-from filrouge.daemon.process import only_one
+from filrouge.daemon.process import coming_up, only_one
+from filrouge.daemon.start_lock import STARTING
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "fixtures" / "hosts"
@@ -101,13 +101,12 @@ def locks() -> Generator[ExitStack]:
 
 @pytest.fixture
 def place(tmp_path: Path, locks: ExitStack) -> Path:
-    """A home in which no daemon can live: one seems to have started a moment ago, and the lock is taken."""
+    """A home in which no daemon can live: one seems to be coming up, and the lock is taken."""
     directory = tmp_path / "home"
     directory.mkdir()
-    (directory / STARTING).write_text("")
-    os.utime(directory / STARTING, (time.time() + 1, time.time() + 1))
     (tmp_path / "shop").mkdir()
     (directory / home.HOOK_SETTINGS).write_text('{"wait_ms": 500}')  # a test machine may be busy
+    locks.enter_context(coming_up(str(directory)))
     locks.enter_context(only_one(str(directory)))
     return directory
 

@@ -14,7 +14,7 @@ import pytest
 
 from filrouge import home
 from filrouge._version import __version__
-from filrouge.daemon import client
+from filrouge.daemon import client, start_lock
 from filrouge.daemon.reply import Reply
 from filrouge.errors import DaemonUnavailable
 
@@ -149,12 +149,20 @@ def test_waiting_ends_when_the_daemon_answers_or_the_time_is_over(tmp_path: Path
         assert client.wait_ready(str(tmp_path), time.monotonic() + 2)
 
 
-def test_a_start_a_moment_after_another_does_nothing(tmp_path: Path) -> None:
-    marker = tmp_path / client.STARTING
-    marker.write_text("")
-    before = marker.stat().st_mtime_ns
-    client.start(str(tmp_path))
-    assert marker.stat().st_mtime_ns == before
+def test_a_start_while_another_process_starts_one_does_nothing(tmp_path: Path) -> None:
+    held = start_lock.acquire(str(tmp_path))
+    assert held is not None
+    assert client.is_starting(str(tmp_path))
+    assert client.start(str(tmp_path)) == "starting"
+    start_lock.release(str(tmp_path), held)
+    assert not client.is_starting(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_start_while_a_daemon_listens_does_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path, saying(OK)):
+        assert client.start(str(tmp_path)) == "there"
+    assert not client.is_starting(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +184,8 @@ def test_versions_compare_by_number(mine: str, theirs: str, newer: bool) -> None
 
 
 def test_an_older_daemon_is_asked_to_leave_and_a_newer_one_is_not(tmp_path: Path) -> None:
-    (tmp_path / client.STARTING).write_text("")
+    held = start_lock.acquire(str(tmp_path))  # so that no successor is started
+    assert held is not None
     with serving(tmp_path, saying(OK)) as heard:
         assert not client.succeed(str(tmp_path), Reply(200, {}, "999.0"))
         assert not client.succeed(str(tmp_path), Reply(200, {}, ""))

@@ -9,8 +9,8 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.talk import SHORT_SECONDS, ask, poll
 from filrouge.daemon import client
-from filrouge.daemon.process import is_held
-from filrouge.daemon.waking import wake
+from filrouge.daemon.process import is_held, owner_pid
+from filrouge.daemon.waking import wait_started, wake
 from filrouge.errors import Busy, DaemonUnavailable
 from filrouge.home import home
 
@@ -34,6 +34,8 @@ def start(json: Json = False) -> None:
 @app.command()
 def stop(json: Json = False) -> None:
     """Stop the daemon; what is begun is finished first."""
+    wait_started(home())
+    leaving = owner_pid(home())
     try:
         ask("POST", "/daemon/stop", start=False, timeout=SHORT_SECONDS)
     except DaemonUnavailable:
@@ -41,7 +43,8 @@ def stop(json: Json = False) -> None:
             raise
         _say({"running": False, "was_running": False}, "The daemon was not running.", json)
         return
-    if not poll(lambda: not is_held(home()), _STOP_SECONDS):
+    # An agent's next event may start another daemon meanwhile.
+    if not poll(lambda: not is_held(home()) or owner_pid(home()) not in (leaving, 0), _STOP_SECONDS):
         raise Busy("The daemon has not stopped yet; it is finishing its work.")
     _say({"running": False, "was_running": True}, "The daemon has stopped.", json)
 
@@ -54,7 +57,12 @@ def status(json: Json = False) -> None:
     except DaemonUnavailable:
         if not client.is_absent(home()):
             raise
-        _say({"running": False, "home": home()}, f"Stopped ({home()}).", json)
+        starting = client.is_starting(home())
+        _say(
+            {"running": False, "starting": starting, "home": home()},
+            f"Starting ({home()})." if starting else f"Stopped ({home()}).",
+            json,
+        )
         raise typer.Exit(3) from None
     places = ", ".join(filter(None, (found["url"], found["socket"])))
     line = f"Running: version {found['version']}, pid {found['pid']}, {places}"

@@ -71,9 +71,7 @@ async def _endpoint(request: Request) -> ASGIApp:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
                 raise
-            raise NotInstalled(
-                f"MCP cannot be served: {error}.", remedy=f"Run `{installation.add(_SDK)}`."
-            ) from error
+            raise NotInstalled(f"MCP cannot be served: {error}.", remedy=f"Run `{installation.add(_SDK)}`.") from error
         named = await reading(request, lambda tx: parts_of(request).effective(tx).to_json().get("allowed_hosts") or ())
         if getattr(state, "mcp", None) is None:
             hosts = [*HOSTS, *named, *(f"{name}:*" for name in named)]

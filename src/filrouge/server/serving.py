@@ -1,0 +1,147 @@
+"""The daemon at work: log, wire, listen, and leave in order. Loaded by the one process that holds the home's lock."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import logging
+import os
+import signal
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from threading import Event as Flag
+from types import FrameType
+
+import uvicorn
+
+from filrouge._version import __version__
+from filrouge.app import wiring
+from filrouge.app.wiring import stored_settings
+from filrouge.config import resolve
+from filrouge.daemon.logs import Form, log_to_file
+from filrouge.daemon.process import announced, bound_socket
+from filrouge.errors import FilrougeError
+from filrouge.home import DATABASE, LOG, RUNTIME, inside
+from filrouge.server.api import create_app
+from filrouge.server.door import settings_of
+from filrouge.server.listening import Listening, listening, outside
+from filrouge.server.listening import inside as inside_config
+from filrouge.server.wire import end_overdue
+
+_LOG = logging.getLogger("filrouge.daemon")
+_LOOK_AT_HOME_SECONDS = 2.0
+#: Requests that may wait for the disk at once. They wait more than they compute: few threads keep a write from its turn
+#: in the lane that writes.
+_MOST_WAITING = 24
+#: Who was asked to leave and has not left by then is ended: what is acknowledged is on disk, and what was in hand is
+#: taken over by the next daemon. The log says where every thread stood.
+_LONGEST_FAREWELL_SECONDS = 25.0
+
+
+def serve(home: str, listens: Callable[[], None]) -> None:
+    """Serve the home until asked to leave.
+
+    Args:
+        home: the home, whose lock this process holds.
+        listens: called once the socket is listened on.
+
+    Raises:
+        FilrougeError: the database cannot be opened, or an address cannot be listened on.
+        OSError: the home cannot be used.
+    """
+    log_to_file(home, _log_format(home))
+    _serve(home, listens)
+
+
+def _log_format(home: str) -> Form:
+    """What the settings say; whatever is wrong with them, or with the database, is logged as plain lines."""
+    path = inside(home, DATABASE)
+    try:
+        stored = stored_settings(path) if os.path.exists(path) else {}
+        return resolve(stored, home=home, environ=os.environ).settings.log_format
+    except FilrougeError:
+        return "text"
+
+
+def _serve(home: str, listens: Callable[[], None]) -> None:
+    _LOG.info("filrouge %s starting, pid %d", __version__, os.getpid())
+    try:
+        running = wiring.start(home)
+    except FilrougeError as error:
+        _LOG.error("cannot start: %s %s", error.message, error.remedy)
+        raise
+    try:
+        with listening(running.parts) as found:
+            asyncio.run(_listen(home, running, found, listens))
+    except FilrougeError as error:
+        _LOG.error("cannot listen: %s %s", error.message, error.remedy)
+        raise
+    finally:
+        running.stop()
+        faulthandler.cancel_dump_traceback_later()
+        _LOG.info("filrouge stopped")
+
+
+class _Leaving:
+    """How the process leaves when it is asked to."""
+
+    def __init__(self, home: str, leaving: Flag) -> None:
+        self._home = home
+        self._leaving = leaving
+        self.servers: list[_Server] = []
+
+    def leave(self) -> None:
+        """Leave soon; who cannot is ended."""
+        for server in self.servers:
+            server.should_exit = True
+        self._leaving.set()
+        with suppress(OSError):  # the home may be gone
+            log = os.open(inside(self._home, LOG), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            faulthandler.dump_traceback_later(_LONGEST_FAREWELL_SECONDS, exit=True, file=log)
+
+
+class _Server(uvicorn.Server):
+    """Leaves when a signal asks it to. uvicorn would raise the signal again and so skip what is left to tidy up."""
+
+    def __init__(self, config: uvicorn.Config, leaving: _Leaving) -> None:
+        super().__init__(config)
+        self._leaving = leaving
+        leaving.servers.append(self)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        def leave(_number: int, _frame: FrameType | None) -> None:
+            self._leaving.leave()
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, leave)
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        end_overdue(self)
+        return await super().on_tick(counter)
+
+
+async def _listen(home: str, running: wiring.Running, found: Listening, listens: Callable[[], None]) -> None:
+    """Serve the unix socket, and TCP beside it; each counts its own connections."""
+    blocking = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="filrouge-request")
+    asyncio.get_running_loop().set_default_executor(blocking)
+    leaving = _Leaving(home, running.parts.leaving)
+    app = create_app(running, leaving.leave, found)
+    served = [(_Server(inside_config(app), leaving), bound_socket(home))]
+    if found.listener is not None:
+        served.append((_Server(outside(app, settings_of(running.parts)), leaving), found.listener))
+    with announced(home, found.url):
+        listens()
+        watch = asyncio.create_task(_leave_with_the_home(leaving, home))
+        await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in served))
+        watch.cancel()
+
+
+async def _leave_with_the_home(leaving: _Leaving, home: str) -> None:
+    """A daemon whose home was deleted serves nobody: it would only hold memory until the machine restarts."""
+    while os.path.exists(inside(home, RUNTIME)):
+        await asyncio.sleep(_LOOK_AT_HOME_SECONDS)
+    _LOG.info("the home is gone")
+    leaving.leave()

@@ -1,0 +1,43 @@
+"""Patterns wait for their first use, and every one of them can be compiled."""
+
+from __future__ import annotations
+
+import re as standard
+import subprocess
+import sys
+
+import pytest
+
+from filrouge import lazy_re as re
+
+_ALL = """
+import importlib, pkgutil, filrouge
+from filrouge import lazy_re
+for room in ("understand", "recall", "threads", "index", "inject", "notes", "garden", "transfer", "app", "capture"):
+    package = importlib.import_module(f"filrouge.{room}")
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+print(lazy_re.compile_waiting())
+"""
+
+
+def test_a_pattern_does_what_the_standard_one_does() -> None:
+    pattern, plain = re.compile(r"(?P<word>\w+)!", re.IGNORECASE), standard.compile(r"(?P<word>\w+)!", re.IGNORECASE)
+    assert pattern.findall("a! B! c") == plain.findall("a! B! c")
+    found = pattern.search("say HEY!")
+    assert found is not None
+    assert found["word"] == "HEY"
+    assert (pattern.pattern, pattern.flags, pattern.groups) == (plain.pattern, plain.flags, plain.groups)
+    assert pattern.sub(lambda hit: hit["word"].upper(), "hey!") == "HEY"
+
+
+def test_a_wrong_pattern_says_so_at_its_first_use() -> None:
+    wrong = re.compile("(")
+    with pytest.raises(standard.error):
+        wrong.search("anything")
+
+
+def test_every_pattern_of_the_product_can_be_compiled() -> None:
+    done = subprocess.run([sys.executable, "-c", _ALL], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 200
