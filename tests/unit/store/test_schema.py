@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import apsw
 import pytest
@@ -12,6 +12,7 @@ import pytest
 import filrouge
 from filrouge.clock import SystemClock
 from filrouge.errors import StoreError, WrongEngine
+from filrouge.store.short_ids import Kind
 from filrouge.store.sql import migrations, queries
 from filrouge.store.sqlite import OLDEST_SQLITE, Database, check_engine
 from filrouge.testing import ManualClock, memory_database
@@ -106,4 +107,5 @@ def test_every_named_query_compiles(name: str) -> None:
 def test_every_query_is_asked_for_and_every_name_exists() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     rooms = "|".join({name.partition(".")[0] for name in queries("sqlite")})
-    assert set(re.findall(rf'"((?:{rooms})\.(?!json")[a-z_]+)"', text)) == queries("sqlite").keys()
+    asked = set(re.findall(rf'"((?:{rooms})\.(?!json")[a-z_]+)"', text)) | {f"ids.{kind}" for kind in get_args(Kind)}
+    assert asked == queries("sqlite").keys()
