@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from filrouge.errors import BadInput
+
+#: What to do after a list.
+REMEDY: Final = "Use one of these."
 
 
 def closest_first(given: str, known: Iterable[str]) -> list[str]:
@@ -40,4 +44,4 @@ def one_of(what: str, given: str, known: Iterable[str]) -> None:
     """
     words = list(known)
     if given not in words:
-        raise BadInput(refusal(what, given, words), remedy="")
+        raise BadInput(refusal(what, given, words), remedy=REMEDY)

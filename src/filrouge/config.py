@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from filrouge.choices import closest_first, did_you_mean, listed, refusal
+from filrouge.choices import REMEDY, closest_first, did_you_mean, listed, refusal
 from filrouge.errors import BadConfig
 from filrouge.home import CONFIG
 from filrouge.model.reminder import Reminder
@@ -230,7 +230,7 @@ def by_todays_names(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {_CALLED_BEFORE.get(key, key): value for key, value in changes.items()}
 
 
-def check(changes: Mapping[str, Any], *, where: str, remedy: str = "") -> dict[str, Any]:
+def check(changes: Mapping[str, Any], *, where: str, remedy: str = REMEDY) -> dict[str, Any]:
     """Validate some settings; returns them in their own types.
 
     Args:

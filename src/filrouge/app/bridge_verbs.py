@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from filrouge.app.parts import Parts
 from filrouge.app.ties import live_thread, strength_of, write_changes
-from filrouge.choices import refusal
+from filrouge.choices import REMEDY, refusal
 from filrouge.clock import new_id, to_text
 from filrouge.errors import BadInput
 from filrouge.model.bridge import BRIDGE_KINDS, Bridge, BridgeKind
@@ -123,7 +123,7 @@ def kind_named(kind: str) -> BridgeKind:
     for known in BRIDGE_KINDS:
         if known == kind:
             return known
-    raise BadInput(refusal("The type of a bridge", kind, BRIDGE_KINDS), remedy="")
+    raise BadInput(refusal("The type of a bridge", kind, BRIDGE_KINDS), remedy=REMEDY)
 
 
 def bridge_json(bridge: Bridge, row: dict[str, Any], strength: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
-from filrouge.choices import refusal
+from filrouge.choices import REMEDY, refusal
 from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.access import methods_at
 from filrouge.server.door import Door, guard, permitted
@@ -138,7 +138,7 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "literal_error":
         known = re.findall(r"'([^']*)'", first["ctx"]["expected"])
-        return refused(BadInput(refusal(where, first["input"], known), remedy=""))
+        return refused(BadInput(refusal(where, first["input"], known), remedy=REMEDY))
     return refused(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
 
 
