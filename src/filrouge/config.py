@@ -8,15 +8,15 @@ never a provider, a key or an address.
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from filrouge.choices import REMEDY, closest_first, did_you_mean, listed, refusal
 from filrouge.errors import BadConfig
 from filrouge.home import CONFIG
 from filrouge.model.reminder import Reminder
@@ -44,6 +44,7 @@ _CALLED_BEFORE = {
     "obsidian_context_tag": "notes_tag",
 }
 
+_SET_ANEW: Final = "Set it again: `filrouge settings NAME VALUE`."
 Provider = Literal["", "anthropic", "openai", "ollama", "claude_cli", "codex_cli", "heuristic", "off"]
 
 
@@ -75,7 +76,7 @@ class Settings(BaseModel):
     )
     budget: int = Field(default=2000, ge=200, le=6000, description="Characters of one injected block at the most.")
     language: Literal["auto", "en", "fr", "es"] = Field(default="auto", description="Language of headings.")
-    mode: Literal["light", "normal", "heavy"] = Field(
+    mode: Literal["light", "normal", "heavy", "max"] = Field(
         default="normal", description="How much work understanding may do."
     )
     isolation: bool = Field(default=False, description="Each agent sees only its own memories.")
@@ -205,14 +206,15 @@ def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str],
     """
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = dict.fromkeys(Settings.model_fields, "default")
-    layers: list[tuple[Origin, Mapping[str, Any]]] = [
-        ("stored", {key: value for key, value in stored.items() if _was_changed(key, value)}),
-        ("user file", _toml(os.path.join(home, CONFIG))),
-        ("project file", _project_file(cwd)),
-        ("environment", from_environment(environ)),
+    user_file, (project_file, in_project) = os.path.join(home, CONFIG), _project_file(cwd)
+    layers: list[tuple[Origin, Mapping[str, Any], str, str]] = [
+        ("stored", {key: value for key, value in stored.items() if _was_changed(key, value)}, "stored", _SET_ANEW),
+        ("user file", _toml(user_file), user_file, f"Correct it in {user_file}."),
+        ("project file", in_project, project_file, f"Correct it in {project_file}."),
+        ("environment", from_environment(environ), "environment", "Correct or unset that variable, FILROUGE_<KEY>."),
     ]
-    for origin, layer in layers:
-        validated = check(layer, where=origin)
+    for origin, layer, where, remedy in layers:
+        validated = check(layer, where=where, remedy=remedy)
         values |= validated
         origins |= dict.fromkeys(validated, origin)
     return Effective(settings=Settings.model_validate(values), origins=origins)
@@ -228,24 +230,36 @@ def by_todays_names(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {_CALLED_BEFORE.get(key, key): value for key, value in changes.items()}
 
 
-def check(changes: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+def check(changes: Mapping[str, Any], *, where: str, remedy: str = REMEDY) -> dict[str, Any]:
     """Validate some settings; returns them in their own types.
 
+    Args:
+        where: what they stand in, for the message: `request`, the path of a file.
+        remedy: what to do about one that does not fit.
+
     Raises:
-        BadConfig: naming the first key that is unknown or whose value does not fit.
+        BadConfig: naming the first key that is unknown or whose value does not fit, with those that exist, the closest
+            first.
     """
     for key in changes:
         if key not in Settings.model_fields:
-            near = difflib.get_close_matches(key, Settings.model_fields, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise BadConfig(f"There is no setting {key!r} ({where}).{hint}")
+            near, known = did_you_mean(key, Settings.model_fields), listed(closest_first(key, Settings.model_fields))
+            raise BadConfig(f"There is no setting {key!r} ({where}).{near} There are: {known}.", remedy=remedy)
     try:
         model = Settings.model_validate(dict(changes))
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else "?"
-        raise BadConfig(f"Setting {key!r} ({where}) does not fit: {first['msg']}.") from error
+        if first["type"] == "literal_error":
+            message = refusal(f"Setting {key!r} ({where})", first["input"], choices_of(key))
+            raise BadConfig(message, remedy=remedy) from error
+        raise BadConfig(f"Setting {key!r} ({where}) does not fit: {first['msg']}.", remedy=remedy) from error
     return {key: getattr(model, key) for key in changes}
+
+
+def choices_of(key: str) -> tuple[str, ...]:
+    """The values that a setting may have, where there are only some."""
+    return tuple(str(one) for one in get_args(Settings.model_fields[key].annotation))
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -274,17 +288,17 @@ def other_names() -> frozenset[str]:
     return frozenset(_ALSO_CALLED) | _READ_ELSEWHERE
 
 
-def _project_file(cwd: str | None) -> dict[str, Any]:
-    """The nearest `.filrouge.toml` at or above `cwd`, less what a repository may not set."""
+def _project_file(cwd: str | None) -> tuple[str, dict[str, Any]]:
+    """The nearest `.filrouge.toml` at or above `cwd`: its path, and its settings less those that it may not set."""
     directory = os.path.abspath(cwd) if cwd else ""
     while directory:
         found = os.path.join(directory, PROJECT_FILE)
         if os.path.isfile(found):
             raw = _toml(found)
-            return {key: raw[key] for key in raw if key in _PROJECT_MAY}
+            return found, {key: raw[key] for key in raw if key in _PROJECT_MAY}
         parent = os.path.dirname(directory)
         directory = parent if parent != directory else ""
-    return {}
+    return "", {}
 
 
 def _toml(path: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Product:
 
     def facts(self) -> list[Row]:
         """Every current memory."""
-        return _rows(self.run("facts", "--json"))
+        return [row for row in self.facts_with_history() if row["state"] == "live"]
 
     def facts_with_history(self) -> list[Row]:
         """Every memory, the superseded ones too."""
@@ -76,7 +76,7 @@ class Product:
 
     def rules(self) -> list[Row]:
         """Every standing instruction."""
-        return _rows(self.run("rules", "--json"))
+        return [row for row in _rows(self.run("rules", "--all", "--json")) if row["state"] == "live"]
 
     def everything_known(self) -> str:
         """The text of all current memories and rules, a line each."""

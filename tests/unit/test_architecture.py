@@ -1,4 +1,4 @@
-"""The shape of the tree: dependencies point one way, nothing runs in a circle, and a module can be read in one go.
+"""The shape of the tree: dependencies point one way, and nothing runs in a circle.
 
 The imports are read from the source, the lazy ones and those by name included, and held against the order
 `model ← ports ← {adapters | thinking} ← app ← surfaces`.
@@ -15,7 +15,7 @@ import filrouge
 
 ROOT = Path(filrouge.__file__).parent
 FOUNDATION = {
-    "errors", "clock", "home", "config", "address", "breaker", "control_characters", "lazy_re", "_version",
+    "errors", "clock", "home", "config", "address", "breaker", "choices", "control_characters", "lazy_re", "_version",
     "installation", "model",
 }  # fmt: skip
 ADAPTERS = {

@@ -50,7 +50,7 @@ class Answering:
             return end.value
 
     def judge(self, language: str) -> Judge:
-        """Who weighs the output of tools: the model in heavy mode, since each costs a question; else the rules."""
+        """Who weighs the output of tools: the model in heavy and max mode, a question each; else the rules."""
 
         def by_model(text: str) -> Informed:
             try:
@@ -58,7 +58,7 @@ class Answering:
             except (ModelUnavailable, Unreadable):
                 return informed(text)
 
-        return by_model if self.settings.mode == "heavy" else informed
+        return by_model if self.settings.mode in ("heavy", "max") else informed
 
     def _answer(self, need: Need) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
         match need:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from filrouge.app.parts import Parts
 from filrouge.app.ties import live_thread, strength_of, write_changes
+from filrouge.choices import REMEDY, refusal
 from filrouge.clock import new_id, to_text
 from filrouge.errors import BadInput
 from filrouge.model.bridge import BRIDGE_KINDS, Bridge, BridgeKind
@@ -122,7 +123,7 @@ def kind_named(kind: str) -> BridgeKind:
     for known in BRIDGE_KINDS:
         if known == kind:
             return known
-    raise BadInput(f"There is no kind of bridge {kind!r}.", remedy=f"It is one of: {', '.join(BRIDGE_KINDS)}.")
+    raise BadInput(refusal("The type of a bridge", kind, BRIDGE_KINDS), remedy=REMEDY)
 
 
 def bridge_json(bridge: Bridge, row: dict[str, Any], strength: float) -> dict[str, Any]:

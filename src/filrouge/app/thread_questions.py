@@ -24,7 +24,7 @@ from filrouge.threads.naming import is_due_between
 
 #: Job kinds: whether a prompt belongs to a thread; what a thread is called.
 RECONSIDER, ENTITLE = "reconsider", "entitle"
-#: The share of prompts that may be asked about, among so many of the latest decisions.
+#: The share of prompts that may be asked about, among so many of the latest decisions; in max mode all of them.
 SHARE: Final = 0.2
 _LATEST: Final = 200
 #: What was said longer ago is left as it is.
@@ -36,7 +36,8 @@ def queue_reconsidering(parts: Parts, tx: Tx, turn: Turn, routing: Routing) -> N
     if not routing.borderline or is_too_late(turn.at, parts.clock.now()) or not _is_asked(parts, tx):
         return
     asked, decided = ThreadDecisions(tx).asked(_LATEST)
-    if asked < SHARE * decided:
+    share = 1.0 if parts.settings(tx).mode == "max" else SHARE
+    if asked < share * decided:
         Jobs(tx).enqueue(RECONSIDER, {"turn": turn.id}, dedupe=f"{RECONSIDER}:{turn.id}", at=parts.clock.now())
 
 

@@ -15,6 +15,7 @@ it to whatever else is written: usage errors, questions, tracebacks, warnings. N
 from __future__ import annotations
 
 import codecs
+import errno
 import getpass
 import io
 import json
@@ -32,7 +33,7 @@ from rich.table import Table
 from rich.text import Text
 
 from filrouge.control_characters import in_json, one_line, visible
-from filrouge.errors import FilrougeError
+from filrouge.errors import BadInput, CannotWrite, FilrougeError
 
 #: Colour, which the help writes to a terminal; it changes how text looks and nothing else.
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -195,6 +196,14 @@ def show_error(error: FilrougeError, *, as_json: bool) -> None:
         sys.stderr.write(in_json(json.dumps(document, ensure_ascii=False)) + "\n")
         return
     warn(f"{error.message} {error.remedy}".rstrip())
+
+
+def unwritable(path: str, error: OSError) -> FilrougeError:
+    """Why a file that was named cannot be written: its place is wrong, or the disk is full or read-only."""
+    said = f"{path} cannot be written: {error.strerror}."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
+        return CannotWrite(said)
+    return BadInput(said, remedy="Name a place in a folder that exists and that you may write to.")
 
 
 def confirm(question: str, *, default: bool | None = False, abort: bool = False) -> bool:

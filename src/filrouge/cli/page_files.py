@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from filrouge.cli import output
 from filrouge.errors import BadInput, CannotWrite
 from filrouge.transfer import markdown
 
@@ -29,7 +30,7 @@ def write(folder: str, document: Mapping[str, Any]) -> list[str]:
             if _written(os.path.join(folder, name), text)
         ]
     except OSError as error:
-        raise CannotWrite(f"{folder} cannot be written: {error.strerror}.") from error
+        raise output.unwritable(folder, error) from error
 
 
 def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -13,7 +13,9 @@ from typing import Final, Literal
 from filrouge.address import checked_address, is_loopback
 from filrouge.errors import BadConfig
 
-Mode = Literal["light", "normal", "heavy"]
+Mode = Literal["light", "normal", "heavy", "max"]
+#: The size of the provider's model in each mode.
+SIZE_OF: Final[Mapping[Mode, str]] = {"light": "small", "normal": "small", "heavy": "large", "max": "large"}
 #: Seconds for one answer. A model at home is slower than one in a data centre.
 SECONDS: Final[Mapping[str, float]] = {"ollama": 60.0}
 _SECONDS: Final = 30.0
@@ -35,7 +37,7 @@ class ModelOptions:
     Attributes:
         provider: anthropic, openai, ollama, claude_cli, codex_cli, or another registered name.
         model: the name the provider knows it by, or small, medium, large; empty = by `mode`.
-        mode: light and normal take the provider's small model, heavy its large one.
+        mode: light and normal take the provider's small model, heavy and max its large one.
         url: address of the server; empty = the provider's own. Says nothing to the command lines.
         seconds: the longest an answer may take; 0 = 60 for Ollama, 30 for the others.
         cli_path: of `claude` or `codex`, absolute; empty = the first on the environment's PATH.
@@ -60,7 +62,7 @@ class ModelOptions:
     def model_of(self, sizes: BySize) -> str:
         """The model's name at the provider."""
         named = self.model.strip()
-        match named.lower() or ("large" if self.mode == "heavy" else "small"):
+        match named.lower() or SIZE_OF[self.mode]:
             case "small":
                 return sizes.small
             case "medium":

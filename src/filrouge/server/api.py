@@ -7,6 +7,7 @@ of them is newer. Errors are problem documents (RFC 9457) with the remedy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp
 
 from filrouge._version import __version__
 from filrouge.app.wiring import Running
+from filrouge.choices import REMEDY, refusal
 from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.access import methods_at
 from filrouge.server.door import Door, guard, permitted
@@ -134,6 +136,9 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "literal_error":
+        known = re.findall(r"'([^']*)'", first["ctx"]["expected"])
+        return refused(BadInput(refusal(where, first["input"], known), remedy=REMEDY))
     return refused(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
 
 

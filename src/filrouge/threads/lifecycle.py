@@ -40,7 +40,7 @@ ARCHIVED_AFTER: Final = timedelta(hours=72)
 #: within the day.
 USE, WOKEN = 0.1, 0.5
 #: How many threads of a project may be active.
-CAPS: Final[Mapping[str, int]] = {"light": 15, "normal": 50, "heavy": 100}
+CAPS: Final[Mapping[str, int]] = {"light": 15, "normal": 50, "heavy": 100, "max": 200}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +97,7 @@ def sweep(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tup
     the cap the lightest go, of equal weight those that were used longest ago.
 
     Args:
-        mode: `light`, `normal` or `heavy`.
+        mode: `light`, `normal`, `heavy` or `max`.
     """
     moves: list[Move] = []
     staying: list[Thread] = []

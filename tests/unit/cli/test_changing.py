@@ -115,7 +115,7 @@ def test_what_waits_is_listed_shown_and_settled(shell: Shell) -> None:
     [waiting] = shell.json("review")
     id_ = waiting["id"]
     assert told_back == [
-        f"In conflict with what is known: {old}",
+        f"In conflict with what is known: production listens on port 8443. (a fact of the project shop, {old})",
         f"It waits for you: filrouge review {id_}",
     ]
     assert shell("review").out.split("\t")[:3] == [id_, "conflict", "open"]

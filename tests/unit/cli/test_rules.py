@@ -22,7 +22,7 @@ def shell(tmp_path: Path) -> Generator[Shell]:
 
 
 def test_a_rule_is_added_listed_switched_edited_and_removed(shell: Shell) -> None:
-    assert shell("rules").out.strip() == "There are no rules yet."
+    assert shell("rules").out.startswith("There are no rules of this project or of you yet.")
     one = shell.json("rules", "add", SAID, "--user")
     assert (one["scope"], one["standing"]) == ("user", "standing")
     assert shell.json("rules") == shell.json("rules", "list") == shell.api.get("/api/memory/rules") == [one]

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from filrouge.choices import closest_first, did_you_mean, listed, one_of
 from filrouge.cli import output
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.talk import SHORT_SECONDS, ask, here
@@ -29,9 +30,15 @@ Trust = Annotated[int, typer.Option(min=0, max=3, help="At least: 1 the agent, 2
 Role = Annotated[str | None, typer.Option(help="Only turns of this speaker: user, assistant or tool.")]
 Thread = Annotated[str | None, typer.Option(help="Only what was said in this thread, or rests on it: its id.")]
 Branch = Annotated[str | None, typer.Option(help="Only what was said on this git branch: its whole name.")]
+Everything = Annotated[
+    bool, typer.Option("--all", help="Of every project, and unless it is filtered also what was superseded or binned.")
+]
 In = Annotated[str, typer.Option("--in", help="turns, memories, threads, notes, or all but threads.")]
 Status = Annotated[str, typer.Option("--status", "-s", help="Of threads: active, suspended, archived or all.")]
+#: Of memories, and turns, which are none.
+KINDS = ("fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule", "turn")
 _NOTHING = "Nothing is known about that."
+_NOTHING_HERE = "Nothing is known of this project or of you yet. Other projects: filrouge facts --all"
 
 
 def register(app: typer.Typer) -> None:
@@ -114,6 +121,9 @@ def search(
     json: Json = False,
 ) -> None:
     """Search turns and memories of all projects and your notes, or threads."""
+    one_of("--mode", mode, ("text", "semantic", "hybrid"))
+    one_of("--in", collection, ("turns", "memories", "threads", "notes", "all"))
+    one_of("--status", status, ("active", "suspended", "archived", "all"))
     asked: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
     asked |= filters_of(agent, channel, kind, since, until, as_of, trust, role, thread, branch)
     found = ask("GET", "/api/memory/search", query=asked | ({"project": here(project)} if project else {}))
@@ -134,7 +144,9 @@ def search(
 def recall(
     query: Annotated[str, typer.Argument(help="A question or a prompt.")],
     limit: Limit = 5,
-    min_relevance: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.0,
+    min_relevance: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Show what is at least so relevant, however little is known.")
+    ] = None,
     project: Project = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Look into every project.")] = False,
     agent: Agent = None,
@@ -152,7 +164,8 @@ def recall(
     body: dict[str, Any] = {
         "query": query,
         "k": limit,
-        "threshold": min_relevance,
+        "threshold": min_relevance or 0.0,
+        "known_only": min_relevance is None,
         "project": [] if everywhere else here(project),
     }
     body |= filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
@@ -163,7 +176,7 @@ def recall(
     for notice in found["notices"]:
         output.say(notice)
     if found["nothing_known"]:
-        output.say(_NOTHING)
+        output.say(found["message"])
     output.table(
         ("Relevance", "Kind", "Text"),
         [(f"{hit['relevance']:.2f}", hit["type"], hit["text"]) for hit in found["results"]],
@@ -171,7 +184,7 @@ def recall(
 
 
 def facts(
-    everything: Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")] = False,
+    everything: Everything = False,
     project: Project = None,
     agent: Agent = None,
     channel: Channel = None,
@@ -184,15 +197,14 @@ def facts(
     branch: Branch = None,
     json: Json = False,
 ) -> None:
-    """List what is believed now, newest first."""
-    query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {})
-    query |= filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
-    found = ask("GET", "/api/memory/facts", query=query)
+    """List what is believed now of this project and of you, newest first."""
+    filters = filters_of(agent, channel, kind, since, until, as_of, trust, thread=thread, branch=branch)
+    found = ask("GET", "/api/memory/facts", query=listing(project, filters, everything=everything))
     if json:
         output.show_json(found)
         return
     if not found:
-        output.say("Nothing is known yet.")
+        output.say("Nothing is known yet." if everything else _NOTHING_HERE)
     output.table(("Id", "Kind", "Where", "Text"), [output.memory_row(memory) for memory in found])
 
 
@@ -221,7 +233,8 @@ def settings(
     if name is not None and value is not None:
         found = ask("PATCH", "/api/memory/settings", {name: _typed(value, found.get(name))})
     elif name is not None and name not in found:
-        raise BadConfig(f"There is no setting {name!r}.")
+        known = listed(closest_first(name, found))
+        raise BadConfig(f"There is no setting {name!r}.{did_you_mean(name, found)} There are: {known}.", remedy="")
     if json:
         output.show_json(found)
         return
@@ -248,6 +261,12 @@ def _threads_found(found: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
+def listing(project: str | None, filters: dict[str, Any], *, everything: bool) -> dict[str, Any]:
+    """What a list of memories is asked for: those of a project and the user's own, or everything."""
+    place = {} if everything and not project else {"project": here(project)}
+    return {"history": everything and not filters} | place | filters
+
+
 def filters_of(
     agent: str | None,
     channel: str | None,
@@ -260,7 +279,15 @@ def filters_of(
     thread: str | None = None,
     branch: str | None = None,
 ) -> dict[str, Any]:
-    """The filters that were given, by the names the API has for them."""
+    """The filters that were given, by the names the API has for them.
+
+    Raises:
+        BadInput: there is no such kind or role.
+    """
+    for one in kind or ():
+        one_of("--kind", one, KINDS)
+    if role:
+        one_of("--role", role, ("user", "assistant", "tool"))
     given = {
         "agent": agent, "channel": channel, "kind": kind, "since": since, "until": until, "as_of": as_of,
         "trust": trust, "role": role, "thread": thread, "branch": branch,

@@ -8,12 +8,15 @@ from urllib.parse import quote
 
 import typer
 
+from filrouge.choices import one_of
 from filrouge.cli import output
 from filrouge.cli.talk import ask, here
-from filrouge.errors import BadInput, CannotWrite
 
 Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+
+#: Of bridges; `model.bridge`, which has them, is more than a command needs.
+TYPES = ("extends", "depends_on", "contradicts", "supports", "refines", "relates_to", "child_of")
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +40,8 @@ def bridges(
     json: Json = False,
 ) -> None:
     """List what ties threads together, the strongest first; or tie two, or remove a bridge."""
+    if kind:
+        one_of("--type", kind, TYPES)
     if add:
         body = {"source": add[0], "target": add[1], "reason": reason} | ({"type": kind} if kind else {})
         found = [ask("POST", "/api/memory/bridges", body)]
@@ -77,8 +82,7 @@ def graph(
     json: Json = False,
 ) -> None:
     """Write the graph of threads and bridges: for Graphviz, for programs, or as a picture."""
-    if form not in ("dot", "json", "svg"):
-        raise BadInput(f"There is no format {form!r}; there are: dot, json, svg.")
+    one_of("--format", form, ("dot", "json", "svg"))
     asked: dict[str, Any] = {"limit": limit} | ({"project": here(project)} if project else {})
     found = ask("GET", "/api/memory/graph", query=asked)
     if out is None and (json or form == "json"):
@@ -91,7 +95,7 @@ def graph(
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise CannotWrite(f"{out} cannot be written: {error.strerror}.", remedy="Choose another --out.") from error
+        raise output.unwritable(str(out), error) from error
     output.say(f"{out}: {len(found['threads'])} threads, {len(found['bridges'])} bridges")
 
 

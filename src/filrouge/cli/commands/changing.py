@@ -14,13 +14,6 @@ from filrouge.errors import BadInput
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Id = Annotated[str, typer.Argument(help="A memory's id, or its beginning.")]
-_DONE = {
-    "old": "Kept the old",
-    "new": "Took the new",
-    "both": "Kept both",
-    "accept": "Accepted",
-    "dismiss": "Dismissed",
-}
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +44,7 @@ def review(
     if json:
         output.show_json(found)
     elif ways:
-        output.say(f"{_DONE[found['outcome']]}: {found['text']}")
+        _settled(found)
     else:
         _show(found)
 
@@ -155,6 +148,20 @@ def _show(one: Mapping[str, Any]) -> None:
     if one["outcome"] == "open":
         ways = "--keep old|new|both" if one["kind"] == "conflict" else "--accept | --dismiss"
         output.say(f"Settle it: filrouge review {one['id']} {ways}")
+
+
+def _settled(found: Mapping[str, Any]) -> None:
+    """What is held as true from now on, and what no longer."""
+    new, old = found["text"], found["against"]["text"] if found["against"] else ""
+    told = {
+        "old": (f"Kept the old: {old}", f"Put the new into the bin: {new}"),
+        "new": (f"Took the new: {new}", f"It replaces: {old}"),
+        "both": (f"Kept both: {old}", f"and: {new}"),
+        "accept": (f"Accepted: {new}",),
+        "dismiss": (f"Dismissed: {new}",),
+    }
+    for line in told[found["outcome"]]:
+        output.say(line)
 
 
 def _path(memory_id: str) -> str:

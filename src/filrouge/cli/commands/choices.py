@@ -44,7 +44,7 @@ def chosen(provider: str | None, mode: str | None, language: str | None, *, aske
     if asked and language is None:
         language = output.prompt("Language of headings (auto, en, fr, es)", default="auto")
     if asked and mode is None:
-        mode = output.prompt("How much work may understanding do (light, normal, heavy)", default="normal")
+        mode = output.prompt("How much work may understanding do (light, normal, heavy, max)", default="normal")
     named = {"extract_provider": provider, "mode": mode, "language": language}
     # Loaded when needed: the rest of the command does without the settings' library.
     from filrouge.config import check

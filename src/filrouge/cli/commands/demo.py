@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
+from filrouge.choices import one_of
 from filrouge.cli import output
 from filrouge.cli.talk import ask, idle, poll
 from filrouge.daemon.process import is_held
@@ -38,6 +39,7 @@ def demo(
     language: Annotated[str, typer.Option(help="en or fr: language of the titles.")] = "en",
 ) -> None:
     """Replay recorded sessions through the real hook and show what is learned and recalled."""
+    one_of("--language", language, ("en", "fr"))
     directory = sessions or _shipped()
     script = _read(os.path.join(directory, "demo.json"))
     with tempfile.TemporaryDirectory(prefix="filrouge-demo-") as home:
@@ -172,7 +174,10 @@ def _read(path: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read: {error}.") from error
+        why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+        raise BadInput(
+            f"{path} cannot be read: {why}.", remedy="Name a folder with demo.json and its sessions, or none for ours."
+        ) from error
 
 
 def _lines(path: str) -> list[dict[str, Any]]:

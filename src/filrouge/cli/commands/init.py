@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 def init(
     host: Annotated[list[str] | None, typer.Option(help="Only this agent, detected or not; may be repeated.")] = None,
     provider: Annotated[str | None, typer.Option(help="Who understands: heuristic (no model), ollama, ...")] = None,
-    mode: Annotated[str | None, typer.Option(help="light, normal or heavy.")] = None,
+    mode: Annotated[str | None, typer.Option(help="light, normal, heavy or max.")] = None,
     language: Annotated[str | None, typer.Option(help="Language of headings: auto, en, fr or es.")] = None,
     tools: Annotated[bool, typer.Option(help="Register the tools (MCP) too.")] = True,
     backfill: Annotated[bool, typer.Option("--backfill", help="Read in what the agents kept of before, too.")] = False,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.capture import guard
+from filrouge.choices import one_of
 from filrouge.cli import hook_output, output
 from filrouge.cli.talk import ask, here
 from filrouge.errors import BadInput
@@ -35,6 +36,7 @@ def context(
     """Print what an agent would be given before a prompt, or when a session starts; nothing is logged."""
     if not session_start and not prompt.strip():
         raise BadInput("There is no prompt.", remedy="Give one, or --session-start.")
+    one_of("--opening", opening, ("startup", "resume", "clear", "compact", "fork"))
     names, directory = here(project), _directory(project)
     if why := _switched_off(tuple(names), directory):
         if explain:

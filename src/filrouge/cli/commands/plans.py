@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from filrouge.choices import closest_first, listed
 from filrouge.cli import output
 from filrouge.errors import BadInput, FilrougeError
 from filrouge.hosts.setup.plan import Change, Plan, carry_out
@@ -20,7 +21,7 @@ def known(names: Sequence[str]) -> list[str]:
     """
     for name in names:
         if name not in AGENTS:
-            raise BadInput(f"There is no agent {name!r}.", remedy=f"There are: {', '.join(AGENTS)}.")
+            raise BadInput(f"There is no agent {name!r}.", remedy=f"There are: {listed(closest_first(name, AGENTS))}.")
     return list(dict.fromkeys(names))
 
 

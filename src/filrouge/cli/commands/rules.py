@@ -14,6 +14,7 @@ from filrouge.cli.commands.asking import (
     AsOf,
     Branch,
     Channel,
+    Everything,
     Json,
     Project,
     Since,
@@ -21,14 +22,15 @@ from filrouge.cli.commands.asking import (
     Trust,
     Until,
     filters_of,
+    listing,
 )
 from filrouge.cli.talk import ask, here
 
 app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
 Id = Annotated[str, typer.Argument(help="A rule's id, or its beginning.")]
-Everything = Annotated[bool, typer.Option("--all", help="Also what was superseded or binned.")]
 #: Only so many rules of a scope are said to agents.
 _MOST = 20
+_NO_RULES = "There are no rules of this project or of you yet. Other projects: filrouge rules --all"
 
 
 @app.command("list")
@@ -47,7 +49,7 @@ def rules(
     branch: Branch = None,
     json: Json = False,
 ) -> None:
-    """List the standing rules, newest first, with where each comes from and whether it stands."""
+    """List the rules of this project and of you, newest first, with where each comes from and whether it stands."""
     if context.invoked_subcommand is None:
         given = filters_of(agent, channel, None, since, until, as_of, trust, thread=thread, branch=branch)
         _list(everything, project, given, json)
@@ -99,13 +101,12 @@ def remove(rule_id: Id, json: Json = False) -> None:
 
 
 def _list(everything: bool, project: str | None, filters: dict[str, Any], json: bool) -> None:
-    query: dict[str, Any] = {"history": everything} | ({"project": here(project)} if project else {}) | filters
-    found = ask("GET", "/api/memory/rules", query=query)
+    found = ask("GET", "/api/memory/rules", query=listing(project, filters, everything=everything))
     if json:
         output.show_json(found)
         return
     if not found:
-        output.say("There are no rules yet.")
+        output.say("There are no rules yet." if everything else _NO_RULES)
     output.table(("Id", "Stands", "Where", "From", "Text"), [_row(one) for one in found])
     _notice(found)
 

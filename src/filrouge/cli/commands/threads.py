@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import typer
 
+from filrouge.choices import one_of
 from filrouge.cli import output
 from filrouge.cli.talk import ask, here
 from filrouge.errors import BadInput
@@ -35,6 +36,7 @@ def threads(
     json: Json = False,
 ) -> None:
     """List threads, the latest first."""
+    one_of("--status", status, ("active", "suspended", "archived", "all"))
     asked: dict[str, Any] = {"status": status, "limit": limit} | ({"project": here(project)} if project else {})
     asked |= {name: value for name, value in (("agent", agent), ("as_of", as_of)) if value}
     found = ask("GET", _PATH, query=asked)

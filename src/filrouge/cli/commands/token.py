@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import typer
 
+from filrouge.choices import refusal
 from filrouge.cli import output
 from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
@@ -66,7 +67,7 @@ def login(
 
 def _checked(scope: str) -> str:
     if scope not in _SCOPES:
-        raise BadInput(f"There is no scope {scope!r}; there are: {', '.join(_SCOPES)}.")
+        raise BadInput(refusal("--scope", scope, _SCOPES), remedy="")
     return scope
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from filrouge.choices import one_of
 from filrouge.cli import output
 from filrouge.cli.talk import ask
 
@@ -27,6 +28,7 @@ def topics(
     json: Json = False,
 ) -> None:
     """List what was talked about, latest first."""
+    one_of("--timeframe", timeframe, ("today", "week", "month", "all"))
     asked: dict[str, Any] = {"timeframe": timeframe, "limit": limit, "min_mention_count": min_mentions}
     found = ask("GET", "/api/memory/topics", query=asked | ({"agent_id": agent} if agent else {}))
     if json:
@@ -50,6 +52,8 @@ def timeline(
     json: Json = False,
 ) -> None:
     """Show what was talked about, by week and month."""
+    if language:
+        one_of("--language", language, ("en", "fr", "es"))
     asked: dict[str, Any] = {"limit": limit} | ({"language": language} if language else {})
     found = ask("GET", "/api/memory/timeline", query=asked | ({"agent_id": agent} if agent else {}))
     if json:

@@ -13,13 +13,14 @@ from urllib.parse import urlencode
 
 import typer
 
+from filrouge.choices import closest_first, listed, one_of
 from filrouge.cli import output, page_files
 from filrouge.cli.import_pages import Wanted
 from filrouge.cli.importing import export_of, history_of, read_in, tell
 from filrouge.cli.pieces import hand_over, of_document, together
 from filrouge.cli.talk import ask, here
 from filrouge.daemon.streamed import streamed
-from filrouge.errors import BadInput, CannotWrite
+from filrouge.errors import BadInput
 from filrouge.home import home
 from filrouge.hosts.histories import AGENTS
 from filrouge.transfer.lines import opened as opened_lines
@@ -46,10 +47,9 @@ def export(
     ] = None,
 ) -> None:
     """Write out what is known: messages, memories with their history, threads; no settings, no keys."""
-    if form not in ("json", "jsonl", "csv", "markdown"):
-        raise BadInput(f"--format is json, jsonl, csv or markdown, not {form!r}.")
-    if what not in (None, "all", "memories", "messages", "threads"):
-        raise BadInput(f"--what is memories, messages, threads or all, not {what!r}.")
+    one_of("--format", form, ("json", "jsonl", "csv", "markdown"))
+    if what is not None:
+        one_of("--what", what, ("memories", "messages", "threads", "all"))
     if form == "csv" and what == "all":
         raise BadInput("A CSV file is one table: name it with --what.")
     if form == "markdown":
@@ -97,8 +97,9 @@ def import_(
     what was forgotten here does not come back."""
     if what not in (*AGENTS, *FORMATS) or (file is None and os.path.isfile(what)):
         if file is not None:
-            known = ", ".join((*AGENTS, *FORMATS))
-            raise BadInput(f"Nothing called {what!r} can be read in.", remedy=f"There are: {known}.")
+            raise BadInput(f"Nothing called {what!r} can be read in.", remedy=_readable(what))
+        if what != "-" and not os.path.exists(what):
+            raise BadInput(f"There is no file, folder or program {what!r} to read in.", remedy=_readable(what))
         _import_export(what, mine=mine, json=json)
         return
     known_as = tuple(here(project)) if project else ()
@@ -112,6 +113,11 @@ def import_(
         output.show_json(done)
     else:
         tell(done)
+
+
+def _readable(what: str) -> str:
+    programs = listed(closest_first(what, (*AGENTS, *FORMATS)))
+    return f"Name an export of Filrouge, a folder of pages, or a program: {programs}."
 
 
 def _day(since: str | None) -> datetime | None:
@@ -142,7 +148,7 @@ def _private(path: str) -> int:
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise CannotWrite(f"{path} cannot be written: {error.strerror}.") from error
+        raise output.unwritable(path, error) from error
 
 
 def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:

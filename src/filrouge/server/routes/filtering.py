@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, get_args
 
 from fastapi import Query
 from pydantic import Field
 
+from filrouge.choices import one_of
 from filrouge.errors import BadInput
 from filrouge.model.filters import Filters
+from filrouge.model.memory import Kind
 from filrouge.model.turn import Role
 from filrouge.model.when import moment
 from filrouge.server.answers import Body
@@ -17,6 +19,8 @@ from filrouge.server.short_ids import ThreadId
 
 _WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
 _BRANCH = "Said while this git branch was checked out: its whole name."
+#: Of memories, and turns, which are none.
+_KINDS = (*get_args(Kind), "turn")
 
 
 class FilterBody(Body):
@@ -38,8 +42,10 @@ class FilterBody(Body):
         """The filters these fields spell.
 
         Raises:
-            BadInput: something is no moment.
+            BadInput: something is no moment, or there is no such kind.
         """
+        for kind in self.kind:
+            one_of("kind", kind, _KINDS)
         return Filters(
             user=self.user,
             agent=self.agent,

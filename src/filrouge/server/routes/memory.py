@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
@@ -39,6 +40,7 @@ from filrouge.server.short_ids import MemoryId
 from filrouge.store.memories import Action
 from filrouge.store.recalls import Recalls
 from filrouge.store.settings import StoredSettings
+from filrouge.understand.language import Language, vote
 
 router = APIRouter(tags=["memory"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
@@ -66,6 +68,13 @@ class StatementBody(Body):
     branch: str = Field("", max_length=255, description="The git branch that is checked out where it is said.")
 
 
+_NOTHING_KNOWN: Final[Mapping[Language, str]] = {
+    "en": "Nothing is known about that.",
+    "fr": "Rien n’est connu à ce sujet.",
+    "es": "No se sabe nada al respecto.",
+}
+
+
 class SearchBody(FilterBody):
     """A question to memory."""
 
@@ -73,6 +82,9 @@ class SearchBody(FilterBody):
     k: int = Field(5, ge=1, le=200)
     hybrid: bool = True
     threshold: float = Field(0.0, ge=0.0, le=1.0)
+    known_only: bool = Field(
+        False, description="Answer nothing where a prompt would bring nothing up: see `auto_retrieve_min_score`."
+    )
     project: list[str] = Field(default_factory=list[str])
 
 
@@ -188,11 +200,17 @@ async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
         results = [
             hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found
         ]
+        known, settings = max(ranking.known, notes.known), parts.settings(tx)
+        least = settings.auto_retrieve_min_score
+        if body.known_only and known < least and all(hit["relevance"] < least for hit in results):
+            results = []
+        language = vote([body.query]) if settings.language == "auto" else settings.language
         return {
             "results": results,
             "notices": list(ranking.notices),
-            "known": round(max(ranking.known, notes.known), 4),
+            "known": round(known, 4),
             "nothing_known": not results,
+            "message": "" if results else _NOTHING_KNOWN[language],
         }
 
     return await recalling(parts, find)

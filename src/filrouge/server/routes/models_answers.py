@@ -105,7 +105,7 @@ class ExtractStatusAnswer(Answer):
     enabled: Literal[True]
     provider: str
     model: str
-    mode: Literal["light", "normal", "heavy"]
+    mode: Literal["light", "normal", "heavy", "max"]
     status: str = Field(description="`healthy`, `unhealthy: why`, or `error: what is wrong with the settings`.")
     today: BudgetAnswer
     usage: list[UsageAnswer]

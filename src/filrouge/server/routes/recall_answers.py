@@ -69,6 +69,9 @@ class SearchAnswer(Answer):
     notices: list[str]
     known: float = Field(ge=0, le=1, description="The probability that anything about the question is known.")
     nothing_known: bool
+    message: str = Field(
+        description="That nothing is known, in the language of the settings or the question; else empty."
+    )
 
 
 class StatsAnswer(Answer):

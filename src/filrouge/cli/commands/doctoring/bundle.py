@@ -17,13 +17,14 @@ from typing import Any, Final, cast
 from filrouge._version import __version__
 from filrouge.app.sizes import sizes
 from filrouge.capture.redact_complete import redact_completely
+from filrouge.cli import output
 from filrouge.cli.commands.doctoring.finding import Finding
 from filrouge.cli.commands.doctoring.scene import NotKnown, Scene
 from filrouge.clock import to_text
 from filrouge.config import Effective, Settings
 from filrouge.control_characters import in_json, visible
 from filrouge.daemon.logs import last_lines, parsed
-from filrouge.errors import BadInput, CannotWrite, NotFound
+from filrouge.errors import BadInput, NotFound
 from filrouge.ports import Tx
 from filrouge.store.events import Events
 from filrouge.store.jobs import Jobs
@@ -67,7 +68,7 @@ def write_bundle(path: str, scene: Scene, findings: Iterable[Finding]) -> None:
     except FileExistsError as error:
         raise BadInput(f"There is a file {path} already.", remedy="Give another name, or remove it.") from error
     except OSError as error:
-        raise CannotWrite(f"{path} cannot be written: {error.strerror}.", remedy="Give another place.") from error
+        raise output.unwritable(path, error) from error
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in documents.items():
             archive.writestr(name, _text(content, clean))
