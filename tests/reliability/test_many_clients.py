@@ -246,6 +246,4 @@ def shown(world: World) -> dict[str, tuple[str, str, str, bool]]:
 
 
 TestSeveralAtOnce = SeveralAtOnce.TestCase
-TestSeveralAtOnce.settings = settings(
-    max_examples=examples(4), stateful_step_count=12, deadline=None
-)
+TestSeveralAtOnce.settings = settings(max_examples=examples(4), stateful_step_count=12, deadline=None)
