@@ -7,6 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A module's tests stay in one process, because they share its daemon.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= 2000
+PROOFS ?= proof or law or hypothesis
 
 .PHONY: demo test proof hosts check docs bench clean
 
@@ -20,7 +21,7 @@ test: $(VENV)/.test
 
 # What takes long: kills, full disks, large stores, and the laws that `make test` samples with many more examples.
 proof: $(VENV)/.test
-	@FILROUGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) -m "proof or law" --timeout 7200 $(TESTS)
+	@FILROUGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) -m "$(PROOFS)" --timeout 7200 $(TESTS)
 
 # The real agents, installed from npm once (about 2 GB).
 hosts: $(VENV)/.test

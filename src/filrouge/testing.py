@@ -184,12 +184,13 @@ def running(
 
 
 def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
-    """Wait until everything captured is understood.
+    """Have what waits begun at once, and wait until everything captured is understood.
 
     Raises:
         TimeoutError: it takes longer than `seconds`.
     """
     deadline = time.monotonic() + seconds
+    parts.work_waiting.set()
     while True:
         queue = parts.readers.here(lambda tx: report.status(parts, tx))["queue"]
         if parts.resumed.is_set() and queue["waiting"] + queue["running"] == 0 and parts.resting.is_set():

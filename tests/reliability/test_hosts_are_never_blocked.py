@@ -20,6 +20,7 @@ import pytest
 
 from filrouge import home as places
 from filrouge.cli.hook_event import LONGEST_TEXT
+from tests.support.tiers import is_proof
 
 from .processes import (
     Done,
@@ -212,12 +213,13 @@ INPUTS: dict[str, Callable[[str], bytes]] = {
 }
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("there", [True, False], ids=["with a daemon", "without a daemon"])
 def test_input_of_any_kind_ends_well(home: str, there: bool) -> None:
     acknowledge(home)
     with daemon(home) if there else down(home):
-        for make in INPUTS.values():
-            for host in ("claude-code", "codex"):
+        for number, make in enumerate(INPUTS.values()):
+            for host in ("claude-code", "codex") if is_proof() else ("claude-code", "codex")[number % 2 :][:1]:
                 assert_unheard(hook(home, make(home), host))
         if there:
             eventually("the daemon is well and done", lambda: quiet(home))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,9 +73,9 @@ reset(sys.argv[1], SystemClock())
 """
 
 
-@pytest.fixture
-def told() -> Generator[str]:
-    """A home that was told some things, whose daemon has gone."""
+@pytest.fixture(scope="module")
+def template() -> Generator[str]:
+    """A home that was told some things, whose daemon has gone; each test gets a copy."""
     with throw_away_home() as home:
         with daemon(home):
             items = [{"text": f"Server number{n} stands in room {n}"} for n in range(ROOMS)]
@@ -83,6 +84,14 @@ def told() -> Generator[str]:
             assert hook(home, prompt(home, "s", "1", "The ferry leaves at nine.")).code == 0
             eventually("all is understood", lambda: quiet(home))
         os.makedirs(os.path.join(home, ".codex"), exist_ok=True)
+        yield home
+
+
+@pytest.fixture
+def told(template: str) -> Generator[str]:
+    """A home that was told some things, whose daemon has gone."""
+    with throw_away_home() as home:
+        shutil.copytree(template, home)
         yield home
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,9 @@ from .terminals import asked, at_a_terminal
 ROOMS = 12
 
 
-@pytest.fixture
-def damaged() -> Generator[str]:
-    """A home whose memory has lost a page of an index."""
+@pytest.fixture(scope="module")
+def template() -> Generator[str]:
+    """A home whose memory has lost a page of an index; each test gets a copy."""
     with throw_away_home() as home:
         with daemon(home):
             items = [{"text": f"Server number{n} stands in room {n}"} for n in range(ROOMS)]
@@ -33,6 +34,14 @@ def damaged() -> Generator[str]:
             assert client.request(home, "POST", "/api/memory/facts", told, 10.0).status < 300
             eventually("all is understood", lambda: quiet(home))
         damage(home)
+        yield home
+
+
+@pytest.fixture
+def damaged(template: str) -> Generator[str]:
+    """A home whose memory has lost a page of an index."""
+    with throw_away_home() as home:
+        shutil.copytree(template, home)
         yield home
 
 

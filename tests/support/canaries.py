@@ -350,7 +350,7 @@ def left(home: str, words: Sequence[str]) -> dict[str, list[str]]:
     sought = {word: forms(word) for word in words}
     for path in Path(home).rglob("*"):
         if path.is_file():
-            content = path.read_bytes()
+            content = path.read_bytes().strip(b"\0")  # most of a home is room that is kept for a full disk
             lower = content.lower()
             for word, written in sought.items():
                 if any(form in content or form in lower for form in written):

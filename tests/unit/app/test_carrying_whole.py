@@ -143,7 +143,7 @@ def said_again(parts: Parts) -> dict[str, list[dict[str, Any]]]:
 
 
 @settings(
-    max_examples=examples(25),
+    max_examples=examples(10),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -58,14 +58,14 @@ def forms(text: str) -> list[bytes]:
 
 def traces(home: str, *texts: str) -> list[tuple[str, bytes]]:
     """In which file of a home which form of these texts stands."""
-    contents = {path.name: path.read_bytes() for path in Path(home).rglob("*") if path.is_file()}
-    return [
-        (name, form)
-        for name, content in contents.items()
-        for text in texts
-        for form in forms(text)
-        if form in content or form in content.lower()
-    ]
+    sought = {form for text in texts for form in forms(text)}
+    found = list[tuple[str, bytes]]()
+    for path in Path(home).rglob("*"):
+        if path.is_file():
+            content = path.read_bytes().strip(b"\0")  # most of a home is room that is kept for a full disk
+            lowered = content.lower()
+            found += [(path.name, form) for form in sought if form in content or form in lowered]
+    return found
 
 
 def of(parts: Parts, words: str) -> list[str]:

@@ -188,7 +188,7 @@ def passes(item: Item, filters: Filters, project: str | None, what: str) -> bool
     )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @whatever(
     ITEMS,
     BRANCHED,
@@ -231,7 +231,7 @@ def test_a_branch_is_asked_for_in_a_large_store_too_and_narrows_nothing_unasked(
         assert len(asked(parts, question, what).hits) == 3
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @whatever(
     ITEMS,
     FILTERS | st.just(Filters()),

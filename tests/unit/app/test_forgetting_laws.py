@@ -76,7 +76,7 @@ def enter(parts: Parts, way: str, text: str, name: str, session: str) -> None:
             observe(parts, [event(text=text, session=session, project=project)]).result(10)
 
 
-@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(ways, said), min_size=3, max_size=8), st.sampled_from((*NAMES, "7001", "7002")), st.booleans()
 )

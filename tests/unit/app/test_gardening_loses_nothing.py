@@ -94,7 +94,7 @@ def told(parts: Parts, drawn: list[Drawn]) -> tuple[str, dict[str, Memory]]:
 def test_no_memory_is_lost_by_consolidation(parts: Parts) -> None:
     done: Counter[str] = Counter()
 
-    @settings(max_examples=examples(25), deadline=None, database=None)
+    @settings(max_examples=examples(10), deadline=None, database=None)
     @given(_DRAWN)
     def law(drawn: list[Drawn]) -> None:
         project, before = told(parts, drawn)

@@ -41,7 +41,7 @@ def where_of(filters: Filters, project: str | None) -> dict[str, Any]:
     return fields | {"kind": list(filters.kinds), "trust": filters.trust, "project": project}
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @whatever(ITEMS, QUERIES, KINDS_OF_COLLECTION, st.floats(0, 3), st.floats(0, 1))
 def test_alpha_0_is_the_order_of_bm25_with_the_values_given(
     items: list[Item], text: str, collection: Literal["turns", "memories"], k1: float, b: float
@@ -60,7 +60,7 @@ def test_alpha_0_is_the_order_of_bm25_with_the_values_given(
     assert all(hit.vector_score == 0 and hit.similarity is None for hit in found)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @whatever(ITEMS, QUERIES, KINDS_OF_COLLECTION)
 def test_alpha_1_is_the_order_of_the_cosines(
     items: list[Item], text: str, collection: Literal["turns", "memories"]
@@ -73,7 +73,7 @@ def test_alpha_1_is_the_order_of_the_cosines(
     assert [cosines[hit.text] for hit in found] == pytest.approx(wanted, abs=2e-3)  # pyright: ignore[reportUnknownMemberType] (stored in half precision)
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @whatever(
     ITEMS,
     QUERIES,
@@ -108,7 +108,7 @@ def test_the_number_and_the_threshold_are_kept_and_every_part_of_a_score_is_told
         assert found.hits == everything.hits[: len(found.hits)]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @whatever(ITEMS, FILTERS, st.none() | PROJECTS, QUERIES, KINDS_OF_COLLECTION, st.sampled_from([0.0, 0.5, 1.0]))
 def test_a_filtered_answer_is_that_of_a_store_which_holds_only_what_passes(
     items: list[Item],

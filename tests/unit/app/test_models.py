@@ -140,7 +140,7 @@ def test_money_cannot_be_capped_where_a_price_is_not_known(tmp_path: Path) -> No
         assert model.asked == []
 
 
-@hypothesis_settings(max_examples=examples(15), deadline=None)
+@hypothesis_settings(max_examples=examples(8), deadline=None)
 @given(cost=st.integers(0, 1225), cap=st.integers(1225, 8000), threads=st.integers(1, 8))
 def test_the_cap_holds_however_many_ask_at_once(
     tmp_path_factory: pytest.TempPathFactory, cost: int, cap: int, threads: int

@@ -113,7 +113,7 @@ def test_what_was_noted_outside_a_session_is_in_no_thread(parts: Parts) -> None:
     assert threads(parts) == []
 
 
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=st.lists(
         st.tuples(st.sampled_from([SHOP, BLOG, ()]), st.sampled_from("abc"), st.sampled_from(COUPON + POSTGRES))

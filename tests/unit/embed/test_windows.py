@@ -48,7 +48,7 @@ def test_a_word_that_fits_is_never_cut(text: str, size: int) -> None:
         assert " ".join(windows(" ".join(words), size)).split() == words
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.text(max_size=40), st.integers(1, 80))
 def test_every_window_of_any_characters_fits_the_model(tokenizer: Tokenizer, text: str, times: int) -> None:
     pieces = windows(text * times)
@@ -56,7 +56,7 @@ def test_every_window_of_any_characters_fits_the_model(tokenizer: Tokenizer, tex
     assert "".join("".join(pieces).split()) == "".join((text * times).split())
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(WORDS, st.integers(1, 30), st.randoms(use_true_random=False))
 def test_every_window_of_random_letters_fits_the_model(
     tokenizer: Tokenizer, words: list[str], times: int, chance: random.Random

@@ -159,7 +159,7 @@ ODD = st.recursive(
 )
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(60))
 @given(st.lists(st.dictionaries(KEYS, ODD, max_size=5), max_size=4), st.lists(st.binary(max_size=20), max_size=3))
 def test_lines_of_any_shape_never_raise(raw: list[dict[str, Any]], noise: list[bytes]) -> None:
     lines = [json.dumps(item).encode() for item in raw] + noise

@@ -113,7 +113,7 @@ def settings_file(draw: st.DrawFn) -> str:
     return text.replace("\n", "\r\n") if draw(st.booleans()) else text
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(text=settings_file())
 def test_any_settings_file_is_byte_for_byte_what_it_was(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     desk = Desk(tmp_path_factory.mktemp("desk"))
@@ -135,7 +135,7 @@ def test_any_settings_file_is_byte_for_byte_what_it_was(tmp_path_factory: pytest
     assert desk.files() == before
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(text=settings_file(), more=SETTINGS)
 def test_of_a_file_that_its_agent_wrote_anew_only_what_is_ours_goes(
     tmp_path_factory: pytest.TempPathFactory, text: str, more: dict[str, Any]
@@ -152,7 +152,7 @@ def test_of_a_file_that_its_agent_wrote_anew_only_what_is_ours_goes(
     assert reading.read(path.read_text()).value == {**wanted, **more, "theirs": 1}
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(text=settings_file(), comment=st.sampled_from(["// mine\n", "/* mine */"]))
 def test_a_comment_that_somebody_put_in_since_stays(
     tmp_path_factory: pytest.TempPathFactory, text: str, comment: str

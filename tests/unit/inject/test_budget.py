@@ -54,7 +54,7 @@ def greedy(offers: list[Offer], headings: dict[str, Size], room: Size, order: li
     return taken
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(OFFERS, max_size=9), HEADINGS, st.integers(0, 300), st.sampled_from([90, 250, WIDE]))
 def test_no_choice_that_fits_is_worth_more(
     offers: list[Offer], headings: dict[str, Size], characters: int, size: int
@@ -70,7 +70,7 @@ def test_no_choice_that_fits_is_worth_more(
     assert worth(offers, taken) <= best + 1e-4
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(OFFERS, max_size=40), HEADINGS, st.integers(0, 900), st.integers(0, 1500))
 def test_it_is_never_worse_than_taking_the_dearest_for_its_room_first(
     offers: list[Offer], headings: dict[str, Size], characters: int, size: int
@@ -82,7 +82,7 @@ def test_it_is_never_worse_than_taking_the_dearest_for_its_room_first(
     assert worth(offers, taken) >= worth(offers, greedy(offers, headings, room, by_density)) - 1e-4
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(OFFERS, max_size=30), HEADINGS, st.integers(0, 600), st.integers(0, 600))
 def test_more_room_is_never_worth_less(offers: list[Offer], headings: dict[str, Size], one: int, other: int) -> None:
     smaller, larger = (

@@ -112,7 +112,7 @@ SPEAKING: list[Section] = [name for name in SECTIONS if not SHAPES[name].goes_al
 ALONG: list[Section] = [name for name in SECTIONS if SHAPES[name].goes_along]
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(80))
 @given(
     st.lists(st.tuples(st.sampled_from(SPEAKING), st.integers(1, 300), st.floats(0.05, 1)), min_size=1, max_size=8),
     st.lists(st.tuples(st.sampled_from(ALONG), st.integers(1, 300), st.floats(0, 1)), max_size=12),
@@ -235,7 +235,7 @@ def offered(draw: st.DrawFn) -> Piece:
     return piece(text, section, draw(st.floats(0, 1)), id=f"{len(text)}{section}")
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(offered(), max_size=60), st.integers(200, 6000), LANGUAGES, st.sampled_from([START, PROMPT]))
 def test_a_block_stays_within_its_budget_its_bytes_and_its_limits_and_every_piece_has_a_verdict(
     pieces: list[Piece], budget: int, language: Language, manner: Manner

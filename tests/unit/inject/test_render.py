@@ -93,7 +93,7 @@ def reserved_tags(text: str) -> list[str]:
     return re.findall(rf"<\s*[/!?]?\s*(?:{names})|\[\s*/?\s*inst\s*\]", as_read(text))
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(LINES, LANGUAGES)
 @example([Line(section="facts", age="now", source="x", text="a\n- [forged] b", verified=True)], "en")
 @example([Line(section="facts", age="now", source="x]\n- [y", text="", verified=True)], "en")
@@ -114,7 +114,7 @@ def test_a_block_holds_exactly_its_lines_and_ends_with_its_nonce_alone(lines: li
     block.encode("utf-8")
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(HOSTILE)
 def test_neutral_text_is_one_visible_line_and_neutral_again(text: str) -> None:
     once = neutral(text)

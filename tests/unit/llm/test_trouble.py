@@ -187,7 +187,7 @@ def test_any_json_is_an_answer_or_one_failure(provider: str) -> None:
     body: list[object] = [None]
     with Provider(choosing=lambda _: Raw(json.dumps(body[0]).encode())) as server:
 
-        @settings(max_examples=examples(40), deadline=None)
+        @settings(max_examples=examples(20), deadline=None)
         @given(JSON)
         def law(anything: object) -> None:
             body[0] = anything

@@ -260,7 +260,7 @@ _ARGUMENTS = st.dictionaries(
 )
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tool=st.sampled_from([tool["name"] for tool in TOOLS]), arguments=_ARGUMENTS, meta=_ARGUMENTS)
 def test_whatever_the_arguments_are_a_tool_answers_or_says_what_is_wrong(
     silent: Api, tool: str, arguments: dict[str, Any], meta: dict[str, Any]
@@ -278,7 +278,7 @@ def test_whatever_the_arguments_are_a_tool_answers_or_says_what_is_wrong(
         jsonschema.validate(result["structuredContent"], OUTPUTS[tool])
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(_NASTY | st.text(max_size=40), min_size=1, max_size=4).map(" ".join))
 def test_a_query_in_any_syntax_is_only_words(silent: Api, words: str) -> None:
     for tool, name in (("memory_search", "query"), ("memory_context", "prompt"), ("memory_forget", "topic")):

@@ -34,7 +34,7 @@ def test_an_untouched_journal_is_sound() -> None:
     assert written(0)[0].verify().sound
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.integers(1, 4), st.sampled_from(TEXTS), st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"))
 )
@@ -47,7 +47,7 @@ def test_any_edited_text_is_found(seq: int, column: str, text: str) -> None:
     assert (verdict.sound, verdict.broken_at) == (False, seq)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(1, 4), st.sampled_from(BYTES), st.integers(0, 31), st.integers(1, 255))
 def test_any_flipped_byte_is_found(seq: int, column: str, place: int, flip: int) -> None:
     journal, connection = written(4)
@@ -65,7 +65,7 @@ def test_a_removed_entry_is_found(gone: int) -> None:
 
 
 @given(st.permutations([1, 2, 3, 4]))
-@settings(max_examples=examples(24), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_any_other_order_is_found(order: list[int]) -> None:
     assume(order != [1, 2, 3, 4])
     journal, connection = written(4)

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.tiers import is_proof
+
 from .deciding import World
 
 #: Each example is a database that so many lists of decisions come upon, one after the other.
-LISTS, EXAMPLES = 20, 500
+LISTS, EXAMPLES = 20, 500 if is_proof() else 40
 _NUMBERS = st.integers(0, 2**48 - 1)
 _LISTS = st.lists(
     st.tuples(st.lists(_NUMBERS, min_size=1, max_size=4), _NUMBERS, st.lists(_NUMBERS, max_size=4)),
@@ -21,7 +23,7 @@ _LISTS = st.lists(
 
 
 @pytest.mark.law
-def test_ten_thousand_lists_of_decisions_lose_no_memory_and_leave_one_live_version() -> None:
+def test_lists_of_decisions_lose_no_memory_and_leave_one_live_version() -> None:
     done: Counter[str] = Counter()
 
     @settings(max_examples=EXAMPLES, deadline=None, database=None)
@@ -38,7 +40,7 @@ def test_ten_thousand_lists_of_decisions_lose_no_memory_and_leave_one_live_versi
         done.update(world.done)
 
     law()
-    assert done["lists"] >= LISTS * EXAMPLES == 10_000
+    assert done["lists"] >= LISTS * EXAMPLES
     verbs = {
         "_merge",
         "_contest",
@@ -54,4 +56,4 @@ def test_ten_thousand_lists_of_decisions_lose_no_memory_and_leave_one_live_versi
         "refused",
     }
     reached = {"add", "update", "delete", "noop", "conflict", *verbs}
-    assert {name for name in reached if done[name] < 100} == set()
+    assert {name for name in reached if done[name] < EXAMPLES // 5} == set()

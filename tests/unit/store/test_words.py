@@ -58,7 +58,7 @@ def sound(database: Database) -> bool:
     return True
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(TEXTS, st.sets(st.integers(0, 7)))
 def test_what_is_removed_leaves_the_index_as_if_it_had_never_been_there(texts: list[str], gone: set[int]) -> None:
     database, ids = filled(texts)
@@ -69,7 +69,7 @@ def test_what_is_removed_leaves_the_index_as_if_it_had_never_been_there(texts: l
     assert (mine, sound(database)) == (other, True)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(TEXTS, st.integers(0, 8))
 def test_rows_indexed_by_another_analyser_are_found_and_renewed_in_batches_of_any_size(
     texts: list[str], batch: int

@@ -215,7 +215,7 @@ _WRITTEN = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(100))
 @given(st.lists(_WRITTEN | _JSON, max_size=8) | _JSON)
 def test_whatever_comes_every_fact_is_decided_once_or_left_to_the_rule(raw: object) -> None:
     facts = [stated(f"fact {number}", OLD, OTHER) for number in range(3)]

@@ -277,7 +277,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(JSON, st.sampled_from([200, 400, 404]))
 def test_any_json_gives_a_unit_vector_or_an_error_with_its_cause(
     anything_goes: _Anything, body: object, status: int
