@@ -69,6 +69,7 @@ def test_the_agents_that_are_there_are_connected_and_taken_back(user: Path, type
     assert (done.code, done.err) == (0, "")
     assert "Claude Code, Codex" in done.out
     assert "type /hooks" in done.out
+    assert "`filrouge` is not on your PATH: type /" in done.out
     assert set(files(user)) == {".claude/settings.json", ".claude.json", ".codex/hooks.json", ".codex/config.toml"}
     group = json.loads((user / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
     assert os.path.isabs(group["command"])
