@@ -69,6 +69,7 @@ def test_the_agents_that_are_there_are_connected_and_taken_back(user: Path, type
     assert (done.code, done.err) == (0, "")
     assert "Claude Code, Codex" in done.out
     assert "type /hooks" in done.out
+    assert "`filrouge` is not on your PATH: type /" in done.out
     assert set(files(user)) == {".claude/settings.json", ".claude.json", ".codex/hooks.json", ".codex/config.toml"}
     group = json.loads((user / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
     assert os.path.isabs(group["command"])
@@ -263,19 +264,23 @@ def test_uninstall_stops_the_daemon_and_purges_only_when_that_is_asked_for(user:
     home, models = user.parent / "memory", user / ".cache/filrouge/models"
     environ = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
     typed("init", "--host", "codex", "--yes", **environ)
-    assert typed("remember", "The staging API listens on port 17300.", **environ).code == 0
-    models.mkdir(parents=True, exist_ok=True)
-    (models / "model").write_bytes(b"0" * 1_500_000)
-    assert typed("uninstall", "--purge", "--host", "codex", "--yes", **environ).code == 2
-    shown = typed("uninstall", "--purge", "--dry-run", **environ).out
-    assert all(line in shown for line in ("stops the daemon", f"removes {home} for good", f"removes {models} for good"))
-    assert typed("daemon", "status", "--json", **environ).code == 0
-    done = typed("uninstall", "--yes", "--json", **environ)
-    assert (done.json["stopped"], done.json["purged"], (home / "filrouge.db").exists()) == (True, [], True)
-    assert typed("daemon", "status", **environ).code == 3
-    assert f"The model that was built stays: 1.5 MB in {models}" in typed("uninstall", "--yes", **environ).out
-    done = typed("uninstall", "--purge", "--yes", **environ)
-    assert (done.code, home.exists(), models.exists()) == (0, False, False), done.err
+    try:
+        assert typed("remember", "The staging API listens on port 17300.", **environ).code == 0
+        models.mkdir(parents=True, exist_ok=True)
+        (models / "model").write_bytes(b"0" * 1_500_000)
+        assert typed("uninstall", "--purge", "--host", "codex", "--yes", **environ).code == 2
+        shown = typed("uninstall", "--purge", "--dry-run", **environ).out
+        assert "stops the daemon" in shown
+        assert all(f"removes {path} for good" in shown for path in (home, models))
+        assert typed("daemon", "status", "--json", **environ).code == 0
+        done = typed("uninstall", "--yes", "--json", **environ)
+        assert (done.json["stopped"], done.json["purged"], (home / "filrouge.db").exists()) == (True, [], True)
+        assert typed("daemon", "status", **environ).code == 3
+        assert f"The model that was built stays: 1.5 MB in {models}" in typed("uninstall", "--yes", **environ).out
+        done = typed("uninstall", "--purge", "--yes", **environ)
+        assert (done.code, home.exists(), models.exists()) == (0, False, False), done.err
+    finally:
+        typed("daemon", "stop", **environ)
 
 
 def test_memories_that_are_there_stay_and_are_named(user: Path, typed: Type) -> None:

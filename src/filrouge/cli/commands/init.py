@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import replace
 from typing import Annotated, Any, Final
@@ -15,7 +16,7 @@ from filrouge.cli.commands.uninstall import take_back
 from filrouge.daemon import client
 from filrouge.errors import BadInput
 from filrouge.home import home, make_private
-from filrouge.hosts.setup.machine import this_machine
+from filrouge.hosts.setup.machine import NAME, this_machine
 from filrouge.hosts.setup.plan import connecting, detected
 from filrouge.hosts.setup.plugged import all_plugged
 from filrouge.hosts.setup.wanted import AGENTS
@@ -133,6 +134,9 @@ def _close(names: list[str], said: list[str]) -> None:
     for line in (*said, *_then(names).values()):
         output.say(line)
     output.table(("Command", "What for"), _NEXT)
+    program = this_machine(os.environ).executable
+    if not shutil.which(NAME):
+        output.say(f"`{NAME}` is not on your PATH: type {program} in its place.")
     output.say("Open an agent and work as usual; what matters comes back in the next session.")
 
 
