@@ -22,7 +22,7 @@ from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
 from filrouge.app.told import Conversation, Message, telling_of
 from filrouge.app.understanding import Fresh, Reading, read, readings_of, reflect, settle
-from filrouge.capture.intake import cleaned, turns_of
+from filrouge.capture.intake import Cut, cleaned, turns_of
 from filrouge.errors import ExtractionOff
 from filrouge.model.event import Event
 from filrouge.model.memory import Kind, Statement
@@ -124,7 +124,9 @@ def _noted(event: Event, context: str) -> Event:
 
 
 def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
-    clean = cleaned(event, parts.redact)
+    cut = Cut()
+    clean = cleaned(event, parts.redact, cut)
+    parts.meters.cut(cut)
     turns = turns_of(clean, "")
     if has_speaker:
         readings = read(parts, turns)
