@@ -62,11 +62,12 @@ class Extracted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Prepared:
-    """An event with its turns, and what is read in those that say something."""
+    """An event with its turns, what is read in those that say something, and their words by the ids of the turns."""
 
     event: Event
     turns: Sequence[Turn]
     readings: Sequence[Reading]
+    tokens: Mapping[str, str]
 
 
 def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str = "", context: str = "") -> Extracted:
@@ -132,7 +133,8 @@ def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
         readings = read(parts, turns)
     else:
         readings = readings_of(parts.meaning, [(turn, _observed(turn)) for turn in turns])
-    return _Prepared(event=clean, turns=turns, readings=readings)
+    tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}
+    return _Prepared(event=clean, turns=turns, readings=readings, tokens=tokens)
 
 
 def _observed(turn: Turn) -> tuple[Statement, ...]:
@@ -157,7 +159,7 @@ def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: Fresh) -> list[tuple[Act
         return []
     done: list[tuple[Action, Vectors | None]] = []
     turns = [replace(turn, scope=replace(turn.scope, project=project or None)) for turn in one.turns]
-    added = {turn.id: turn for turn in turns if parts.turns(tx).add(turn)}
+    added = {turn.id: turn for turn in turns if parts.turns(tx).add(turn, one.tokens[turn.id])}
     for turn in added.values():
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
