@@ -125,6 +125,7 @@ EXAMPLES: tuple[Example, ...] = (
         "/hooks/events",
         {"events": [_prompt("a", COUPON[0], "1")], "context": True},
     ),
+    _of("hooks_delivered", "/hooks/delivered", {"recall": "01k0000000000000000000000a"}),
     _before("hooks_deliver", "/hooks/events", {"events": [_prompt("a", COUPON[1], "2")]}),
     _before("hooks_deliver", "/hooks/events", {"events": [_prompt("b", POSTGRES, "3")]}),
     _before(
@@ -185,6 +186,7 @@ EXAMPLES: tuple[Example, ...] = (
         {"project": SHOP, "names": ["origin:forge.example/ana/store"]},
     ),
     _before("memory_add_memory", _MEMORIES, {"text": "The till prints in euros.", "project": ["name:till"]}, 201),
+    _of("projects_join", "/api/memory/projects/join", {"names": ["name:shop", "path:/home/ana/shop"], "dry_run": True}),
     _of("projects_merge", "/api/memory/projects/merge", {"source": "name:till", "into": SHOP, "dry_run": True}),
     # Taken along, brought back, consolidated, copied.
     _of("exporting_export", "/api/memory/export?format=json&what=memories"),

@@ -22,7 +22,7 @@ from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
 from filrouge.app.told import Conversation, Message, telling_of
 from filrouge.app.understanding import Fresh, Reading, read, readings_of, reflect, settle
-from filrouge.capture.intake import cleaned, turns_of
+from filrouge.capture.intake import Cut, cleaned, turns_of
 from filrouge.errors import ExtractionOff
 from filrouge.model.event import Event
 from filrouge.model.memory import Kind, Statement
@@ -62,11 +62,12 @@ class Extracted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Prepared:
-    """An event with its turns, and what is read in those that say something."""
+    """An event with its turns, what is read in those that say something, and their words by the ids of the turns."""
 
     event: Event
     turns: Sequence[Turn]
     readings: Sequence[Reading]
+    tokens: Mapping[str, str]
 
 
 def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str = "", context: str = "") -> Extracted:
@@ -124,13 +125,16 @@ def _noted(event: Event, context: str) -> Event:
 
 
 def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
-    clean = cleaned(event, parts.redact)
+    cut = Cut()
+    clean = cleaned(event, parts.redact, cut)
+    parts.meters.cut(cut)
     turns = turns_of(clean, "")
     if has_speaker:
         readings = read(parts, turns)
     else:
         readings = readings_of(parts.meaning, [(turn, _observed(turn)) for turn in turns])
-    return _Prepared(event=clean, turns=turns, readings=readings)
+    tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}
+    return _Prepared(event=clean, turns=turns, readings=readings, tokens=tokens)
 
 
 def _observed(turn: Turn) -> tuple[Statement, ...]:
@@ -155,7 +159,7 @@ def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: Fresh) -> list[tuple[Act
         return []
     done: list[tuple[Action, Vectors | None]] = []
     turns = [replace(turn, scope=replace(turn.scope, project=project or None)) for turn in one.turns]
-    added = {turn.id: turn for turn in turns if parts.turns(tx).add(turn)}
+    added = {turn.id: turn for turn in turns if parts.turns(tx).add(turn, one.tokens[turn.id])}
     for turn in added.values():
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)

@@ -72,6 +72,8 @@ from filrouge.store.vectors import Owner
 
 #: So many short jobs share a commit. The last of them is done well within a lease.
 _TOGETHER: Final = 64
+#: Characters of a text that is analysed before it is written.
+_LONG: Final = 10_000
 
 
 def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
@@ -85,9 +87,11 @@ def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
 
 def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
     turns = turns_of(event, project)
+    # Before the writing lane is taken: of a long text this takes longer than others should wait.
+    tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns if len(turn.text) > _LONG}
 
     def write(tx: Tx) -> None:
-        added = [turn for turn in turns if parts.turns(tx).add(turn)]
+        added = [turn for turn in turns if parts.turns(tx).add(turn, tokens.get(turn.id))]
         follow(parts, tx, added)
         queue_last_reading(parts, tx, event)
         follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)

@@ -18,6 +18,7 @@ from typing import Final, Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 
+from filrouge.capture.intake import Cut
 from filrouge.clock import monotonic
 from filrouge.model.asking import Operation, Usage
 from filrouge.model.recall import Ranking, RecallItem
@@ -63,6 +64,9 @@ class Meters:
         self._registry = own
         self._known: dict[str, set[str]] = {}
         self._letting_in = Lock()
+        self._cut_events = Counter("memory_events_cut", "Events of which too much was handed over.", registry=own)
+        self._cut_characters = Counter("memory_characters_cut", "Characters that were cut of them.", registry=own)
+        self._cut_values = Counter("memory_values_cut", "Items and fields that were cut of them.", registry=own)
         self._hits = Counter("memory_analysis_cache_hits", "Analyses that were in the cache.", registry=own)
         self._misses = Counter("memory_analysis_cache_misses", "Analyses that were not.", registry=own)
         self._cached = Gauge("memory_cache_size", "Analyses in the cache.", registry=own)
@@ -191,6 +195,12 @@ class Meters:
         begun = monotonic()
         yield
         self._hook.labels(event=self._let_in("event", event)).observe(monotonic() - begun)
+
+    def cut(self, cut: Cut) -> None:
+        """What was cut of events at the door."""
+        self._cut_events.inc(cut.events)
+        self._cut_characters.inc(cut.characters)
+        self._cut_values.inc(cut.values)
 
     def spent(self, operation: Operation, by_model: Mapping[tuple[str, str], Usage]) -> None:
         """What calls to models cost, by (provider, model)."""

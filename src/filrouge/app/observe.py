@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from filrouge.app.parts import Parts
-from filrouge.capture.intake import cleaned
+from filrouge.capture.intake import Cut, cleaned
 from filrouge.clock import monotonic
 from filrouge.model.event import Event
 from filrouge.model.scope import display_name
@@ -42,11 +42,13 @@ def observe(parts: Parts, events: Sequence[Event]) -> Future[Receipt]:
     parts.captured = monotonic()
     directories = {event.cwd for event in events}
     settings = parts.readers.here(lambda tx: {cwd: parts.settings(tx, cwd) for cwd in directories})
+    cut = Cut()
     clean = [
-        (cleaned(event, parts.redact), frozenset(held.disabled_projects)) if held.auto_capture else None
+        (cleaned(event, parts.redact, cut), frozenset(held.disabled_projects)) if held.auto_capture else None
         for event in events
         for held in (settings[event.cwd],)
     ]
+    parts.meters.cut(cut)
     future = parts.writer.submit(lambda tx: _store_all(parts, tx, clean))
     future.add_done_callback(lambda _: parts.work_waiting.set())
     return future

@@ -25,8 +25,10 @@ from filrouge.app.observe import is_off
 from filrouge.app.parts import Parts
 from filrouge.app.reconcile import UNIQUE_KEY_LENGTH, add_told
 from filrouge.app.told import place_of
+from filrouge.capture.cutting import LONGEST_TEXT, LONGEST_TOOL_TEXT, TextCutter
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
+from filrouge.capture.intake import Cut
 from filrouge.clock import from_epoch, new_id, to_text
 from filrouge.model.imported import ImportedMemory, ImportedTurn
 from filrouge.model.memory import Memory
@@ -89,7 +91,7 @@ def read_in(parts: Parts, page: Handed) -> ReadIn:
     done = ReadIn()
     off = frozenset(parts.readers.here(lambda tx: parts.settings(tx)).disabled_projects)
     for place in range(0, len(page.turns), _TOGETHER):
-        batch = [(one, parts.redact(strip_own(one.text))) for one in page.turns[place : place + _TOGETHER]]
+        batch = [(one, _cleaned(parts, one)) for one in page.turns[place : place + _TOGETHER]]
         done.turns.update(parts.writer.run_patient(lambda tx, batch=batch: _add(parts, tx, page, batch, off)))
     if page.memories:
         done.memories.update(_add_memories(parts, page, off))
@@ -98,6 +100,14 @@ def read_in(parts: Parts, page: Handed) -> ReadIn:
         parts.writer.run_patient(lambda tx: _keep(parts, tx, page.source, mark))
     parts.work_waiting.set()
     return done
+
+
+def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
+    """What the turn says, without secrets and cut as a captured one."""
+    cutter = TextCutter(LONGEST_TOOL_TEXT if turn.role == "tool" else LONGEST_TEXT)
+    text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
+    parts.meters.cut(Cut(events=int(cutter.cut > 0), characters=cutter.cut))
+    return text
 
 
 def marks(tx: Tx, source: str) -> dict[str, int]:

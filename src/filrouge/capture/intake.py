@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
+from filrouge.capture.cutting import LONGEST_TEXT, LONGEST_TOOL_TEXT, MOST_VALUES, SLACK, Pruner, TextCutter
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.capture.redact import mapped
@@ -31,9 +33,35 @@ from filrouge.ports import Redactor
 from filrouge.understand.informative import answer_of, told
 
 
-def cleaned(event: Event, redact: Redactor) -> Event:
-    """The event without secrets and without our own injected blocks."""
-    return event._replace(data=mapped(event.data, lambda text: redact(strip_own(text))))
+@dataclass(slots=True)
+class Cut:
+    """How much of events was cut at the door, summed up.
+
+    Attributes:
+        events: of which anything was cut.
+        characters: of their texts.
+        values: items of lists and fields of objects.
+    """
+
+    events: int = 0
+    characters: int = 0
+    values: int = 0
+
+
+def cleaned(event: Event, redact: Redactor, cut: Cut | None = None) -> Event:
+    """The event without secrets and without our own injected blocks, cut to what a hook would hand over.
+
+    Args:
+        cut: is told what was cut.
+    """
+    # A little more than the hook allows: its own marks are not to be cut.
+    pruner = Pruner(MOST_VALUES + SLACK)
+    texts = TextCutter(LONGEST_TOOL_TEXT if event.kind == "tools" else LONGEST_TEXT)
+    pruned = cast("dict[str, Any]", pruner.pruned(event.data))
+    data = mapped(pruned, lambda text: texts.cleaned(text, lambda said: redact(strip_own(said))))
+    if cut is not None and (texts.cut or pruner.cut):
+        cut.events, cut.characters, cut.values = cut.events + 1, cut.characters + texts.cut, cut.values + pruner.cut
+    return event._replace(data=data)
 
 
 def turns_of(event: Event, project: str) -> list[Turn]:

@@ -12,21 +12,12 @@ import time
 from typing import Any, Final, cast
 
 from filrouge.capture import guard, redact
+from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, LONGEST_TOOL_TEXT, MARGIN, MOST_VALUES, Pruner
 from filrouge.hosts.reading import as_list, as_object, whole_text
 from filrouge.model.event import Event
 
-LONGEST_TOOL_TEXT: Final = 200_000
-LONGEST_TEXT: Final = 400_000
-#: All texts of one event together: dense with keywords, they still leave half of the hook's 900 ms.
-LARGEST_EVENT: Final = 600_000
-#: Read beyond a cut, so that a secret that lies across it is still seen whole.
-MARGIN: Final = 4_096
-#: Texts, numbers and containers of one event: each costs its share whatever its length.
-MOST_VALUES: Final = 3_000
 #: A keyword, a sign and a value: nothing shorter can be redacted.
 SHORTEST_SECRET: Final = 7
-DEEPEST: Final = 40
-LONGEST_NAME: Final = 200
 #: After this many seconds what is left of an event is cut unread.
 PATIENCE: Final = 0.25
 
@@ -62,7 +53,7 @@ def cleaned(event: Event) -> Event | None:
 
 
 def _cleaned(data: dict[str, Any], longest: int) -> dict[str, Any]:
-    return cast("dict[str, Any]", redact.mapped(_Pruner().pruned(data), _Cleaner(longest).clean))
+    return cast("dict[str, Any]", redact.mapped(Pruner().pruned(data), _Cleaner(longest).clean))
 
 
 def _without_output(data: dict[str, Any]) -> dict[str, Any]:
@@ -70,42 +61,6 @@ def _without_output(data: dict[str, Any]) -> dict[str, Any]:
     calls = [as_object(call) for call in as_list(data.get("calls"))[: MOST_VALUES // 8]]
     cut = {"input": None, "output": "[filrouge: output cut]"}
     return {"calls": [{**call, **cut} for call in calls]}
-
-
-class _Pruner:
-    """Cuts what is too much or too deep out of one event, and leaves a mark in its place."""
-
-    def __init__(self) -> None:
-        self._left = MOST_VALUES
-
-    def pruned(self, value: Any, depth: int = 0) -> Any:
-        """The value with as many of its parts as are still allowed, in order."""
-        self._left -= 1
-        if isinstance(value, (list, dict)) and depth >= DEEPEST:
-            return "[filrouge: cut, too deep]"
-        if isinstance(value, list):
-            return self._list(cast("list[Any]", value), depth)
-        if isinstance(value, dict):
-            return self._object(cast("dict[str, Any]", value), depth)
-        return value
-
-    def _list(self, items: list[Any], depth: int) -> list[Any]:
-        kept: list[Any] = []
-        for item in items:
-            if self._left <= 0:
-                kept.append(f"[filrouge: {len(items) - len(kept)} items cut]")
-                break
-            kept.append(self.pruned(item, depth + 1))
-        return kept
-
-    def _object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
-        kept: dict[str, Any] = {}
-        for done, (name, item) in enumerate(fields.items()):
-            if self._left <= 0 and depth > 2:  # a call keeps its own few fields
-                kept["filrouge"] = f"[filrouge: {len(fields) - done} fields cut]"
-                break
-            kept[name[:LONGEST_NAME]] = self.pruned(item, depth + 1)
-        return kept
 
 
 class _Cleaner:

@@ -23,6 +23,7 @@ from filrouge.app.wiring import Running
 from filrouge.choices import REMEDY, refusal
 from filrouge.errors import BadInput, FilrougeError, NotFound
 from filrouge.server.access import methods_at
+from filrouge.server.cutting import CutBodies
 from filrouge.server.door import Door, guard, permitted
 from filrouge.server.keys import Keys
 from filrouge.server.legible import legible
@@ -82,7 +83,7 @@ class _Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         guard(self.router.routes)
-        return Door(super().build_middleware_stack(), self.state.running.parts, self.state.keys)
+        return Door(CutBodies(super().build_middleware_stack()), self.state.running.parts, self.state.keys)
 
     def openapi(self) -> dict[str, Any]:
         """The document of all routes, made once."""

@@ -36,17 +36,20 @@ class Turns:
         self._tx = tx
         self._analyser = analyser
 
-    def add(self, turn: Turn) -> bool:
+    def add(self, turn: Turn, tokens: str | None = None) -> bool:
         """Store a turn that a hook reported; False if it is there already, from wherever.
 
         What a user typed for us to keep is kept as often as it is typed: no two hosts report it.
+
+        Args:
+            tokens: what the analyser made of its text, where that was done before.
         """
         digest = text_hash(turn.text)
         if self._tx.run("turns.claim_from_transcript", _names(turn) | {"text_hash": digest}):
             return False
         if turn.role == "user" and turn.trust < TRUST_TYPED and self._said_elsewhere(turn, digest):
             return False
-        return self._insert(turn, digest, transcript_key=None)
+        return self._insert(turn, digest, transcript_key=None, tokens=tokens)
 
     def add_from_transcript(self, turn: Turn) -> bool:
         """Store a turn that a transcript holds, `turn.key` being the record's id; False if it is there already."""
@@ -112,7 +115,7 @@ class Turns:
             is not None
         )
 
-    def _insert(self, turn: Turn, digest: str, *, transcript_key: str | None) -> bool:
+    def _insert(self, turn: Turn, digest: str, *, transcript_key: str | None, tokens: str | None = None) -> bool:
         sealed = seals.seal(_content(turn.id, turn.role, turn.text, turn.at))
         row = _names(turn) | {
             "transcript_key": transcript_key,
@@ -134,7 +137,7 @@ class Turns:
         }
         if not self._tx.run("turns.add", row):
             return False
-        Words(self._tx, self._analyser, "turn").put(turn.id, turn.text)
+        Words(self._tx, self._analyser, "turn").put(turn.id, turn.text, tokens)
         return True
 
 

@@ -48,9 +48,13 @@ class Words:
         self._analyser = analyser
         self._owner: Owner = owner
 
-    def put(self, id_: str, text: str) -> None:
-        """Index a row that is not indexed, under the words of this text."""
-        tokens = self._analyser.tokens(text)
+    def put(self, id_: str, text: str, tokens: str | None = None) -> None:
+        """Index a row that is not indexed, under the words of this text.
+
+        Args:
+            tokens: what the analyser made of the text, where that was done before.
+        """
+        tokens = self._analyser.tokens(text) if tokens is None else tokens
         if tokens:
             self._tx.run(_PUT[self._owner], {"id": id_, "tokens": tokens})
 

@@ -27,6 +27,9 @@ from .test_routes import PORT, QUESTION, SHOP, event
 PAGE = Path(__file__).parents[3] / "docs/reference/metrics.md"
 #: Name without its suffix, type, labels.
 PROMISED = {
+    ("memory_events_cut", "counter", ()),
+    ("memory_characters_cut", "counter", ()),
+    ("memory_values_cut", "counter", ()),
     ("memory_analysis_cache_hits", "counter", ()),
     ("memory_analysis_cache_misses", "counter", ()),
     ("memory_cache_size", "gauge", ()),
