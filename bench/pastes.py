@@ -336,7 +336,9 @@ def main() -> None:
             total[paste.kind] += 1
             taught[paste.kind] += bool(found)
             if found and show:
-                print(f"## {paste.kind} {paste.language}\n{paste.text}\n   => {[(one.kind, one.text) for one in found]}")
+                print(
+                    f"## {paste.kind} {paste.language}\n{paste.text}\n   => {[(one.kind, one.text) for one in found]}"
+                )
         for kind in total:
             print(f"{side:5} {kind:16} {taught[kind]:3} of {total[kind]}")
         print(f"{side:5} {'all':16} {taught.total():3} of {total.total()}")

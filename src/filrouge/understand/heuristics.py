@@ -16,6 +16,7 @@ from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
 from filrouge.understand.claims import claimed
+from filrouge.understand.own_words import own_words
 from filrouge.understand.profile import subject
 from filrouge.understand.reading import Clause, Found, read
 from filrouge.understand.sentences import Sentence, split
@@ -79,7 +80,8 @@ def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
 
 
 def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
-    """Every statement of a text, whoever wrote it: for deciding whether a short prompt says anything."""
+    """Every statement of a text in its author's own words, whoever wrote it; what it quotes or pastes states nothing."""
+    text = own_words(text)
     readings = [reading for sentence in split(text) for reading in _readings(sentence)]
     statements: list[Statement] = []
     index = 0

@@ -1,6 +1,6 @@
 """What was said in a session, sentence by sentence, with who said it.
 
-The reading side of every analysis. Only the user's prompts count as the user's words and only replies as the agent's;
+The reading side of every analysis. Only what the user says in prompts counts as the user's words (`own_words`) and only replies as the agent's;
 tool output, blocks that a host wrote and what was redacted are nobody's. A summary that a host wrote of its own
 conversation counts as told.
 """
@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand.heuristics import written_by_host
+from filrouge.understand.own_words import own_words
 from filrouge.understand.sentences import Sentence, split
 
 Speaker = Literal["user", "agent", "told"]
@@ -59,7 +60,9 @@ def said(turns: Sequence[Turn]) -> list[Said]:
     for place, turn in enumerate(turns):
         speaker = speaker_of(turn)
         if speaker:
-            found.extend(Said(turn, place, speaker, sentence) for sentence in split(unredacted(turn.text)))
+            text = unredacted(turn.text)
+            sentences = split(own_words(text) if speaker == "user" else text)
+            found.extend(Said(turn, place, speaker, sentence) for sentence in sentences)
     return found
 
 
