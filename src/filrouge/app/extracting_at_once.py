@@ -3,9 +3,9 @@ was learned.
 
 The words go the way of captured ones: events and turns once each, the same rules, the same decisions, each message in
 its place. A message with the role `user` is trusted as a captured prompt is. A string is one message of the program,
-whatever labels stand in it: `User:` in a text proves nobody's words. It teaches facts and decisions of its project, with
-an agent's trust; no rule, preference or intent comes of it, and it ends nothing that the user said. A model, where one is set, reads the
-conversation afterwards, as it reads every other.
+whatever labels stand in it: `User:` in a text proves nobody's words. It teaches facts and decisions of its project,
+with an agent's trust; no rule, preference or intent comes of it, and it ends nothing that the user said. A model,
+where one is set, reads the conversation afterwards, as it reads every other.
 """
 
 from __future__ import annotations

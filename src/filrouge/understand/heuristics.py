@@ -80,7 +80,7 @@ def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
 
 
 def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
-    """Every statement of a text in its author's own words, whoever wrote it; what it quotes or pastes states nothing."""
+    """Every statement of a text in its author's own words; what it quotes or pastes states nothing."""
     text = own_words(text)
     readings = [reading for sentence in split(text) for reading in _readings(sentence)]
     statements: list[Statement] = []

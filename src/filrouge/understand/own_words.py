@@ -547,43 +547,49 @@ def _asks(text: str) -> bool:
 
 def _handed_over(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
     """What sentences hand over, and what they report."""
-    end_of_text = len(text)
     spoken = [line for line in lines if not line.taken]
+    places = {line.start: place for place, line in enumerate(lines)}
     for number, line in enumerate(spoken):
-        last_line = number + 1 == len(spoken) and line is lines[-1]
+        nothing_below = line is lines[-1]
+        below = lines[places[line.start] + 1] if not nothing_below else None
         spans = list(_sentences(text, line))
         for place, (start, end) in enumerate(spans):
             plain = line.plain[start - line.start : end - line.start]
-            bare = plain.strip()
-            if _DIRECTED.search(plain):
-                yield start, end_of_text
-                return
-            colon = _colon(plain)
-            if colon is not None and _hands_over(plain[:colon], inline=bool(plain[colon + 1 :].strip())):
-                if not (last_line and place + 1 == len(spans) and not plain[colon + 1 :].strip()):
-                    yield start + colon + 1, _back(text, spoken, number, end_of_text)
-                    return
-            reported = _reports(plain)
-            if reported is not None:
-                whole_line = plain.find(":", reported) >= 0
-                yield start, line.end if whole_line else end
-                if whole_line and bare.endswith(":") and not last_line:
-                    yield end, _back(text, spoken, number, end_of_text)
-                    return
-                if whole_line:
-                    break
             closes_line = place + 1 == len(spans)
-            points = _points(plain)
-            if points == "text" and not (closes_line and last_line):
-                yield end, _back(text, spoken, number, end_of_text)
+            begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
+            if begin == -1 and below is not None and below.taken:
+                begin = None  # what it points to stands right below, with an end of its own
+            if begin is not None:
+                yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
                 return
-            if points and closes_line and not last_line:
-                yield line.end, _back(text, spoken, number, end_of_text)
+            reported = _reports(plain)
+            if reported is None:
+                continue
+            if ":" not in plain[reported:]:
+                yield start, end
+                continue
+            yield start, line.end
+            if plain.strip().endswith(":") and not nothing_below:
+                yield end, _back(spoken, number, len(text))
                 return
+            break
     yield from _handed_before(text, spoken)
 
 
-def _back(text: str, lines: list[_Line], number: int, end: int) -> int:
+def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) -> int | None:
+    """Where the material begins that a sentence hands over: a place in it or its end, -1 for the next line, or None."""
+    if _DIRECTED.search(plain):
+        return 0
+    colon = _colon(plain)
+    if colon is not None and _hands_over(plain[:colon], inline=bool(plain[colon + 1 :].strip())):
+        return colon + 1
+    points = _points(plain)
+    if points == "text" and not (closes_line and nothing_below):
+        return len(plain)
+    return -1 if points and closes_line and not nothing_below else None
+
+
+def _back(lines: list[_Line], number: int, end: int) -> int:
     """Where the user speaks again, in a last paragraph that says so; else the end of the text."""
     last = next((line for line in reversed(lines) if line.first), None)
     if last is not None and last in lines[number + 1 :] and _RETURNS.match(last.plain.strip()):

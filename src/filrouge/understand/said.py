@@ -1,8 +1,8 @@
 """What was said in a session, sentence by sentence, with who said it.
 
-The reading side of every analysis. Only what the user says in prompts counts as the user's words (`own_words`) and only replies as the agent's;
-tool output, blocks that a host wrote and what was redacted are nobody's. A summary that a host wrote of its own
-conversation counts as told.
+The reading side of every analysis. Only what the user says in prompts counts as the user's words (`own_words`) and only
+replies as the agent's; tool output, blocks that a host wrote and what was redacted are nobody's. A summary that a host
+wrote of its own conversation counts as told.
 """
 
 from __future__ import annotations
