@@ -2,10 +2,10 @@
 was learned.
 
 The words go the way of captured ones: events and turns once each, the same rules, the same decisions, each message in
-its place. What a program calls a user's message is trusted as a captured prompt is. A text that nobody is said to have
-spoken is the program's own: it is read by the same rules, and makes no rule and no preference, because only a user's
-own words do; nor does it end what the user said, which a person then decides. A model, where one is set, reads the
-conversation afterwards, as it reads every other.
+its place. A message with the role `user` is trusted as a captured prompt is. A string is one message of the program,
+whatever labels stand in it: `User:` in a text proves nobody's words. It teaches facts and decisions of its project,
+with an agent's trust; no rule, preference or intent comes of it, and it ends nothing that the user said. A model,
+where one is set, reads the conversation afterwards, as it reads every other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from filrouge import lazy_re as re
 from filrouge.app.due_readings import queue_reading
 from filrouge.app.mirror import write_briefs
 from filrouge.app.parts import Parts
@@ -26,18 +25,14 @@ from filrouge.capture.intake import Cut, cleaned, turns_of
 from filrouge.errors import ExtractionOff
 from filrouge.model.event import Event
 from filrouge.model.memory import Kind, Statement
-from filrouge.model.turn import Role, Turn
+from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events
 from filrouge.store.memories import Action
 from filrouge.understand.heuristics import statements_of, written_by_host
 
 #: What only the user's own words make (RELIABILITY 6).
-_USERS_ALONE: Final[frozenset[Kind]] = frozenset({"rule", "preference"})
-_SPEAKER: Final = re.compile(r"^(user|human|assistant|ai|tool)[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE)
-_ROLES: Final[Mapping[str, Role]] = {
-    "user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool",
-}  # fmt: skip
+_USERS_ALONE: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
 Spoken = str | Message
 """A message, or a text without a speaker."""
 
@@ -108,16 +103,10 @@ def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str =
 
 
 def _spoken(part: Spoken) -> list[tuple[Message, bool]]:
-    """The messages of a part, each with whether somebody is said to have spoken it; lines of a text may name who."""
+    """The message of a part, with whether it has a speaker; a string is the program's own text."""
     if isinstance(part, Message):
         return [(part, True)]
-    pieces = _SPEAKER.split(part)
-    lead = [(Message(role="assistant", content=pieces[0].strip()), False)] if pieces[0].strip() else []
-    named = zip(pieces[1::2], pieces[2::2], strict=True)
-    return [
-        *lead,
-        *((Message(role=_ROLES[who.lower()], content=said.strip()), True) for who, said in named if said.strip()),
-    ]
+    return [(Message(role="assistant", content=part.strip()), False)] if part.strip() else []
 
 
 def _noted(event: Event, context: str) -> Event:
@@ -138,12 +127,13 @@ def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
 
 
 def _observed(turn: Turn) -> tuple[Statement, ...]:
-    """What a program's own text states, as a model's reading of an agent's words would have it: nothing of the user."""
+    """The facts and decisions of its project that a program's own text states."""
     if turn.skipped or written_by_host(turn.text):
         return ()
     return tuple(
-        replace(one, kind="fact" if one.kind in _USERS_ALONE else one.kind, scope="project", key=None, value=None)
+        replace(one, scope="project", key=None, value=None)
         for one in statements_of(turn.text)
+        if one.kind not in _USERS_ALONE and one.scope == "project"
     )
 
 

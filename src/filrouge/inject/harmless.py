@@ -2,31 +2,51 @@
 
 Stored text may be hostile. It loses control, bidirectional, zero-width and tag characters and spans no lines; it
 cannot close the block it stands in, cannot open a tag that a host or a model gives meaning to, in whatever width,
-with whatever marks or look-alike letters it is written, and cannot begin with the name of a speaker. Letters that are
-not hostile stay. Most texts hold nothing of the kind, so each step is taken only where its sign is there.
+with whatever marks, entities or look-alike letters it is written, cannot begin with the name of a speaker, and makes no
+client fetch a picture or follow a link. Letters that are not hostile stay. Most texts hold nothing of the kind, so each step is taken only where its sign is there.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from html import unescape
 from typing import Final
 
 from filrouge import lazy_re as re
 
-#: Tags and words that hosts, models and Filrouge itself give meaning to.
+#: Tags and words that hosts, models and Filrouge itself give meaning to, and elements that fetch something.
 _RESERVED: Final = re.compile(
     r"\s*[/!?]?\s*(?:system|assistant|human|user|developer|tool|function|antml|private|recalled|memory|filrouge"
-    r"|command|local-command|task-notification|environment|instructions|thinking|context|hook|persisted"
+    r"|command|local-command|task-notification|environment|instruction|context|hook|persisted"
+    r"|think|thought|reasoning|reflection|scratchpad|analysis|inner|answer|response|prompt|message|role|turn|conversation"
+    r"|im_|im-|begin|start_of|end_of|bos\b|eos\b|document|search|result|rule|polic|priority|important|override|admin|root"
+    r"|systeme|sistema|utilisat|usuari|asistente|benutzer|consigne|instruccion|anweisung"
+    r"|img\b|image|picture|iframe|frame|script|link\b|style|object|embed|video|audio|source|track|svg|base\b|meta\b|form\b|body\b|html\b"
     r"|invoke|parameter|\||sys\s*>)"
 )
 #: `[INST]` and `[/INST]`, between which some models read their user.
 _BRACKET: Final = re.compile(r"[\[［﹇](?=(.{0,40}))")
 _INSTRUCTION: Final = re.compile(r"\s*/?\s*inst\b")
 #: What may open a tag, with what follows it: models read a full-width, small or struck `<` as one.
-_OPENER: Final = re.compile(r"[<＜﹤≮](?=(.{0,90}))")
+#: Also where it is spelt as an entity or an escape, which a client or a model may undo.
+_OPENER: Final = re.compile(
+    r"(?:[<＜﹤≮]|&(?:amp;){0,9}(?:lt|#0{0,9}60|#x0{0,9}3c);?|\\{1,4}(?:u00|x)3c|%3c)(?=(.{0,90}))", re.IGNORECASE
+)
+#: Markdown that a client turns into a picture, which it fetches, or into a link.
+_IMAGE: Final = re.compile(r"!(?=\[)")
+_LINK: Final = re.compile(r"\](?=\(\s{0,20}<?\s{0,20}(?:[a-z][a-z0-9+.-]{1,20}:|//|\\\\))", re.IGNORECASE)
 #: What may name a speaker, where a line begins or began before it was joined to the one before.
 _SPEAKER: Final = re.compile(r"(^|(?<= / ))(\W{0,20})([^\s:：]{4,90})\s*[:：﹕︓]")
-_SPEAKERS: Final = frozenset({"system", "assistant", "human", "user", "developer", "tool"})
+#: Roles of a conversation in the languages of hosts and users, as `_skeleton` writes them.
+_SPEAKERS: Final = frozenset(
+    """
+    system systemprompt assistant human user developer tool function chatgpt claude copilot gemini
+    systeme utilisateur utilisatrice humain assistante developpeur developpeuse outil
+    sistema usuario usuaria humano humana asistente desarrollador desarrolladora herramienta
+    benutzer benutzerin nutzer nutzerin mensch assistent assistentin entwickler werkzeug
+    utente assistente umano sviluppatore strumento desenvolvedor ferramenta gebruiker anvandare bruker uzytkownik
+    """.split()
+)
 #: More marks on one letter than any script writes: what hides a name from who looks for it.
 _HEAPED: Final = re.compile(
     "([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
@@ -70,6 +90,7 @@ def neutral(text: str) -> str:
         text = _HEAPED.sub(r"\1", unicodedata.normalize("NFC", text))
     text = _OPENER.sub(_unless_reserved, text)
     text = _BRACKET.sub(_unless_instruction, text)
+    text = _LINK.sub("] ", _IMAGE.sub("! ", text))
     return _SPEAKER.sub(_unless_speaker, text).strip()
 
 
@@ -91,6 +112,8 @@ def _unless_speaker(named: re.Match[str]) -> str:
 
 def _skeleton(name: str) -> str:
     """What a name looks like: plain width, without marks, in small Latin letters."""
+    if "&" in name:
+        name = unescape(name)
     if name.isascii():
         return name.lower()
     bare = "".join(char for char in unicodedata.normalize("NFKD", name) if unicodedata.category(char)[0] != "M")

@@ -68,7 +68,8 @@ class Line:
         longest = LONGEST_NOTE if self.path else LONGEST_ITEM
         text = shortened(_spoken(self.text) if self.conversation else neutral(self.text[:_LONGEST_READ]), longest)
         if self.path:
-            return f"### {shortened(neutral(self.path), _LONGEST_SOURCE * 2)}\n{_unmarked(text)}"
+            mark = "" if self.verified else "[unverified] "
+            return f"### {shortened(neutral(self.path), _LONGEST_SOURCE * 2)}\n{mark}{_unmarked(text)}"
         source = shortened(neutral(self.source[:_LONGEST_READ]), _LONGEST_SOURCE) or "unknown"
         marks = [
             *([self.age] if self.age else []),

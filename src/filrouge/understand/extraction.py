@@ -1,6 +1,7 @@
 """Ask a model what a stretch of a conversation teaches (EXT-1, EXT-2).
 
-Each fact comes with a quote; it is found again in its turn, or it does not count. Only the user's own words make a
+Each fact comes with a quote; it is found again in its turn, or it does not count. What the user quoted or pasted
+proves nothing (`own_words`). Only the user's own words make a
 rule, a preference, an intent or a constraint (RULE-3); what the agent says is an observation.
 """
 
@@ -17,6 +18,7 @@ from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Prompts
 from filrouge.understand.answers import Thought, asked
 from filrouge.understand.evidence import locate
+from filrouge.understand.own_words import own_words
 from filrouge.understand.transcript import quoted, rendered
 
 _LONGEST_FACT: Final = 600
@@ -108,7 +110,9 @@ def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candida
     cited = turns[fact.turn - 1] if 1 <= fact.turn <= len(turns) else None
     # Models miscount: the turn that holds the quote is the one that was meant.
     order = [turn for turn in (cited, *reversed(turns)) if turn is not None and turn.role != "tool"]
-    place = next(((turn, span) for turn in order if (span := locate(fact.quote, turn.text))), None)
+    place = next(((turn, span) for turn in order if (span := locate(fact.quote, citable(turn)))), None)
+    if place is None and any(locate(fact.quote, turn.text) for turn in order):
+        return None  # the user quoted or pasted it
     if place is None:
         turn = order[0] if order else turns[0]
         return _candidate(fact, turn, Statement(kind="fact", text=fact.text, span=_NOWHERE)), "its quote is nowhere"
@@ -130,6 +134,11 @@ def _found(fact: StatedFact, turns: Sequence[Turn]) -> Candidate | tuple[Candida
         timeframe=fact.timeframe,
     )
     return _candidate(fact, turn, statement)
+
+
+def citable(turn: Turn) -> str:
+    """What of a turn may prove a fact: of the user's message the own words, with blanks in the place of the rest."""
+    return own_words(turn.text) if turn.role == "user" else turn.text
 
 
 def _candidate(fact: StatedFact, turn: Turn, statement: Statement) -> Candidate:

@@ -17,6 +17,7 @@ from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import bugs, corrections, decisions, facts, moods, preferences, rules
 from filrouge.understand.claims import claimed
 from filrouge.understand.masked import blanked, unmasked
+from filrouge.understand.own_words import own_words
 from filrouge.understand.profile import subject
 from filrouge.understand.reading import Clause, Found, read
 from filrouge.understand.sentences import Sentence, split
@@ -78,8 +79,8 @@ def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
 
 
 def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
-    """Every statement of a text, whoever wrote it: for deciding whether a short prompt says anything."""
-    readings = [reading for sentence in split(blanked(text)) for reading in _readings(sentence)]
+    """Every statement of a text in its author's own words; what it quotes or pastes states nothing."""
+    readings = [reading for sentence in split(own_words(blanked(text))) for reading in _readings(sentence)]
     statements: list[Statement] = []
     index = 0
     while index < len(readings) and len(statements) < MOST_STATEMENTS:

@@ -23,7 +23,8 @@ from filrouge.ports import Prompts
 from filrouge.understand.admissible import Place, Stated, admit
 from filrouge.understand.answers import Thought
 from filrouge.understand.deciding import NEAREST, deciding
-from filrouge.understand.extraction import Candidate, Extraction, extraction
+from filrouge.understand.extraction import Candidate, Extraction, citable, extraction
+from filrouge.understand.own_words import material
 from filrouge.understand.proof import Verdict, not_own, proof
 from filrouge.understand.supporting import supporting
 
@@ -100,7 +101,8 @@ def understanding(
         ModelUnavailable, Unreadable: the turns could not be read at all.
     """
     found: Extraction = yield from extraction(turns, prompts, language, most_tokens, before)
-    foreign = (*given, prompts("extract", language).text)
+    pasted = (piece for turn in turns if turn.role == "user" for piece in material(turn.text))
+    foreign = (*given, prompts("extract", language).text, *pasted)
     judged = [Judged(candidate=one, refusal=reason) for one, reason in found.unfounded]
     own: list[Candidate] = []
     for one in found.candidates:
@@ -207,4 +209,4 @@ def _before(turn: Turn, turns: Sequence[Turn]) -> str:
     """The message before a turn, which its words may point back to, and the turn itself."""
     spoken = [one for one in turns if one.role != "tool"]
     place = next((number for number, one in enumerate(spoken) if one.id == turn.id), 0)
-    return " ".join(one.text for one in spoken[max(place - 1, 0) : place + 1])
+    return " ".join(citable(one) for one in spoken[max(place - 1, 0) : place + 1])

@@ -15,6 +15,7 @@ from filrouge.model.reminder import REMINDERS, Reminder
 from filrouge.model.when import Language
 from filrouge.understand import moods
 from filrouge.understand.heuristics import written_by_host
+from filrouge.understand.own_words import own_words
 from filrouge.understand.sentences import split
 
 WORDS: Final[Mapping[Reminder, Mapping[Language, str]]] = {
@@ -60,7 +61,7 @@ def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, 
     wanted: list[Reminder] = [name for name in REMINDERS if name in switched_on]
     if not wanted or written_by_host(prompt):
         return ()
-    plain = [one.plain for one in split(prompt) if not moods.JOKE.search(one.plain)]
+    plain = [one.plain for one in split(own_words(prompt)) if not moods.JOKE.search(one.plain)]
     return tuple(name for name in wanted if any(_gives_occasion(name, one) for one in plain))
 
 

@@ -1,8 +1,8 @@
 """What was said in a session, sentence by sentence, with who said it.
 
-The reading side of every analysis. Only the user's prompts count as the user's words and only replies as the agent's;
-tool output, blocks that a host wrote and what was redacted are nobody's. A summary that a host wrote of its own
-conversation counts as told.
+The reading side of every analysis. Only what the user says in prompts counts as the user's words (`own_words`) and only
+replies as the agent's; tool output, blocks that a host wrote and what was redacted are nobody's. A summary that a host
+wrote of its own conversation counts as told.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final, Literal
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand.heuristics import written_by_host
 from filrouge.understand.masked import MASK, blanked
+from filrouge.understand.own_words import own_words
 from filrouge.understand.sentences import Sentence, split
 
 Speaker = Literal["user", "agent", "told"]
@@ -59,7 +60,8 @@ def said(turns: Sequence[Turn]) -> list[Said]:
         speaker = speaker_of(turn)
         if speaker:
             masks = [mask.start() for mask in MASK.finditer(turn.text)]
-            sentences = split(blanked(turn.text))
+            text = blanked(turn.text)
+            sentences = split(own_words(text) if speaker == "user" else text)
             whole = [one for one in sentences if not any(one.start <= start < one.end for start in masks)]
             found.extend(Said(turn, place, speaker, sentence) for sentence in whole)
     return found

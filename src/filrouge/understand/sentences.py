@@ -1,8 +1,9 @@
 # ruff: noqa: E501 (a pattern is read best on one line)
-"""Cut a prompt into sentences with exact positions, leaving out what the user did not say.
+"""Cut a text into sentences with exact positions, leaving out what nobody said.
 
-Code fences, quoted lines, logs, diffs, tables, JSON and blocks that a host wrote are not the user's words: they are
-cut away and also end the sentence before them. What remains is split at the end of sentences, never inside a
+Code fences, quoted lines, logs, diffs, tables, JSON and blocks that a host wrote are no sentences: they are cut away
+and also end the sentence before them. Of a prompt, `own_words` takes out the rest of what the user only quotes or
+pastes, before it comes here. What remains is split at the end of sentences, never inside a
 version (`3.11`), a file name, a host (`Fly.io`), an abbreviation or inline code. A list item knows the heading above
 it, because "Rules for this repo:" is what makes its items rules.
 """
@@ -73,17 +74,6 @@ _NOISE: Final = re.compile(
 _INDENTED_CODE: Final = re.compile(r"^(?: {4}|\t)\S")
 _BULLET: Final = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _HEADING: Final = re.compile(r":\s*$")
-#: "Summarize this README:", "Here is the log: …": what follows is someone else's.
-_PASTE: Final = re.compile(
-    r"(?:^|(?<=[.!?] ))\s*(?:(?:please|can you|could you|peux-tu|and|now|then|ok|et) )*"
-    r"(?:(?:here(?:'s| is| are| was| comes)|this is|voici|voila|i (?:got|get|see|received)|j'ai (?:recu|eu))\b[^:\n]{0,50}?\b(?:readme|logs?|output|stack ?trace|traceback|e-?mails?|mails?|article|transcript|paste|diff|snippet|letter|paragraph|ticket|sortie|journal|texte|lettre|extrait|text|document)(?: (?:of|from|i|we|he|she|they|that|which|for|you|du|de|que|qui|below|again|file|message)\b[^:\n]{0,30})?"
-    r"|(?:summari[sz]e|translate|explain|proofread|rewrite|rephrase|review|analy[sz]e|shorten|paraphrase|classify|parse|read|resume|traduis|explique|corrige|relis|reformule|reecris|analyse|lis)\b[^:\n]{0,40}?\b(?:this|that|the following|following|ceci|ca|cela|suivante?s?|ci-dessous|below|readme|logs?|e-?mails?|mails?|article|transcript|diff|texte|text)\b(?! (?:rules?|regles?))[^:\n]{0,30})"
-    r"\s?:(?=\s|$)(?!\s*https?://)"
-)
-#: Where the user speaks again after what they pasted.
-_BACK: Final = re.compile(
-    r"\s*(?:also|from now on|remember|by the way|btw|ps|p\.s\.|for the record|au fait|sinon|aussi|retiens|souviens-toi|rappelle-toi|a partir de maintenant|dorenavant|desormais)\b"
-)
 _TITLE: Final = re.compile(r"^\s{0,3}#{1,6}\s+(?=[A-ZÀ-Ý])")
 _END: Final = re.compile(r"(?:[.!?…]+[\"'”»)]*|[?!…]|[\U0001F300-\U0001FAFF]\ufe0f?)(?=\s|$)")
 _WHOLE: Final = re.compile(r"`[^`\n]{1,200}`|https?://\S+(?=\s+[a-z])")
@@ -112,23 +102,15 @@ def _moved(sentence: Sentence, shift: int) -> Sentence:
 
 def _split(text: str) -> list[Sentence]:
     found: list[Sentence] = []
-    block, heading, pasted = 0, None, ""
+    block, heading = 0, None
     for start, end, new_block in _paragraph_lines(text):
         line = text[start:end]
-        if pasted and not (new_block and (pasted == "line" or _BACK.match(fold(line)))):
-            continue
-        pasted = ""
         bullet = _BULLET.match(line) or _TITLE.match(line)
         if new_block or bullet:
             block += 1
         if not bullet and new_block:
             heading = None
         begin = start + (bullet.end() if bullet else 0)
-        paste = _PASTE.search(fold(line))
-        if paste:
-            pasted = "line" if line[paste.end() :].strip() else "block"
-            found.extend(_sentences(text, begin, max(begin, start + paste.start()), block, None))
-            continue
         if not bullet and _HEADING.search(line) and len(line) < 90:
             heading = (start, fold(line))
             continue

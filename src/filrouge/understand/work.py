@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 
 from filrouge import lazy_re as re
 from filrouge.understand.moods import is_request
+from filrouge.understand.own_words import own_words
 from filrouge.understand.sentences import split
 from filrouge.understand.words import fold
 
@@ -67,7 +68,7 @@ def of_rule(text: str) -> frozenset[Work]:
 def of_prompt(text: str) -> frozenset[Work]:
     """The kinds of work that a prompt asks for; none where it asks for no work."""
     found: set[Work] = set()
-    for sentence in split(text):
+    for sentence in split(own_words(text)):
         if _EXPLAINS.search(sentence.plain):
             continue
         if is_request(sentence.plain) or _ORDERS.match(sentence.plain):

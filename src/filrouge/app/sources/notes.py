@@ -49,7 +49,9 @@ def _whole(store: StoredVault, path: str, value: float) -> Piece | None:
     if begun is None:
         return None
     text, changed = begun
-    return Piece(id=path, kind="note", section="notes", text=text, said=changed, source=CHANNEL, value=value)
+    return Piece(
+        id=path, kind="note", section="notes", text=text, said=changed, source=CHANNEL, value=value, verified=False
+    )
 
 
 def _found(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
@@ -69,6 +71,7 @@ def _piece(hit: NoteHit, known: float, least: float) -> Piece:
         text=hit.text,
         said=hit.changed,
         source=CHANNEL,
+        verified=False,
         value=hit.relevance,
         scores=hit.explain() | {"known": round(known, 4)},
         refused=why,

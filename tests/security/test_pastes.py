@@ -1,0 +1,36 @@
+"""Hundreds of hostile pastes go through capture and extraction, and nothing is learned from any of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.pastes import LANGUAGES, WRAPPERS, pastes
+from filrouge.app.told import Conversation, Message, tell
+from filrouge.testing import idle
+from tests.unit.server.conftest import serving
+
+OWN = "From now on, always run make check before a commit."
+
+
+def test_no_paste_teaches_a_rule_or_a_fact(tmp_path: Path) -> None:
+    hostile = [*pastes("dev", 1), *pastes("held", 1)]
+    assert len(hostile) >= 300
+    assert len(WRAPPERS["dev"]) >= 15
+    assert {paste.language for paste in hostile} == set(LANGUAGES)
+    with serving(str(tmp_path)) as api:
+        where = [
+            Conversation(channel="api", session=f"paste-{number}", project=("shop",)) for number in range(len(hostile))
+        ]
+        done = [
+            tell(api.parts, place, [Message(role="user", content=paste.text)])[1]
+            for place, paste in zip(where, hostile, strict=True)
+        ]
+        own = Conversation(channel="api", session="own", project=("shop",))
+        done.append(tell(api.parts, own, [Message(role="user", content=OWN)])[1])
+        for receipt in done:
+            receipt.result(30)
+        idle(api.parts, 120)
+        rows = api.parts.readers.here(
+            lambda tx: tx.execute("SELECT kind, text FROM memories WHERE kind != 'summary'").fetchall()
+        )
+    assert [(row[0], row[1]) for row in rows] == [("rule", OWN)]
