@@ -71,7 +71,7 @@ def test_a_long_statement_of_a_conversation_is_shown_too(parts: Parts) -> None:
 
 
 def test_a_turn_is_silenced_only_by_a_memory_that_is_shown(parts: Parts) -> None:
-    parts.writer.run(lambda tx: StoredSettings(tx).put("budget", 700, parts.clock.now()))
+    parts.writer.run(lambda tx: StoredSettings(tx).put({"budget": 700}, parts.clock.now()))
     for town in ("Bastia", "Calvi", "Dinan"):
         told = ANSWER.replace("Bastia", town)
         say(parts, f"For the record: {told[:-1]}, {', '.join(one.strip('.') for one in FILLER)}.")
