@@ -9,7 +9,7 @@ database. *Memory*: of the daemon at its end and at its highest. *Outside*: ever
 directory and in the directory for temporary files, other than the home, the project and the embedder's model.
 
     python bench/day.py                  # conversations that are made up here
-    python bench/day.py --data DIR       # conversations from JSON files: sessions with turns, `user`, `assistant`, `tools`
+    python bench/day.py --data DIR       # from JSON files: sessions with turns of `user`, `assistant`, `tools`
     python bench/day.py --check          # exit 1 when a gate is missed
 
 Gates: home <= 3 times the text + 20 MB; daemon <= 250 MB; nothing outside.

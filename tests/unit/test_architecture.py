@@ -19,7 +19,7 @@ FOUNDATION = {
 }  # fmt: skip
 ADAPTERS = {
     "store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes",
-    "capture.inbox", "capture.transcripts", "capture.redact_complete",
+    "capture.inbox", "capture.losses", "capture.transcripts", "capture.redact_complete",
 }  # fmt: skip
 THINKING = {"understand", "threads", "recall", "inject", "garden", "capture"}
 SURFACES = {"cli", "server", "web", "sdk", "testing"}
@@ -33,7 +33,7 @@ NAMED_EXCEPTIONS = {
 }
 HOOK_MAY = (
     "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply", "cli.hook",
-    "capture.inbox", "capture.redact", "capture.guard",
+    "capture.inbox", "capture.losses", "capture.redact", "capture.guard",
 )  # fmt: skip
 REACHES_OUT = {"http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib"}
 
