@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture import inbox
+from filrouge.capture import inbox, losses
 from filrouge.clock import SystemClock, to_text
 from filrouge.home import BACKUPS, DATABASE, SPOOL
 from filrouge.store.jobs import Jobs
@@ -136,6 +136,14 @@ def test_records_that_nobody_can_read_are_told(patient: Patient) -> None:
     saw(patient.finding("Spool records"), "warn", f"cut off, such as {file.name}", "takes in what is whole")
     inbox.set_aside(str(file))
     saw(patient.finding("Spool records"), "warn", "1 files could not be read", ".aside, then delete")
+
+
+def test_events_that_hooks_could_not_keep_are_told_until_counting_begins_again(patient: Patient) -> None:
+    assert patient.finding("Lost events").state == "ok"
+    losses.add(str(patient.home), "cannot be written", 3)
+    saw(patient.finding("Lost events"), "warn", "could not keep 3 events", "doctor --fix")
+    losses.clear(str(patient.home))
+    assert patient.finding("Lost events").state == "ok"
 
 
 def test_a_hook_that_was_ended_while_it_wrote_is_noted(patient: Patient) -> None:
