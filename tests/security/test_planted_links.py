@@ -21,7 +21,7 @@ from filrouge.errors import CannotWrite
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 
 TREASURE = b'{"auto_capture": false, "not": "ours"}'
-FILES = (places.DATABASE, places.LOG, places.LOCK, places.RUNTIME, places.CONFIG, places.HOOK_SETTINGS, places.FAILURE)
+FILES = (places.DATABASE, places.LOG, places.LOCK, places.RUNTIME, places.CONFIG, places.HOOK_SETTINGS)
 FOLDERS = (places.SPOOL, places.BRIEFS, places.BACKUPS)
 
 
