@@ -92,13 +92,28 @@ def test_a_token_that_asks_too_often_is_told_when_to_come_again_and_others_are_s
     assert client.request(narrow.home, "GET", "/nothing").status == 404
 
 
-def test_more_connections_than_there_may_be_are_turned_away_and_the_socket_serves_on(narrow: Served) -> None:
+def test_more_requests_at_once_than_there_may_be_are_turned_away_and_the_socket_serves_on(narrow: Served) -> None:
     with ExitStack() as held:
         for _ in range(8):
-            held.enter_context(narrow.connect())
+            wire = held.enter_context(narrow.connect())
+            wire.sendall(head(narrow, "/memory/supersede", "Content-Length: 1000") + b"\r\n{")
+        deadline = time.monotonic() + SECONDS / 2  # until all of them have arrived
+        while narrow.raw(f"GET /health HTTP/1.1\r\nHost: {narrow.host}\r\n\r\n".encode()) == 200:
+            assert time.monotonic() < deadline
         assert narrow.raw(f"GET /health HTTP/1.1\r\nHost: {narrow.host}\r\n\r\n".encode()) in (0, 503)
         assert inside(narrow)
     assert eventually_served(narrow)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /health HTTP/1.1\r\nX-Slow: "], ids=["silent", "half a head"])
+def test_idle_connections_keep_nobody_out(narrow: Served, begun: bytes) -> None:
+    ask = f"GET /health HTTP/1.1\r\nHost: {narrow.host}\r\nConnection: close\r\n\r\n".encode()
+    with ExitStack() as held:
+        answers = list[int]()
+        for _ in range(40):  # five times as many as there may be
+            held.enter_context(narrow.connect()).sendall(begun)
+            answers.append(narrow.raw(ask))
+        assert set(answers) == {200}
 
 
 @pytest.mark.parametrize("part", ["nothing", "half a head", "a head that drips", "half a body", "a body that drips"])

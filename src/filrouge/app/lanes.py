@@ -43,6 +43,8 @@ class WriterLane:
         self._passed = 0
         self._is_patient = False
         self._closed = False
+        #: Why the last batch was not kept; None once one is kept again.
+        self.failure: Exception | None = None
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="filrouge-writer", daemon=True)
         self._thread.start()
@@ -109,8 +111,10 @@ class WriterLane:
                     mark.set_result(database.checkpoint())
                 elif batch:
                     _commit(database, batch, self._one_more)
+                    self.failure = None
                     self._committed()
             except Exception as error:  # a full disk, a lost file: those who wait are told, and the lane goes on
+                self.failure = error
                 _LOG.exception("nothing of %d writes was kept", len(batch))
                 for future in [*(future for _, future in batch), *([mark] if isinstance(mark, Future) else [])]:
                     if not future.done():

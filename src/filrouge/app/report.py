@@ -17,6 +17,7 @@ from filrouge.app.spaces import notice, wanted, wanted_name
 from filrouge.app.standing import of_threads
 from filrouge.app.thread_upkeep import state_counts
 from filrouge.app.waiting_folders import waiting_folders
+from filrouge.app.write_state import write_state
 from filrouge.capture import inbox, losses
 from filrouge.clock import to_text
 from filrouge.errors import NotFound
@@ -129,6 +130,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "backups": in_brief(parts.home),
         "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
         "embedding_notice": notice(parts.meaning, wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))),
+        "writes": write_state(parts),
         **of_threads(parts, tx),
         **parts.to_json(),
     }

@@ -14,6 +14,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.retaining import last_run, policy_of
 from filrouge.app.sizes import sizes
 from filrouge.app.thread_upkeep import state_counts
+from filrouge.app.write_state import write_state
 from filrouge.capture import losses
 from filrouge.ports import Tx
 from filrouge.store.bridges import Bridges
@@ -56,6 +57,7 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "ledger": Events(tx).ledger(),
         "lost": losses.read(parts.home)._asdict(),
         "storage": stored_bytes(parts, tx),
+        "writes": write_state(parts, probe=True),
         "backups": in_brief(parts.home),
     }
     warnings = _warnings(found)
@@ -121,6 +123,8 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
         lost = found["lost"]
         cause = f"hooks could not keep {lost['events']} events, the last at {lost['last_at']}: {lost['reason']}"
         warn("Lost events", cause, "filrouge doctor")
+    if not found["writes"]["works"]:
+        warn("Writes", found["writes"]["cause"], found["writes"]["next"])
     size, cap = found["storage"]["bytes"], found["storage"]["cap"]
     if cap and size > cap:
         warn("Storage", f"{_mb(size)} of {_mb(cap)}, and what may go has gone", "filrouge settings size_cap_mb")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
-from filrouge import lazy_re
 from filrouge.app import ballast
 from filrouge.app.backlog import drain_spool, spool_watch
 from filrouge.app.backups import backup_watch
@@ -234,7 +233,6 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], 
         worker.start()
     for watch in watches:
         watch.start()
-    lazy_re.compile_waiting()  # nobody waits for these; the first text that needs one would
 
 
 def stored_settings(path: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import Any, Final, NamedTuple, cast
 
-from filrouge.home import make_private
+from filrouge.home import make_private, open_own
 
 MAGIC: Final = b"FRS1"
 HEADER: Final = Struct(">4sII")
@@ -43,6 +43,8 @@ def append(spool: str, event: dict[str, Any]) -> str:
     Raises:
         OSError: the directory cannot be written, or the disk is full; nothing of the event stays then.
     """
+    if os.path.islink(spool):
+        raise OSError("the spool is a symbolic link")
     make_private(spool)
     body = json.dumps(event, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     stem = os.path.join(spool, f"{os.getpid()}-{time.time_ns()}")
@@ -66,10 +68,10 @@ def read(path: str) -> SpoolFile:
     """The events in a spool file; a file that is not there holds none.
 
     Raises:
-        OSError: the file is there and cannot be read.
+        OSError: the file is there and cannot be read, or is a symbolic link.
     """
     try:
-        with open(path, "rb") as file:
+        with open(open_own(path, os.O_RDONLY), "rb") as file:
             raw = file.read()
     except FileNotFoundError:
         return SpoolFile([], torn=False, bad=0)

@@ -103,7 +103,7 @@ def let_in(directory: str) -> None:
 
 def _content(path: str) -> str:
     try:
-        with open(path, "rb") as file:
+        with open(home.open_own(path, os.O_RDONLY), "rb") as file:
             return file.read(_LARGEST_FILE).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""

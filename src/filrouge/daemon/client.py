@@ -16,7 +16,6 @@ import json
 import os
 import socket
 import stat
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Any, Final, Literal
 from filrouge._version import __version__
 from filrouge.daemon import start_lock
 from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, reply_of
+from filrouge.daemon.spawning import spawn
 from filrouge.errors import DaemonUnavailable
 from filrouge.home import FAILURE, make_private, socket_path
 
@@ -37,17 +37,6 @@ START_PAUSE: Final = 2.0
 SENT_FOR: Final = "--sent-for"
 #: Said to a daemon that is started to take over from an older one: it waits for that one to leave.
 SUCCESSOR: Final = "--successor"
-#: What an agent tells its own session's children: a daemon outlives that session and must not believe it.
-_SESSION_VARIABLES: Final = (
-    "CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_CHILD_NOTES_DIR",
-    "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
-    "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR",
-    "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "FILROUGE_INTERNAL",
-)  # fmt: skip
-#: Run with -P, which keeps the agent's directory off the import path; in / it holds no directory busy.
-_LAUNCH: Final = (
-    "import os, runpy; os.chdir('/'); runpy.run_module('filrouge.server', run_name='__main__', alter_sys=True)"
-)
 
 
 def request(
@@ -159,7 +148,7 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
         start_lock.release(directory, lock)
         return "there"
     try:
-        _spawn(directory, lock, words or (SENT_FOR,))
+        spawn(directory, lock, words or (SENT_FOR,))
     except BaseException:
         start_lock.release(directory, lock)
         raise
@@ -303,37 +292,3 @@ def _failed_just_now(directory: str) -> bool:
         return 0 <= time.time() - os.lstat(os.path.join(directory, FAILURE)).st_mtime < START_PAUSE
     except OSError:
         return False
-
-
-def _spawn(directory: str, lock: int, words: tuple[str, ...]) -> None:
-    null = os.devnull
-    os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *words],
-        _daemon_environment(directory),
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, null, os.O_WRONLY, 0),
-            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()),
-            (os.POSIX_SPAWN_DUP2, lock, start_lock.DESCRIPTOR),
-        ],
-        setsid=True,
-    )
-
-
-def _daemon_environment(directory: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _SESSION_VARIABLES}
-    return {**kept, "FILROUGE_HOME": directory}
-
-
-def _inheritable() -> list[int]:
-    """Descriptors that an agent left open to us: a daemon that kept one would hold the agent's pipe open."""
-    found: list[int] = []
-    for name in os.listdir("/dev/fd"):
-        try:
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append(int(name))
-        except (OSError, ValueError):
-            continue
-    return found

@@ -15,12 +15,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterable
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final, Literal
 
 from filrouge.control_characters import in_json, visible
 from filrouge.errors import FilrougeError, NotFound, StoreError
-from filrouge.home import LOG, inside
+from filrouge.home import LOG, inside, open_own
 
 Form = Literal["text", "json"]
 LOG_BYTES: Final = 2_000_000
@@ -53,9 +54,17 @@ class JsonLines(logging.Formatter):
         return in_json(json.dumps(line | ({"error": error[0]} if error else {}), ensure_ascii=False))
 
 
+class _LogFile(RotatingFileHandler):
+    """Opens the log itself, never what a symbolic link in its place names."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = open_own(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        return open(handle, "a", encoding=self.encoding, errors=self.errors)
+
+
 def log_to_file(home: str, form: Form = "text") -> None:
     """Write the log to the home, rotated, with the modes of the process's umask."""
-    handler = RotatingFileHandler(inside(home, LOG), maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+    handler = _LogFile(inside(home, LOG), maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
     handler.setFormatter(JsonLines() if form == "json" else PlainLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # below, it names the queries of what is asked

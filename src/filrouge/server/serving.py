@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Event as Flag
+from threading import Thread
 from types import FrameType
 
 import uvicorn
@@ -23,6 +24,7 @@ from filrouge.daemon.logs import Form, log_to_file
 from filrouge.daemon.process import announced, bound_socket
 from filrouge.errors import FilrougeError
 from filrouge.home import DATABASE, LOG, RUNTIME, inside
+from filrouge.lazy_re import compile_waiting
 from filrouge.server.api import create_app
 from filrouge.server.door import settings_of
 from filrouge.server.listening import Listening, listening, outside
@@ -30,6 +32,8 @@ from filrouge.server.listening import inside as inside_config
 from filrouge.server.wire import end_overdue
 
 _LOG = logging.getLogger("filrouge.daemon")
+#: After the first answers, which need the processor.
+_PATTERNS_SECONDS = 1.0
 _LOOK_AT_HOME_SECONDS = 2.0
 #: Requests that may wait for the disk at once. They wait more than they compute: few threads keep a write from its turn
 #: in the lane that writes.
@@ -134,6 +138,9 @@ async def _listen(home: str, running: wiring.Running, found: Listening, listens:
         served.append((_Server(outside(app, settings_of(running.parts)), leaving), found.listener))
     with announced(home, found.url):
         listens()
+        # Nobody waits for these; the first text that needs one would.
+        patterns = Thread(target=compile_waiting, name="filrouge-patterns", daemon=True)
+        asyncio.get_running_loop().call_later(_PATTERNS_SECONDS, patterns.start)
         watch = asyncio.create_task(_leave_with_the_home(leaving, home))
         await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in served))
         watch.cancel()

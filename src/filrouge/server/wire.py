@@ -1,8 +1,9 @@
 """Connections: who may make one, how many there may be, and how long they may keep silent.
 
 On the unix socket the kernel says whose process is at the other end; anybody but this user is cut off, root too. Over
-TCP connections are counted, and one that sends its request too slowly is ended: uvicorn itself waits for ever for the
-end of a header or a body. The two are served by two servers, so that one being full leaves the other free.
+TCP connections are counted: where there are too many, those that are idle longest are closed, so that idle ones keep
+nobody out. One that sends its request too slowly is ended: uvicorn itself waits for ever for the end of a header or a
+body. The two are served by two servers, so that one being full leaves the other free.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Final, cast
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 #: A body that goes on must bring so much in every span of patience.
 _STEP_BYTES: Final = 65_536
 _REST_BYTES_A_SECOND: Final = 5_000_000
+#: A client that connects sends its request at once: until then it is not taken for idle.
+_GRACE_SECONDS: Final = 0.25
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 
@@ -38,7 +43,8 @@ class Limits(uvicorn.Config):
     """uvicorn's configuration with the limits of connections.
 
     Attributes:
-        most: connections at once.
+        most: connections with a request under way, and connections in all after a moment. For that moment there may be
+            twice as many.
         patience: seconds that one may be idle, or take to send a request.
     """
 
@@ -50,13 +56,26 @@ class Outside(H11Protocol):
     """A connection over TCP."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Serve it if there is room."""
+        """Serve it, unless requests are under way on as many connections as there may be."""
         super().connection_made(transport)
         self._since = time.monotonic()
         self._came = 0
-        if len(self.connections) > cast("Limits", self.config).most:
+        most = cast("Limits", self.config).most
+        others = [one for one in alive(self.server_state) if one is not self]
+        idle = [one for one in others if one.is_idle()]
+        if len(others) - len(idle) >= most:
             transport.write(_FULL)
             transport.close()
+        elif len(others) >= 2 * most:
+            close_longest_idle(idle, 1)
+
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+
+    def idle_seconds(self) -> float:
+        """Since it was made or last answered."""
+        return time.monotonic() - self._since
 
     def data_received(self, data: bytes) -> None:
         """Take what came; a body on its way earns patience by the step."""
@@ -86,11 +105,24 @@ class Outside(H11Protocol):
         return self.cycle is not None and self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
 
 
+def alive(state: ServerState) -> list[Outside]:
+    """The connections over TCP; uvicorn lists one until the event loop has taken it down."""
+    return [one for one in state.connections if isinstance(one, Outside) and not one.transport.is_closing()]
+
+
+def close_longest_idle(idle: Sequence[Outside], number: int) -> None:
+    """Close so many idle connections, those first that are idle longest."""
+    for one in sorted(idle, key=Outside.idle_seconds, reverse=True)[:number]:
+        one.transport.abort()
+
+
 def end_overdue(server: uvicorn.Server) -> None:
-    """End the connections of a server that keep it waiting."""
-    for connection in list(server.server_state.connections):
-        if isinstance(connection, Outside):
-            connection.end_if_overdue()
+    """End the connections of a server that keep it waiting, and idle ones above the limit."""
+    for connection in alive(server.server_state):
+        connection.end_if_overdue()
+    rest = alive(server.server_state)
+    if rest and (excess := len(rest) - cast("Limits", server.config).most) > 0:
+        close_longest_idle([one for one in rest if one.is_idle() and one.idle_seconds() > _GRACE_SECONDS], excess)
 
 
 def _is_this_user(peer: socket.socket) -> bool:

@@ -78,6 +78,8 @@ def status(json: Json = False) -> None:
         "Backup": _backup_line(found["backups"]),
         "Home": found["home"],
     }
+    if not (writes := found.get("writes", {"works": True}))["works"]:  # an older daemon does not tell
+        rows["Writes"] = f"Nothing new is stored: {writes['cause']}. {writes['next']}"
     if found.get("to_review"):
         rows["Review"] = f"{found['to_review']} waiting (filrouge review)"
     if found.get("embedding_notice"):

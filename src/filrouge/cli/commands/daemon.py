@@ -66,7 +66,9 @@ def status(json: Json = False) -> None:
         raise typer.Exit(3) from None
     places = ", ".join(filter(None, (found["url"], found["socket"])))
     line = f"Running: version {found['version']}, pid {found['pid']}, {places}"
-    _say(found, f"{line}\n{found['notice']}".rstrip(), json)
+    writes = found.get("writes", {"works": True})  # an older daemon does not tell
+    trouble = "" if writes["works"] else f"Nothing new is stored: {writes['cause']}. {writes['next']}"
+    _say(found, "\n".join(filter(None, (line, found["notice"], trouble))), json)
 
 
 def _say(document: dict[str, object], line: str, json: bool) -> None:

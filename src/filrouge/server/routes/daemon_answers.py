@@ -98,6 +98,14 @@ class WaitingFolder(Answer):
     folder: str
 
 
+class WritesAnswer(Answer):
+    """Whether what is told can be stored."""
+
+    works: bool
+    cause: str = Field(description="Why not; or empty.")
+    next: str = Field(description="What to do; or empty.")
+
+
 class StatusAnswer(Answer):
     """Where the daemon listens, and the state of the whole in counts."""
 
@@ -124,6 +132,7 @@ class StatusAnswer(Answer):
     backups: BackupsInBrief
     database_bytes: int
     embedding_notice: str
+    writes: WritesAnswer
     threads: ThreadCounts
     bridges: int
     current_thread: CurrentThread | None
@@ -223,6 +232,7 @@ class StandingAnswer(Answer):
     ledger: LedgerAnswer
     lost: LostAnswer
     storage: StorageAnswer
+    writes: WritesAnswer
     backups: BackupsInBrief
     warnings: list[WarningAnswer]
 

@@ -1,0 +1,100 @@
+"""A symbolic link inside the home is not followed: what it names is neither written nor read, and it is named.
+
+The home itself may be a link that its user made.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import filrouge
+from filrouge import home as places
+from filrouge.capture import inbox
+from filrouge.cli import hook_output
+from filrouge.errors import CannotWrite
+from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
+
+TREASURE = b'{"auto_capture": false, "not": "ours"}'
+FILES = (places.DATABASE, places.LOG, places.LOCK, places.RUNTIME, places.CONFIG, places.HOOK_SETTINGS)
+FOLDERS = (places.SPOOL, places.BRIEFS, places.BACKUPS)
+
+
+@pytest.fixture
+def home() -> Iterator[str]:
+    with throw_away_home() as path:
+        places.make_private(path)
+        yield path
+
+
+def planted(home: str, name: str) -> Path:
+    """A link in the home to something of the user's outside it."""
+    target = Path(home).parent / "elsewhere"
+    if name in FOLDERS:
+        target.mkdir()
+    else:
+        target.write_bytes(TREASURE)
+    (Path(home) / name).symlink_to(target)
+    return target
+
+
+def content(target: Path) -> object:
+    return sorted(target.iterdir()) if target.is_dir() else target.read_bytes()
+
+
+@pytest.mark.parametrize("name", [*FILES, *FOLDERS])
+def test_a_link_in_the_home_is_named_and_nothing_is_written_through_it(home: str, name: str) -> None:
+    target = planted(home, name)
+    before = content(target)
+    by_hand = subprocess.run(
+        [sys.executable, "-m", "filrouge.server"], env=environment(home), capture_output=True, text=True, check=False
+    )
+    for code, said in ((by_hand.returncode, by_hand.stderr), *_commands(home)):
+        assert code == CannotWrite.exit_code
+        assert os.path.join(home, name) in said
+        assert "symbolic link" in said
+    with pytest.raises(CannotWrite, match="symbolic link"), filrouge.opened(home):
+        pass
+    assert content(target) == before
+    assert (lock_holder(home), servers(home)) == (0, [])
+
+
+def _commands(home: str) -> Iterator[tuple[int, str]]:
+    for words in (("recall", "anything"), ("daemon", "start")):
+        done = run(home, *words)
+        yield done.code, done.err
+
+
+def test_a_hook_neither_spools_through_a_link_nor_reads_settings_through_one(home: str) -> None:
+    target = planted(home, places.SPOOL)
+    ended = hook(home, prompt(home, "s", "p1", "the almanac service listens on port 19031"))
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert list(target.iterdir()) == []
+    target.rmdir()
+    planted(home, places.HOOK_SETTINGS)
+    assert hook_output.settings_of(home).auto_capture
+
+
+def test_a_spool_file_that_is_a_link_is_not_read(home: str) -> None:
+    spool = os.path.join(home, places.SPOOL)
+    path = inbox.append(spool, {"key": "prompt:1"})
+    moved = os.path.join(home, "moved")
+    os.rename(path, moved)
+    os.symlink(moved, path)
+    with pytest.raises(OSError, match="symbolic links"):
+        inbox.read(path)
+
+
+def test_a_home_that_its_user_linked_elsewhere_works(home: str) -> None:
+    link = os.path.join(os.path.dirname(home), "link")
+    os.symlink(home, link)
+    try:
+        assert run(link, "remember", "the almanac service listens on port 19031").code == 0
+        assert "19031" in run(link, "facts").out
+    finally:
+        assert run(link, "daemon", "stop").code == 0
