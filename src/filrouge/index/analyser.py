@@ -50,6 +50,8 @@ _RUN = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 _HANGUL = ("\uac00", "\ud7a3")
 _SIGNED = {"++": "plusplus", "#": "sharp"}
 _LONGEST_WORD = 64
+#: Characters of a text that is cut into its words at once.
+_LONG = 20_000
 
 Forms = tuple[str, ...]
 _Chunk = tuple[str, str, str]
@@ -77,7 +79,11 @@ class TextAnalyser:
     def tokens(self, text: str) -> str:
         """The token string to index."""
         # Nearly all that is written are plain words, and mostly the same ones: what they become is looked up.
-        found = [self._plain(chunk) if chunk[2].isalpha() else self._tokens_of(chunk) for chunk in _chunks(text)]
+        found = [
+            self._plain(chunk) if chunk[2].isalpha() else self._tokens_of(chunk)
+            for block in _blocks(text)
+            for chunk in _chunks(block)
+        ]
         return " ".join([tokens for tokens in found if tokens])
 
     def _tokens_of(self, chunk: _Chunk) -> str:
@@ -174,6 +180,18 @@ class TextAnalyser:
         word = word[:_LONGEST_WORD]
         stem = word if word in STOP_WORDS else self._stems.of(word)
         yield (word,) if stem == word else (word, stem)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """A text, or the parts of a very long one, whole lines each: its chunks take thirty times its size."""
+    if len(text) <= _LONG:
+        yield text
+        return
+    begin = 0
+    while begin < len(text):
+        end = text.find("\n", begin + _LONG) + 1 or len(text)
+        yield text[begin:end]
+        begin = end
 
 
 def _chunks(text: str) -> list[_Chunk]:
