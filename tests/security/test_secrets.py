@@ -1,4 +1,4 @@
-"""Secrets go before anything is written: a sample of the generator, and a real hook and daemon whose files are searched.
+"""Secrets go before anything is written: a sample of the generator, and a real daemon whose files are searched.
 
 The floors are those of the benchmark (`bench/secrets.py`), which counts each kind.
 """
@@ -144,31 +144,30 @@ def test_no_file_of_the_home_holds_a_secret(told: Told) -> None:
 def test_no_later_session_is_shown_a_secret_or_a_gap_in_its_place(told: Told) -> None:
     shown = "\n".join(told.answers)
     assert [secret for secret in told.secrets if secret in shown] == []
-    memories = client.request(told.home, "GET", "/api/memory/recent?limit=100").body
-    assert "[redacted:" not in str(memories)
+    memories = client.request(told.home, "GET", "/api/memory/memories?limit=1000").body
+    texts = [str(one["text"]) for one in memories]
+    assert not [text for text in texts if "[redacted:" in text or " es ," in text]
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body"),
+    ("path", "body"),
     [
-        ("POST", "/api/memory/extract", {"messages": [{"role": "user", "content": "El token de Slack del bot es {}, guárdalo"}]}),
-        ("POST", "/api/memory/extract", {"messages": "Human: the password for the staging box is {}"}),
-        ("POST", "/api/memory/facts", {"key": "db_password", "value": "{}"}),
-        ("POST", "/api/memory/facts", {"items": [{"text": "the db password is {}"}]}),
-        ("POST", "/api/memory/rules", {"text": "Always log in with the password {}"}),
+        ("/memory/extract", {"messages": [{"role": "user", "content": "El token del bot es {}, guárdalo"}]}),
+        ("/memory/extract", {"messages": "Human: the password for the staging box is {}"}),
+        ("/api/memory/facts", {"key": "db_password", "value": "{}"}),
+        ("/api/memory/facts", {"items": [{"text": "the db password is {}"}]}),
+        ("/api/memory/rules", {"text": "Always log in with the password {}"}),
     ],
-)  # fmt: skip
-def test_a_statement_whose_value_is_masked_is_no_memory(
-    told: Told, method: str, path: str, body: dict[str, Any]
-) -> None:
+)
+def test_a_statement_whose_value_is_masked_is_no_memory(told: Told, path: str, body: dict[str, Any]) -> None:
     secret = "Zebra4hunter9x2"
     filled = _filled(body, secret)
-    before = client.request(told.home, "GET", "/api/memory/recent?limit=100").body
-    answer = client.request(told.home, method, path, filled)
+    before = client.request(told.home, "GET", "/api/memory/memories?limit=1000").body
+    answer = client.request(told.home, "POST", path, filled)
     assert secret not in str(answer.body)
     if answer.status != 200:
         assert "holds a secret" in str(answer.body)
-    assert client.request(told.home, "GET", "/api/memory/recent?limit=100").body == before
+    assert client.request(told.home, "GET", "/api/memory/memories?limit=1000").body == before
 
 
 def test_remembering_a_secret_by_hand_is_refused_with_a_message(told: Told) -> None:
