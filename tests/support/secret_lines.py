@@ -6,6 +6,8 @@ several words, `{t}` a token, `{b}` base64, `{x}` hexadecimal, `{n}` digits, `{c
 `{s}` are a user, a host and a service.
 """
 
+# ruff: noqa: E501 (a table of templates reads best with a kind in few lines)
+
 from __future__ import annotations
 
 import base64

@@ -90,7 +90,8 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
 
     Raises:
         NotFound: naming the id.
-        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that already.
+        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that
+            already.
     """
     said = without_secret(parts.redact(text.strip()))
     if not said:

@@ -32,7 +32,7 @@ _TOGETHER: Final = 100
 _MOST_PROBLEMS: Final = 100
 _OUTCOMES: Final = ("added", "present", "forgotten", "bad")
 _USERS_ALONE: Final = frozenset({"rule", "preference"})
-_SECRET: Final = "it holds a secret"
+_HIDDEN: Final = "it holds a secret"
 
 
 @dataclass(kw_only=True)
@@ -124,14 +124,14 @@ def read_rows(
     given: Mapping[str, Any],
     table: str,
     model: Any,
-    refusal: Callable[[Any], str] = lambda row: "",
+    refusal: Callable[[Any], str] | None = None,
 ) -> list[Any]:
     """The rows of a table as what they stand for; those that cannot be read, or are refused, are noted."""
     found: list[Any] = []
     for place, row in enumerate(_listed(given, table)):
         try:
             read = parsed(row, model)
-            if why := refusal(read):
+            if why := refusal(read) if refusal else "":
                 done.bad(table, place, why)
             else:
                 found.append(read)
@@ -145,7 +145,7 @@ def read_memories(parts: Parts, done: Imported, given: Mapping[str, Any], model:
 
     def refusal(row: Any) -> str:
         is_stated = row.kind not in SUMS and row.kind != "note"
-        return _SECRET if is_stated and MASK.search(parts.redact(row.text)) else ""
+        return _HIDDEN if is_stated and MASK.search(parts.redact(row.text)) else ""
 
     return read_rows(done, given, "memories", model, refusal)
 

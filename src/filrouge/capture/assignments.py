@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 Family = Literal["password", "made", "code", "login"]
@@ -23,7 +24,7 @@ Family = Literal["password", "made", "code", "login"]
 # --- keywords, in folded text -----------------------------------------------------------------------------------------
 
 # Each begins with a letter, so that the engine skips to those; what must stand before and after is asked afterwards.
-_PASSWORD: Final = (
+_TYPED_KEYWORDS: Final = (
     r"pass(?:word|wd|phrase|code|(?![a-z]))|pwd(?![a-z])|pw(?![a-z])|psk(?![a-z])"
     r"|mot[ _-]de[ _-]passe|mdp(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
     r"|contrase(?:ñ|n)a|frase[ _-]de[ _-](?:paso|contraseña)|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
@@ -37,9 +38,10 @@ _MADE: Final = (
 _CODE_WORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
 _LOGIN: Final = (
     r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
-    r"|credenciales|inicia(?:r)? sesi[oó]n|acceso?s?|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario|utilisateur"
+    r"|credenciales|inicia(?:r)? sesi[oó]n|acceso?s?|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario"
+    r"|utilisateur"
 )
-_KEYWORD: Final = rf"(?P<password>{_PASSWORD})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
+_KEYWORD: Final = rf"(?P<password>{_TYPED_KEYWORDS})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
 #: One of these is in every text that holds a keyword; of a login or a code nothing is hidden that has no digit.
 HINTS: Final = (
     "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential",
@@ -53,7 +55,8 @@ _HINTS_OF_DIGITS: Final = (
 _ALONE: Final = frozenset({"pw", "psk", "passe", "clave", "_auth", "pin", "identified by"})
 #: What a key is of, and a code, before it or after it.
 _KEY_OF: Final = (
-    r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy|subscription"
+    r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy"
+    r"|subscription"
     r"|functions|secret|client|registry)[ _-]?$"
 )
 _CODE_OF: Final = (
@@ -69,7 +72,8 @@ _OF_CODE: Final = (
 )
 #: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
 _HOLDERS: Final = re.compile(
-    r"(?:^|[^a-z])(?:db|usr|user|my|mysql|pg|root|admin|smtp|ftp|mail|require|store|key|sudo|login|bind|master|redis|proxy)$"
+    r"(?:^|[^a-z])(?:db|usr|user|my|mysql|pg|root|admin|smtp|ftp|mail|require|store|key|sudo|login|bind|master"
+    r"|redis|proxy)$"
 )
 
 # --- what stands between a keyword and its value ----------------------------------------------------------------------
@@ -90,12 +94,14 @@ _BLOCK: Final = r"[ \t]{0,4}:[ \t]{1,4}[|>][0-9+-]{0,2}[ \t]{0,4}(\r?\n|\\n)([ \
 _TYPED: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
 _WORD: Final = r"(?:\([^()\n]{1,40}\)|(?:[^\s:=.,;!?(){}\[\]<>|\"→\\]|[.,:](?=[^\s\"'])){1,40})"
 _LINKS: Final = (
-    r"is|are|was|were|be|been|becomes?|remains?|stays|has|est|sont|était|sera|été|vaut|c['’]est|reste|devient|es|son|era|fue"
+    r"is|are|was|were|be|been|becomes?|remains?|stays|has|est|sont|était|sera|été|vaut|c['’]est|reste|devient|es"
+    r"|son|era|fue"
     r"|ser|será|sea|sigue|queda|pasa|cambió"
 )
 _MOVES: Final = r"to|into|à|en|por|par|a"
 _FILLERS: Final = (
-    r"now|still|currently|again|going|set|changed|reset|updated|to|be|the following|simply|just|maintenant|toujours|désormais"
+    r"now|still|currently|again|going|set|changed|reset|updated|to|be|the following|simply|just|maintenant|toujours"
+    r"|désormais"
     r"|bien|changé|remplacé|mis|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
 )
 #: `… of the shared box is`, `… (prod) :`, `…, c'est`: the words, and what ends them.
@@ -114,14 +120,19 @@ _SECOND: Final = (
 )
 #: "… with ana / …", "…: ana:…", "as ana with …".
 _PAIR: Final = (
-    r"(?:[ ]{1,3}[\w'’-]{1,20}){0,3}?(?:[ ]{0,2}[:=]|[ ]{1,3}(?:with|as|avec|con|comme|en|como|is|are|est|sont|es|son))?[ ]{1,3}"
+    r"(?:[ ]{1,3}[\w'’-]{1,20}){0,3}?(?:[ ]{0,2}[:=]|[ ]{1,3}(?:with|as|avec|con|comme|en|como|is|are|est|sont|es"
+    r"|son))?[ ]{1,3}"
     r"[\"'`]?[\w.@+-]{1,64}[\"'`]?(?:[ ]{0,2}[/|:][ ]{0,2}|[ ]{1,2}(?:with|avec|con)[ ]{1,2})(?!/)"
 )
-_CHANGES: Final = r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon|puest|actualiz|reemplaz)"
+_CHANGES: Final = (
+    r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon"
+    r"|puest|actualiz|reemplaz)"
+)
 #: Before a keyword: "… is the", "… est notre", "… as the root", "… como".
 _INVERTED: Final = (
     r"[,:]?[ ]{1,2}(?P<link>is|was|it's|that's|est|c['’]est|es|era|as|for|comme|en|como|de)"
-    r"(?:[ ]{1,2}(?P<det>the|my|our|your|a|le|la|mon|ma|notre|votre|mi|nuestra|su|el))?(?:[ ]{1,2}[\w-]{1,20}){0,2}[ ]{1,2}$"
+    r"(?:[ ]{1,2}(?P<det>the|my|our|your|a|le|la|mon|ma|notre|votre|mi|nuestra|su|el))?"
+    r"(?:[ ]{1,2}[\w-]{1,20}){0,2}[ ]{1,2}$"
 )
 _INVERTERS: Final = (
     " is ",
@@ -139,7 +150,10 @@ _INVERTERS: Final = (
     " de ",
 )
 #: After a keyword whose value came before it.
-_AFTER_INVERTED: Final = r"(?:[ ]{1,2}(?:for|of|on|to|in|at|du|de|des|del|pour|sur|para|en|and|et|y|from|everywhere|please|now|here|root|admin)\b|[ ]{0,2}(?:[.,;:!?)]|$|\r?\n))"
+_AFTER_INVERTED: Final = (
+    r"(?:[ ]{1,2}(?:for|of|on|to|in|at|du|de|des|del|pour|sur|para|en|and|et|y|from|everywhere|please|now|here|root"
+    r"|admin)\b|[ ]{0,2}(?:[.,;:!?)]|$|\r?\n))"
+)
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
@@ -155,15 +169,18 @@ _SPOKEN_VALUE: Final = r"[^\s\"`]{3,200}"
 
 #: A sentence that says this of a keyword tells about it, and its value is no secret.
 _TOPIC: Final = (
-    r"(?i)\b(?:algorithms?|algo|hash(?:ed|er|ing|es)?|types?|formats?|encod\w+|encrypt\w+|polic\w+|rules?|lengths?|size|fingerprint"
+    r"(?i)\b(?:algorithms?|algo|hash(?:ed|er|ing|es)?|types?|formats?|encod\w+|encrypt\w+|polic\w+|rules?|lengths?"
+    r"|size|fingerprint"
     r"|files?|path|urls?|endpoints?|headers?|version|ids?|names?|limits?|counts?|fields?|columns?|errors?|issues?|fix"
-    r"|bugs?|tickets?|commits?|modules?|checks?|expir\w+|since|until|line|cost|rounds|usage|budget|window|manager|reset)\b"
+    r"|bugs?|tickets?|commits?|modules?|checks?|expir\w+|since|until|line|cost|rounds|usage|budget|window|manager"
+    r"|reset)\b"
 )
 #: Numbers with a unit, dates, versions, file names, addresses, names of algorithms: they mix letters and digits too.
 _COMMON: Final = (
     r"(?i)(?:[~<>]?\d[\d.,:]*[a-z%µ/]{0,8}|\d{4}-\d\d-\d\d\S*|v?\d+(?:\.\d+)+\S*|[\w./-]+\.[a-z]{1,5}(?::\d+)*|\S*::\S*"
     r"|https?:.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d{1,4}(?:[_-]\w{1,12}){0,3}"
+    r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d{1,4}"
+    r"(?:[_-]\w{1,12}){0,3}"
     r"|[\w-]+\.\w+\(.*|\w+\(.*|#\S*|\S*\]\(\S*)$"
 )
 _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
@@ -171,18 +188,26 @@ _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
 _NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
 #: Endings of a name that is about a secret without holding it.
 _ABOUT: Final = (
-    r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field|class|stdin"
-    r"|label|expiry|expires|expiration|ttl|age|format|regex|pattern|prefix|version|usage|used|required|enabled|index|map"
-    r"|reset|manager|store|provider|protected|size|rounds|salt|text|list|error|message|placeholder|ref|mgmt|owner|window)$"
+    r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field"
+    r"|class|stdin"
+    r"|label|expiry|expires|expiration|ttl|age|format|regex|pattern|prefix|version|usage|used|required|enabled"
+    r"|index|map"
+    r"|reset|manager|store|provider|protected|size|rounds|salt|text|list|error|message|placeholder|ref|mgmt|owner"
+    r"|window)$"
 )
 #: Values that stand for one, or for none. `changeme` and its kin are what documentation writes.
 _PLAIN: Final = (
     r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|undefined|optional|required|str|string|text|bytes|int|any|todo|tbd|unknown"
-    r"|missing|empty|(?:my|your|the|some|new|old|a|user|db|admin|test)?[ _-]?(?:passw(?:or)?d|passphrase|pass|secret|token|key|api[_-]?key|credentials?)"
-    r"|pwd|mdp|object|boolean|number|bearer|basic|digest|x+|\*+|•+|\.+|-+|_+|…+|change[_-]?me|changeit|replace[_-]?me|fixme"
-    r"|(?:your|my|insert|enter|paste|put|some|example|sample|dummy|fake)[_ -].*|.*[_ -](?:here|example|placeholder)|example|sample|dummy|fake"
-    r"|placeholder|redacted|hidden|masked|removed|secret[_-]?(?:key|value)|default|value|input|self|this|inherit|email|username|user"
-    r"|(?:is )?(?:invalid|incorrect|wrong|expired|valid|disabled|unchanged|obligatoire|requise?|invalide|incorrecte|manquante?|expirée?"
+    r"|missing|empty|(?:my|your|the|some|new|old|a|user|db|admin|test)?[ _-]?(?:passw(?:or)?d|passphrase|pass"
+    r"|secret|token|key|api[_-]?key|credentials?)"
+    r"|pwd|mdp|object|boolean|number|bearer|basic|digest|x+|\*+|•+|\.+|-+|_+|…+|change[_-]?me|changeit"
+    r"|replace[_-]?me|fixme"
+    r"|(?:your|my|insert|enter|paste|put|some|example|sample|dummy|fake)[_ -].*|.*[_ -](?:here|example|placeholder)"
+    r"|example|sample|dummy|fake"
+    r"|placeholder|redacted|hidden|masked|removed|secret[_-]?(?:key|value)|default|value|input|self|this|inherit"
+    r"|email|username|user"
+    r"|(?:is )?(?:invalid|incorrect|wrong|expired|valid|disabled|unchanged|obligatoire|requise?|invalide|incorrecte"
+    r"|manquante?|expirée?"
     r"|obligatori[oa]|inv[aá]lid[oa]|incorrect[oa]|requerid[oa]|caducad[oa]))[>\])*]*$"
 )
 #: A reference, or the begin of an expression.
@@ -211,8 +236,11 @@ _SLASHED: Final = r"[\w.-]*(?:/[\w.-]*){1,9}$"
 _DOTTED: Final = r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]{1,20})+$"
 #: Words of a label or a message; a pass phrase has none of them.
 _SENTENCE: Final = (
-    r"(?i)\b(?:is|are|was|be|must|should|your|you|the|an?(?= \w\w)|of|for|min|max|minimum|maximum|characters?|caract[eè]res|caracteres|chars|digits|to|with|and|or|not|no|at|least|in|on|this|that|enter|forgot|please|new|confirm"
-    r"|le|la|les|un|une|de|du|des|et|ou|votre|vos|est|doit|pour|el|los|su|tu|es|debe|para|con|y|pass\w*|token|key|secret|contraseña|clave)\b|[.?!:…]$"
+    r"(?i)\b(?:is|are|was|be|must|should|your|you|the|an?(?= \w\w)|of|for|min|max|minimum|maximum|characters?"
+    r"|caract[eè]res|caracteres|chars|digits|to|with|and|or|not|no|at|least|in|on|this|that|enter|forgot|please|new"
+    r"|confirm"
+    r"|le|la|les|un|une|de|du|des|et|ou|votre|vos|est|doit|pour|el|los|su|tu|es|debe|para|con|y|pass\w*|token|key"
+    r"|secret|contraseña|clave)\b|[.?!:…]$"
 )
 _SHAPED: Final = r"[A-Za-z0-9+/=_.:~!@#%^*-]{8,}$"
 _DIGITS: Final = r"\d{4,10}$|(?=[A-Z\d-]*\d)[A-Z\d]{3,8}(?:-[A-Z\d]{3,8}){1,7}$|(?=\w*\d)[A-Za-z\d#*]{4,8}$"
@@ -287,7 +315,7 @@ def fold(text: str) -> str:
 
 def kind_of(name: str) -> str:
     """The kind of secret that a field of that name holds."""
-    return "password" if _compiled(_PASSWORD).search(fold(name)) else "secret"
+    return "password" if _compiled(_TYPED_KEYWORDS).search(fold(name)) else "secret"
 
 
 def is_secret_field(name: str, value: str) -> bool:
@@ -349,9 +377,10 @@ def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
         plural = _compiled(r"(?:s|es)(?![a-z])").match(folded, end)
         if plural is None:
             return True
-    if keyword.word == "pass" and keyword.start and folded[keyword.start - 1].isalpha():
-        if not (text[keyword.start].isupper() and text[keyword.start - 1].islower()):
-            return _HOLDERS.search(folded[max(0, keyword.start - 10) : keyword.start]) is None
+    before = text[max(0, keyword.start - 10) : keyword.start]
+    is_camel = text[keyword.start].isupper() and before[-1:].islower()
+    if keyword.word == "pass" and before[-1:].isalpha() and not is_camel:
+        return _HOLDERS.search(fold(before)) is None
     rest = _compiled(_REST).match(text, end)
     return rest is not None and _compiled(_ABOUT).search(rest[0].rstrip("\"'`\\)]*.")) is not None
 
@@ -397,6 +426,14 @@ def _bound(text: str, keyword: _Keyword, family: Family, place: int) -> _Value |
         if value is not None:
             return _checked(text, value, family)
         return _setting(text, keyword, sign, family, start)
+    value = _marked_up(text, family, place)
+    if value is not None:
+        return value
+    return _beside(text, keyword, family, place) if text[place : place + 1] in (" ", "\t") else None
+
+
+def _marked_up(text: str, family: Family, place: int) -> _Value | None:
+    """The value that another field, an argument or an element gives to the name."""
     character = text[place : place + 1]
     if character in ("\n", "\r", ",", " ", "\t"):
         named = _compiled(_NAMED_VALUE).match(text, place)
@@ -411,7 +448,7 @@ def _bound(text: str, keyword: _Keyword, family: Family, place: int) -> _Value |
         element = _compiled(_ELEMENT).match(text, place)
         if element is not None:
             return _checked(text, _Value(*element.span(1), quoted=True), family)
-    return _beside(text, keyword, family, place) if character in (" ", "\t") else None
+    return None
 
 
 def _setting(text: str, keyword: _Keyword, sign: re.Match[str], family: Family, start: int) -> _Value | None:
@@ -543,9 +580,7 @@ def _before(text: str, folded: str, keyword: _Keyword, family: Family) -> _Value
     window = folded[max(0, start - 60) : start]
     if family == "code" or not window.endswith(" ") or not any(one in window for one in _INVERTERS):
         return None
-    found = None
-    for found in _compiled(_INVERTED).finditer(window):
-        pass
+    found = _compiled(_INVERTED).search(window)
     if found is None or (
         found["link"] in ("is", "was", "est", "es", "era", "en", "de", "for") and not _inverts(found, folded, keyword)
     ):
@@ -680,7 +715,7 @@ def _is_telling(value: str, family: Family) -> bool:
         or " " in value
     ):
         return False
-    if _is_common(value) or (not digits and _compiled(_PASSWORD).search(fold(value))):
+    if _is_common(value) or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value))):
         return False
     return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
 
@@ -711,7 +746,7 @@ def _is_strong(value: str) -> bool:
 
 def _changes(value: str) -> int:
     """How often letters and digits take turns."""
-    return sum(one.isdigit() != other.isdigit() for one, other in zip(value, value[1:], strict=False))
+    return sum(one.isdigit() != other.isdigit() for one, other in pairwise(value))
 
 
 def _is_random(value: str) -> bool:

@@ -26,7 +26,7 @@ ROUNDS = 4
 _PRIVATE = r"(?i)<\s{0,4}(/?)\s{0,4}private\s{0,4}>"
 _PEM = r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 #: A manifest of Kubernetes whose values are all secret, whatever their names; and where they stand.
-_SECRET_KIND = r"\bkind: {1,4}[\"']?Secret\b"
+_MANIFEST = r"\bkind: {1,4}[\"']?Secret\b"
 _DATA = r"(?m)^([ \t]{0,40})(?:data|stringData):[ \t]{0,8}\r?\n((?:\1[ \t]+[^\n]*(?:\n|$))+)"
 _ENTRY = r"(?m)^([ \t]+(?:[\w.-]+:[ \t]*)?)([^\s:][^\n]*)$"
 #: What may follow an opening PEM line that is never closed: line ends, headers and base64; then a short line.
@@ -105,7 +105,7 @@ def without_blocks(text: str) -> str:
         text = _without_private(text)
         if "-----BEGIN" in text:
             text = _without_keys(text)
-    return _without_data(text) if _compiled(_SECRET_KIND).search(text) else text
+    return _without_data(text) if _compiled(_MANIFEST).search(text) else text
 
 
 def applies(rule: Rule, text: str, lowered: str) -> bool:
@@ -202,7 +202,7 @@ def _without_data(text: str) -> str:
         return found[0][: found.start(2) - found.start()] + _compiled(_ENTRY).sub(entry, found[2])
 
     manifests = text.split("\n---")
-    secret = [_compiled(_DATA).sub(data, one) if _compiled(_SECRET_KIND).search(one) else one for one in manifests]
+    secret = [_compiled(_DATA).sub(data, one) if _compiled(_MANIFEST).search(one) else one for one in manifests]
     return "\n---".join(secret)
 
 

@@ -271,7 +271,8 @@ _FORMS: Final[tuple[Rule, ...]] = (
         "|",
         r"\b(?:echo|printf)\s{1,4}(?:-[neE]{1,3}\s{1,4})?(?:[\"']?%s(?:\\{1,2}n)?[\"']?\s{1,4})?"
         r"(\"[^\"\n]{3,200}\"|'[^'\n]{3,200}'|[^\s\"'|]{3,200})"
-        r"\s{0,4}\|\s{0,4}(?:sudo\s{1,4}(?:-[A-RT-Za-z]\s{1,4})?-S|[^\n|]{0,120}?(?:password-stdin|passwd|passphrase-fd|with-token|sshpass))\b",
+        r"\s{0,4}\|\s{0,4}(?:sudo\s{1,4}(?:-[A-RT-Za-z]\s{1,4})?-S|[^\n|]{0,120}?(?:password-stdin|passwd"
+        r"|passphrase-fd|with-token|sshpass))\b",
     ),
     Rule("password", "<<<", r"(?:password-stdin|passwd|with-token|sudo -S)\b[^\n]{0,80}?<<<\s{0,4}" + _ARGUMENT),
     Rule("password", "<<", r"(?:password-stdin|chpasswd)\b[^\n]{0,80}?<<-?\s?[\"']?\w{1,20}[\"']?\n([^\n]{3,400})"),
@@ -279,7 +280,8 @@ _FORMS: Final[tuple[Rule, ...]] = (
     Rule(
         "password",
         ":5|:6|:*:",
-        r"(?m)^[ \t]{0,8}[A-Za-z0-9*][^\s:/]{0,100}:(?:[56][0-9]{3}|\*):[^\s:/]{1,64}:[^\s:/]{1,64}:([^\s]{3,200})[ \t]{0,8}$",
+        r"(?m)^[ \t]{0,8}[A-Za-z0-9*][^\s:/]{0,100}:(?:[56][0-9]{3}|\*):[^\s:/]{1,64}:[^\s:/]{1,64}:"
+        r"([^\s]{3,200})[ \t]{0,8}$",
     ),
     Rule("token", '"auth"', r"\"auth\"\s{0,4}:\s{0,4}\"([A-Za-z0-9+/=]{12,})\""),
 )
