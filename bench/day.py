@@ -21,6 +21,7 @@ import argparse
 import json
 import random
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,8 @@ TIMES_TEXT: Final = 3
 ALLOWANCE_MB: Final = 20
 DAEMON_MB: Final = 250
 PROMPTS_PER_SESSION: Final = 20
+#: The daemon gives free memory back every 20 s.
+SETTLE_SECONDS: Final = 25.0
 RESULTS: Final = Path(__file__).parent / "results" / "day.md"
 SOURCES: Final = sorted((Path(__file__).parent.parent / "src" / "filrouge").rglob("*.py"))
 
@@ -162,7 +165,7 @@ def memory(pid: int) -> tuple[float, float, float]:
 def weigh(home: str, day: Day) -> None:
     """Look at what a home holds whose daemon has stopped."""
     day.home = sizes(home)
-    connection = apsw.Connection(inside(home, DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
+    connection: Any = apsw.Connection(inside(home, DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         rows = connection.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC").fetchall()
         day.tables = {str(name): int(size) for name, size in rows}
@@ -193,6 +196,7 @@ def a_day(sessions: Iterator[list[Turn]]) -> Day:
                 agent.converse(f"day-{n}", str(cwd), turns)
             processes.eventually("all is understood", lambda: processes.quiet(home), 900.0)
             processes.client.request(home, "POST", "/search", {"query": "What was said of the tests?"}, 60.0)
+            time.sleep(SETTLE_SECONDS)
             day.resident, day.files, day.peak = memory(daemon.pid)
         weigh(home, day)
         own = ("home", "tmp", *(f"project-{n}" for n in range(5)))

@@ -41,6 +41,7 @@ from filrouge.app.writing_back import pages_watch
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
 from filrouge.config import Settings, resolve
+from filrouge.daemon.allocator import give_back
 from filrouge.embed.options import EmbedderOptions
 from filrouge.embed.registry import embedder, plain_names
 from filrouge.embed.remembered import Remembering
@@ -64,6 +65,8 @@ Makers = Mapping[str, Callable[[], Embedder]]
 
 #: Conversations that models read side by side.
 _AT_MODELS = 2
+#: Between two times that free memory is given back.
+_TRIM_SECONDS = 20.0
 
 
 @dataclass(kw_only=True)
@@ -120,6 +123,7 @@ def start(
     write_hook_settings(parts)
     watches = (
         spool_watch(parts),
+        Every(_TRIM_SECONDS, give_back, name="allocator", failed="free memory was not given back"),
         idle_watch(parts),
         retention_watch(parts),
         garden_watch(parts),

