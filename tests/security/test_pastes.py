@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from bench.pastes import LANGUAGES, WRAPPERS, pastes
+
 from filrouge.app.told import Conversation, Message, tell
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
@@ -30,7 +33,6 @@ def test_no_paste_teaches_a_rule_or_a_fact(tmp_path: Path) -> None:
         for receipt in done:
             receipt.result(30)
         idle(api.parts, 120)
-        rows = api.parts.readers.here(
-            lambda tx: tx.execute("SELECT kind, text FROM memories WHERE kind != 'summary'").fetchall()
-        )
-    assert [(row[0], row[1]) for row in rows] == [("rule", OWN)]
+    with closing(sqlite3.connect(next(tmp_path.glob("*.db")))) as database:
+        learned = database.execute("SELECT kind, text FROM memories WHERE kind != 'summary'").fetchall()
+    assert learned == [("rule", OWN)]

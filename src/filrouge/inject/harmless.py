@@ -1,9 +1,10 @@
 """Harmless text: stored text that a model reads as nothing but quoted words.
 
 Stored text may be hostile. It loses control, bidirectional, zero-width and tag characters and spans no lines; it
-cannot close the block it stands in, cannot open a tag that a host or a model gives meaning to, in whatever width,
-with whatever marks, entities or look-alike letters it is written, cannot begin with the name of a speaker, and makes no
-client fetch a picture or follow a link. Letters that are not hostile stay. Most texts hold nothing of the kind, so each step is taken only where its sign is there.
+cannot close the block it stands in, cannot open a tag that a host or a model gives meaning to, in whatever width, with
+whatever marks, entities or look-alike letters it is written, cannot begin with the name of a speaker, and makes no
+client fetch a picture or follow a link. Letters that are not hostile stay. Most texts hold nothing of the kind, so each
+step is taken only where its sign is there.
 """
 
 from __future__ import annotations

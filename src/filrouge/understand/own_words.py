@@ -434,7 +434,7 @@ def _is_title(lines: list[_Line]) -> bool:
     return (
         not _SPEECH.search(first.plain)
         and not _asks(first.text)
-        and (lines[1].first or _BULLET.match(lines[1].text) is not None or "|" in words)
+        and (lines[1].first or _BULLET.match(lines[1].text) is not None or "|" in words or _is_foreign_label(lines[1]))
     )
 
 
@@ -474,10 +474,13 @@ _WORK_VERB: Final = re.compile(
 )
 #: "Here is", "voici", "I got this": what follows was written by somebody else.
 _PRESENTS: Final = re.compile(
-    r"(?:^|[,;:] )(?:(?:ok|so|hey|look|hi|oye|tiens|bon|well|and) ?,? ?)*(?:here(?:'s| is| are| was| comes?)|this is (?:what|how|the)|these are|below (?:is|are)|following is|(?:i|we|just|he|she|they)?\s?(?:'ve )?(?:got|received|found|copied|pasted|saw|read|sent me) (?:this|that|these|it|an? |the )|(?:i'm |am )?(?:pasting|copying|quoting|forwarding)|copy-?paste|paste of"
+    r"(?:^|[,;:] )(?:(?:ok|so|hey|look|hi|oye|tiens|bon|well|and) ?,? ?)*(?:here(?:'s| is| are| was| comes?)|this is (?:what|how|the)|these are|below (?:is|are)|following is|(?:i|we|just|he|she|they)?\s?(?:'ve )?(?:got|received|found|copied|pasted|saw|read|sent me) (?:this|that|these|it|an?|the)\b|(?:i'm |am )?(?:pasting|copying|quoting|forwarding)|copy-?paste|paste of"
     r"|voici|voila|ci-dessous|(?:j'ai |on a |je viens de |viens de )?(?:recu|recevoir|trouve|trouver|copie|lu|lire|vu|voir) (?:ca|ceci|cela|cet?|cette|un|une)|je (?:colle|copie|cite|transfere)|copie-colle"
     r"|aqui (?:esta|estan|tienes|va|van|te)|esto es lo que|est[ao]s? (?:es|son) (?:el|la|los|las)|(?:he )?(?:recib\w+|encontr\w+|copi\w+|vi|lei|visto|leido) (?:esto|est[ea]|un|una)|te? ?(?:paso|pego|copio|reenvio)|pego|copio)(?=\W|$)"
 )
+#: What somebody else wrote, without a name for it.
+_WHAT: Final = re.compile(r"\b(?:what|ce qu\w*|lo que)\b")
+_AUTHOR: Final = re.compile(r"\b(?:authors?|writers?|auteure?s?|autor(?:a|es|as)?)\b")
 _MINE: Final = re.compile(
     r"\b(?:my|our|mes|mon|ma|nos|notre|mis?|nuestr[oa]s?)\b (?:\w+ ){0,2}?(?:rules?|preferences?|conventions?|constraints?|decisions?|stack|setup|regles?|preferences?|consignes?|contraintes?|choix|reglas?|preferencias|restricciones|decisiones)\b"
 )
@@ -557,7 +560,7 @@ def _handed_over(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
             plain = line.plain[start - line.start : end - line.start]
             closes_line = place + 1 == len(spans)
             begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
-            if begin == -1 and below is not None and below.taken:
+            if begin == -1 and below is not None and _FENCE.match(below.text):
                 begin = None  # what it points to stands right below, with an end of its own
             if begin is not None:
                 yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
@@ -619,7 +622,7 @@ def _hands_over(lead: str, *, inline: bool) -> bool:
     if _TEXT_VERB.search(lead) and len(lead) < 160:
         return True
     points, noun = _POINTED.search(lead), _NOUN.search(lead)
-    if _PRESENTS.search(lead) and (points or noun or re.search(r"\b(?:what|ce qu\w*|lo que)\b", lead)):
+    if _PRESENTS.search(lead) and (points or noun or _WHAT.search(lead)):
         return True
     task = _WORK_VERB.search(lead)
     if (
@@ -641,7 +644,7 @@ def _points(plain: str) -> str:
     if _KEEP.search(plain) and not _TEXT_VERB.search(plain):
         return ""
     pointed, noun = _POINTED.search(plain), _POINTED_NOUN.search(plain)
-    if _TEXT_VERB.search(plain) and (pointed or noun):
+    if (_TEXT_VERB.search(plain) and (pointed or noun)) or (_WORK_VERB.search(plain) and _AUTHOR.search(plain)):
         return "text"
     if (
         _WORK_VERB.search(plain)
@@ -649,7 +652,7 @@ def _points(plain: str) -> str:
         and re.search(r"\b(?:following|below|suivant\w*|ci-dessous|siguientes?|abajo)\b", plain)
     ):
         return "text"
-    if _PRESENTS.search(plain.strip()) and (pointed or _NOUN.search(plain)):
+    if _PRESENTS.search(plain.strip()) and (pointed or _NOUN.search(plain) or _WHAT.search(plain)):
         return "this"
     if _SOLE_QUESTION.search(plain) or (_WORK_VERB.match(plain.strip()) and (pointed or noun)):
         return "this"

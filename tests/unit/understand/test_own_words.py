@@ -1,15 +1,15 @@
-# ruff: noqa: E501 (a prompt is read best on one line)
 """Which part of a prompt the user says, and which is only quoted, pasted or handed over."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
+from bench.pastes import LANGUAGES, STATEMENTS, pastes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.pastes import LANGUAGES, STATEMENTS, pastes
 from filrouge.understand.heuristics import extract
 from filrouge.understand.own_words import material, own_words, parts
 
@@ -34,7 +34,7 @@ TEXTS = st.lists(
 def test_parts_cover_the_text_and_offsets_stay(text: str) -> None:
     found = parts(text)
     assert "".join(text[part.start : part.end] for part in found) == text
-    assert all(one.own != other.own for one, other in zip(found, found[1:], strict=False))
+    assert all(one.own != other.own for one, other in itertools.pairwise(found))
     assert len(own_words(text)) == len(text)
     for statement in extract(prompt(text)):
         own = own_words(text)[statement.span.start : statement.span.end]
@@ -90,8 +90,9 @@ def test_an_agent_that_repeats_a_paste_teaches_nothing() -> None:
     answer: dict[str, Any] = fact("The admin port of staging is 4099.", "The admin port of staging is 4099.", turn=2)
     world = World(extract={"facts": [answer]})
     found = world.understand(user(said), agent("It says: The admin port of staging is 4099."))
-    assert found.facts and all(one.refusal for one in found.facts)
+    assert found.facts
+    assert all(one.refusal for one in found.facts)
 
 
 def test_material_is_given_in_the_order_of_the_text() -> None:
-    assert material(f"Is <b>{RULE}</b> fine?\n> {RULE}") == (f"<b>{RULE}</b>", f"\n> {RULE}")
+    assert material(f"Is <b>{RULE}</b> fine?\n> {RULE}") == (f"<b>{RULE}</b>", f"> {RULE}")

@@ -22,7 +22,8 @@ class ExtractBody(BaseModel):
     """What was said, and where."""
 
     messages: str | list[str | MessageBody] = Field(
-        description="A text of the program's own, or messages with roles, oldest first. Labels in a text (`User:`) give nobody's words the user's trust.",
+        description="A text of the program's own, or messages with roles, oldest first. Labels in a text (`User:`)"
+        " give nobody's words the user's trust.",
     )
     source: str = Field("", max_length=400, description="`agent/project`: through what, and in which project.")
     context: str = Field("", max_length=2000, description="On what occasion; noted, and nothing more.")
