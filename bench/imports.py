@@ -2,11 +2,11 @@
 
     python bench/imports.py [--before CHECKOUT/src] [--rounds 7] [--out bench/results/imports.md]
 
-Real daemons are started on an empty home until they answer `/health`: half of them with `-X importtime`, whose own times
-of all modules are added up, and half without, whose processor time is read when they answer. With `--before`, starts of
-another source tree alternate with those of this one, so that what else the machine does falls on both; the ratio of the
-medians is what to trust. The bytecode of both trees is compiled first. Exit 1 where the imports of a start take more
-than half of what they took.
+Real daemons are started on an empty home until they answer `/health`: half of them with `-X importtime`, whose own
+times of all modules are added up, and half without, whose processor time is read when they answer. With `--before`,
+starts of another source tree alternate with those of this one, so that what else the machine does falls on both; the
+ratio of the medians is what to trust. The bytecode of both trees is compiled first. Exit 1 where the imports of a start
+take more than half of what they took.
 """
 
 from __future__ import annotations

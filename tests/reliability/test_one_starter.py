@@ -78,7 +78,7 @@ def first_commands(home: str, environ: dict[str, str], number: int) -> list[subp
         return list(pool.map(one, range(number)))
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_fifty_first_commands_on_a_busy_machine_make_one_daemon_and_all_succeed(home: str, tmp_path: Path) -> None:
     environ, daemons = counted(home, tmp_path)
     with busy_machine(BUSY):

@@ -22,6 +22,7 @@ import pytest
 
 from tests.reliability.processes import EXECUTABLE, kill, lock_holder, servers
 
+pytestmark = pytest.mark.proof
 #: The memory inside a program, and the embedder alone, asked often enough for a library that reports in batches.
 _EMBEDDING: Final = """
 import time

@@ -33,7 +33,9 @@ NAMED_EXCEPTIONS = {
     ("filrouge.capture.redact_complete", "filrouge.capture.secret_rules"),
 }
 HOOK_MAY = (
-    "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply", "daemon.start_lock", "daemon.spawning", "cli.hook",
+    "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply",
+    "daemon.start_lock", "daemon.spawning",
+    "cli.hook",
     "capture.inbox", "capture.losses", "capture.redact", "capture.guard",
 )  # fmt: skip
 REACHES_OUT = {"http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib"}
