@@ -72,3 +72,17 @@ def version_of(path: str, environ: Mapping[str, str], seconds: float = SECONDS) 
         return None
     found = _NUMBERS.search(said.stdout.decode("utf-8", "replace"))
     return tuple(int(part) for part in found[0].split(".")) if found and not said.returncode else None
+
+
+def starts(path: str, environ: Mapping[str, str], seconds: float = SECONDS) -> bool:
+    """Whether a program can be started; one that takes longer to say its version has started."""
+    try:
+        command = [path, "--version"]
+        quiet = subprocess.DEVNULL
+        env = {**environ, "FILROUGE_INTERNAL": "1"}
+        done = subprocess.run(command, env=env, stdin=quiet, stdout=quiet, stderr=quiet, timeout=seconds, check=False)  # noqa: S603
+        return done.returncode == 0
+    except subprocess.TimeoutExpired:
+        return True
+    except OSError:
+        return False

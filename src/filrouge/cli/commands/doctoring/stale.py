@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, note, ok, warn
-from filrouge.cli.commands.doctoring.probing import version_of, which
+from filrouge.cli.commands.doctoring.probing import starts, which
 from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.errors import BadInput, FilrougeError
 from filrouge.hosts.setup import files
@@ -27,8 +27,6 @@ from filrouge.hosts.setup.plugged import plugged
 from filrouge.hosts.setup.wanted import AGENTS
 
 _TEXTS: Final = re.compile(r'"([^"]+)"')
-#: A program on a cold disk, beside all other checks.
-_PROGRAM_SECONDS: Final = 10.0
 _FIX: Final = "Run `filrouge doctor --fix`, or `filrouge init --host {name}` to see the lines first."
 
 
@@ -143,7 +141,7 @@ def _programs(scene: Scene) -> Verdict:
             if not path:
                 return fail(f"{agent.title}: {file.path} runs {named}, which is not there", remedy)
             if path not in runs:
-                runs[path] = version_of(path, scene.environ, _PROGRAM_SECONDS) is not None
+                runs[path] = starts(path, scene.environ)
             if not runs[path]:
                 return fail(f"{agent.title}: {file.path} runs {path}, which does not start", remedy)
     return ok(f"they run {', '.join(runs)}" if runs else "no agent is connected")
