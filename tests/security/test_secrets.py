@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -144,7 +144,7 @@ def test_no_file_of_the_home_holds_a_secret(told: Told) -> None:
 def test_no_later_session_is_shown_a_secret_or_a_gap_in_its_place(told: Told) -> None:
     shown = "\n".join(told.answers)
     assert [secret for secret in told.secrets if secret in shown] == []
-    memories = client.request(told.home, "GET", "/api/memory/memories?limit=1000").body
+    memories: Any = client.request(told.home, "GET", "/api/memory/memories?limit=1000").body
     texts = [str(one["text"]) for one in memories]
     assert not [text for text in texts if "[redacted:" in text or " es ," in text]
 
@@ -181,5 +181,5 @@ def _filled(value: Any, secret: str) -> Any:
     if isinstance(value, str):
         return value.replace("{}", secret)
     if isinstance(value, list):
-        return [_filled(one, secret) for one in value]
-    return {key: _filled(one, secret) for key, one in value.items()}
+        return [_filled(one, secret) for one in cast("list[Any]", value)]
+    return {key: _filled(one, secret) for key, one in cast("dict[str, Any]", value).items()}
