@@ -94,6 +94,22 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Add the operation to the id of a test of schemathesis: since pytest 9.2 all have the id of their function."""
+    label = getattr(item, "operation_label", None)
+    if label and f"[{label}]" not in item.nodeid:
+        item._id = item.id.with_params(label)  # pyright: ignore  (there is no other way, and pytest 9.1 needs none)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of several tests with one id, pytest-xdist runs the first and says nothing."""
+    seen: set[str] = set()
+    twice = {item.nodeid for item in items if item.nodeid in seen or seen.add(item.nodeid)}
+    if twice:
+        raise pytest.UsageError(f"Several tests have the same id: {', '.join(sorted(twice))}")
+
+
 # ------------------------------------------------------------------------------------------------ a failure
 
 

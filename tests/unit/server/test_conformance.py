@@ -3,13 +3,12 @@
 schemathesis reads the document and makes the requests: those of its examples, every boundary of every parameter, and
 random ones. An answer has to have a described status, type and shape, none may be a server error, and what the
 document forbids has to be refused. It is asked through both doors: on the unix socket, where nobody needs a token, and
-as over TCP with one. FILROUGE_EXAMPLES says how many random requests an operation gets on the socket: 50 by itself,
-2,000 in `make proof`; over TCP it is a third of that.
+as over TCP with one. FILROUGE_EXAMPLES says how many random requests an operation gets on the socket: 8 in
+`make test`, 2,000 in `make proof`; over TCP it is a third of that.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from threading import Event as Flag
 from types import SimpleNamespace
@@ -30,8 +29,9 @@ from filrouge.clock import SystemClock
 from filrouge.server.api import create_app
 from filrouge.server.once import HEADER
 from filrouge.testing import idle
+from tests.support import tiers
 
-EXAMPLES = int(os.environ.get("FILROUGE_EXAMPLES", "50"))
+EXAMPLES = tiers.EXAMPLES if tiers.is_proof() else 8
 #: What a person could switch by settings is held, so that nobody is asked anything over a network.
 ENVIRON = {
     "FILROUGE_EMBEDDING_MODEL": "hashing",
