@@ -21,12 +21,13 @@ def test_no_paste_teaches_a_rule_or_a_fact(tmp_path: Path) -> None:
     assert len(WRAPPERS["dev"]) >= 15
     assert {paste.language for paste in hostile} == set(LANGUAGES)
     with serving(str(tmp_path)) as api:
-        where = [
-            Conversation(channel="api", session=f"paste-{number}", project=("shop",)) for number in range(len(hostile))
-        ]
         done = [
-            tell(api.parts, place, [Message(role="user", content=paste.text)])[1]
-            for place, paste in zip(where, hostile, strict=True)
+            tell(
+                api.parts,
+                Conversation(channel="api", session=kind, project=("shop",)),
+                [Message(role="user", content=paste.text) for paste in hostile if paste.kind == kind],
+            )[1]
+            for kind in WRAPPERS["dev"]
         ]
         own = Conversation(channel="api", session="own", project=("shop",))
         done.append(tell(api.parts, own, [Message(role="user", content=OWN)])[1])

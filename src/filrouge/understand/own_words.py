@@ -548,8 +548,8 @@ def _asks(text: str) -> bool:
     )
 
 
-def _handed_over(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
-    """What sentences hand over, and what they report."""
+def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[int, int]]:
+    """What sentences hand over, and what they report; `source` is the text with its material."""
     spoken = [line for line in lines if not line.taken]
     places = {line.start: place for place, line in enumerate(lines)}
     for number, line in enumerate(spoken):
@@ -560,7 +560,7 @@ def _handed_over(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
             plain = line.plain[start - line.start : end - line.start]
             closes_line = place + 1 == len(spans)
             begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
-            if begin == -1 and below is not None and _FENCE.match(below.text):
+            if begin == -1 and below is not None and _FENCE.match(source, below.start):
                 begin = None  # what it points to stands right below, with an end of its own
             if begin is not None:
                 yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
@@ -762,7 +762,7 @@ def _spans(text: str) -> tuple[tuple[int, int], ...]:
         for line in lines
     ]
     _take(taken, _sentences_around(rest, masked, quotations))
-    _take(taken, _handed_over(rest, masked))
+    _take(taken, _handed_over(rest, masked, text))
     return tuple(match.span() for match in re.finditer(rb"\x01+", bytes(taken)))
 
 

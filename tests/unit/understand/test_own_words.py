@@ -95,4 +95,5 @@ def test_an_agent_that_repeats_a_paste_teaches_nothing() -> None:
 
 
 def test_material_is_given_in_the_order_of_the_text() -> None:
-    assert material(f"Is <b>{RULE}</b> fine?\n> {RULE}") == (f"<b>{RULE}</b>", f"> {RULE}")
+    found = material(f"Is <b>{RULE}</b> fine?\n> {RULE}")
+    assert [piece.strip() for piece in found] == [f"<b>{RULE}</b>", f"> {RULE}"]
