@@ -51,7 +51,8 @@ async def whole_ids(connection: HTTPConnection) -> None:
     route: Any = connection.scope.get("route")
     if not isinstance(connection, Request) or not hasattr(route, "dependant"):
         return
-    places = _places_of(connection, _marks_of(route.dependant), await _body_of(connection))
+    marks = _marks_of(route.dependant)
+    places = _places_of(connection, marks, await _body_of(connection) if marks.fields else {})
     if not places:
         return
 
@@ -111,9 +112,11 @@ def _put_query(request: Request, name: str, id_: str) -> None:
 
 
 async def _body_of(request: Request) -> dict[str, Any]:
-    if request.method in ("GET", "HEAD", "DELETE") or not await request.body():
+    """The object in the body; empty where there is none. The route answers a body that cannot be read."""
+    try:
+        body: Any = await request.json()
+    except ValueError:
         return {}
-    body: Any = await request.json()
     return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
 
 
