@@ -202,6 +202,9 @@ def test_a_newer_hook_sends_an_older_daemon_away_and_starts_its_own(home: str) -
 
 def test_a_successor_waits_for_the_daemon_that_makes_room(home: str) -> None:
     with daemon(home) as older:
+        runtime = places.inside(home, places.RUNTIME)
+        facts = json.loads(Path(runtime).read_text(encoding="utf-8"))
+        Path(runtime).write_text(json.dumps({**facts, "version": "0.0.1"}), encoding="utf-8")
         client.start(home, client.SUCCESSOR)
         eventually("the successor has been started", lambda: len(servers(home)) == 2)
         assert lock_holder(home) == older.pid
