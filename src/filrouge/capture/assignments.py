@@ -38,18 +38,19 @@ _MADE: Final = (
 )
 _CODE_WORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
 _LOGIN: Final = (
-    r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
-    r"|credenciales|inicia(?:r)? sesi[oó]n|acceso?s?|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario"
+    r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|s|z|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
+    r"|credenciales|inicia(?:r)? sesi[oó]n|acc[eè]so?s?|con[eé]cta(?:te|s|r|rse)?(?![a-z])|identif[ií]ca(?:te|rse)|identifie(?:-toi|r|z-vous)"
+    r"|connect(?= (?:with|using))|get in(?= (?:with|using))|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario"
     r"|utilisateur"
 )
 _KEYWORD: Final = rf"(?P<password>{_TYPED_KEYWORDS})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
-#: One of these is in every text that holds a keyword; of a login or a code nothing is hidden that has no digit.
+#: One of these is in every text that holds a keyword; what is hidden of a login or a code has a digit or mixed case.
 HINTS: Final = (
     "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential",
     "key", "clé", "cle", "llave", "jeton", "_auth", "shared", "wifi", "wi-fi", "la contra", "pasw", "psw", "motde",
 )  # fmt: skip
 _HINTS_OF_DIGITS: Final = (
-    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "entra", "account",
+    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "accès", "conect", "conéct", "get in", "entra", "account",
     "compte", "cuenta", "user", "usuario", "utilisateur",
 )  # fmt: skip
 #: A part of longer words: nothing stands before them but a sign.
@@ -69,11 +70,11 @@ _OF_CODE: Final = (
     r" (?:pin|secret|secreto"
     r"|(?:for|to|of) (?:the |my |our )?(?:safe|door|garage|gate|alarm|lock|lockbox|locker|building|vault|elevator|lift"
     r"|phone|house|office)|para (?:entrar|abrir|la puerta|la alarma)"
-    r"|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon|cadenas|bo[iî]te|r[eé]cup"
-    r"|verrou|casier|interphone|ascenseur|tel|mobile|carte|cl[eé]|alarme|r[eé]cup[eé]ration|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
+    r"|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon|cadenas|bo[iî]te"
+    r"|verrou|casier|interphone|ascenseur|tel|mobile|carte|cl[eé]s?|alarme|r[eé]cup(?:[eé]ration)?|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
     r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|immeuble|entr[eé]e|cave|voiture)"
     r"|(?:de |del )(?:la |el )?(?:puerta|port[aó]l|port[oó]n|alarma|acceso|entrada|recuperaci[oó]n"
-    r"|candado|tel[eé]fono|m[oó]vil|tarjeta|taquilla|ascensor|casillero|oficina|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))"
+    r"|candado|tel[eé]fono|m[oó]vil|tarjeta|taquilla|ascensor|casillero|oficina|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))(?![a-zà-ÿ])"
 )
 #: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
 _HOLDERS: Final = re.compile(
@@ -104,9 +105,9 @@ _LINKS: Final = (
 )
 _MOVES: Final = r"to|into|à|en|por|par|a"
 _FILLERS: Final = (
-    r"now|still|currently|again|going|set|changed|reset|updated|to|be|the following|simply|just|maintenant|toujours"
+    r"now|still|currently|again|going|set|changed|reset|updated|rotated|switched|become|to|be|the following|simply|just|maintenant|toujours"
     r"|désormais"
-    r"|bien|changé|remplacé|mis|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
+    r"|bien|changée?|remplacée?|renouvelée?|devenue?|passée?|mise?|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
 )
 #: `… of the shared box is`, `… (prod) :`, `…, c'est`: the words, and what ends them.
 _SAID: Final = (
@@ -131,10 +132,10 @@ _PAIR: Final = (
     r"(?:[ ]{1,2}(?:then|puis|luego|with|avec|con|ensuite|después))?[ ]{1,2}))(?!/)"
 )
 #: Nouns of which a user and a password are said: after another login word, a loose pair needs a stronger value.
-_CREDENTIALS: Final = r"identifiants?|creds|credenciales|credentials?|login|acceso?s?$"
+_CREDENTIALS: Final = r"identifiants?|creds|credenciales|credentials?|login|acc[eè]so?s?$"
 _CHANGES: Final = (
     r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon"
-    r"|puest|actualiz|reemplaz|swap|mov|bascul|renouvel|renov|restablec|r[eé]initialis)"
+    r"|puest|actualiz|reemplaz|swap|moved the|mov[ií]|bascul|renouvel|renov|restablec|r[eé]initialis)"
 )
 #: Before a keyword: "… is the", "… est notre", "… as the root", "… como".
 _INVERTED: Final = (
@@ -194,6 +195,8 @@ _COMMON: Final = (
 _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
 #: A short word and a digit or two: `step2`, `user12`. A password may be so, an identifier of code often is.
 _NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
+#: `user_12`, `user:12`: an identifier.
+_COUNTED: Final = r"[a-z]{2,12}[:_]\d{1,4}$"
 #: Endings of a name that is about a secret without holding it.
 _ABOUT: Final = (
     r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field"
@@ -264,27 +267,27 @@ _SIGNS: Final = frozenset("!@#$%^&*?~")
 #: Versions of packages, tickets, users of hosts, units, keys pressed together, percent encoding, algorithms.
 _SIGNED: Final = (
     r"(?i)(?:[\w./-]+@[\^~]?v?\d[\w.+-]*|[a-z][\w.-]*@[a-z][\w.-]*|[a-z_-]+#\d+|\d[\d.]*[a-z]*[!?+%*]*|.*%[\da-f]{2}.*"
-    r"|[a-z]*\d{0,2}[!?+*~]+|[a-z+]{1,3}\d{1,4}[!?]*)$"
+    r"|[a-z]*\d{0,2}[!?+*~]+|[a-z+]{1,2}\d{1,4}[!?]*)$"
 )
 _ALGORITHM: Final = r"(?i)(?:sha|md|rsa|hmac|pbkdf|aes|ecdsa|ed25519|bcrypt|scrypt|argon|base(?=64|32)|utf)-?\d|hmac|pbkdf|withrsa"
 _SEGMENT: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _CONSONANTS: Final = r"(?i)[b-df-hj-np-tv-xz]{4}"
 #: Next to one of these a word is a part of something longer.
-_JOINED: Final = tuple("/\\=:<>{}[]()|")
+_JOINED: Final = tuple("/\\=:<>{}[]")
 #: How far from its keyword a value may stand, in characters.
 _AHEAD: Final = 110
 _BEHIND: Final = 80
 #: Between a keyword and a value: the value identifies something else.
 _OTHER_VALUE: Final = (
-    r"(?i)\b(?:hash\w*|digest|ids?|fingerprint|checksum|commit|versions?|class|type|algorithm\w*|function|method|called"
+    r"(?i)\b(?:hash\w*|digest|ids?|fingerprint|checksum|commit|versions?|class|types? (?:is|of|was)|algorithm\w*|function|method|called"
     r"|named|using|uses|file|branch|package|librar\w+|calls?)\b"
 )
 #: What a sentence says of a password without giving it: participles and adjectives by their endings, then others.
 _PREDICATE: Final = (
-    r"(?:.*(?:ed|ing|able|ible|ful|less|ive|ous|ory|ary|ent|ant|ical|ional|ly|text|ish|ised|ized|proof"
+    r"(?:.*(?:ed|ing|able|ible|ful|less|ive|ous|ory|ary|ent|ant|ical|ional|ically|ally|ably|ibly|ently|antly|ively|ously|edly|ully|ised|ized|proof"
     r"|[éèi]e?s?|ue?s?|oires?|ifs?|eux|euses?|elles?|els?|aires?|iques?"
     r"|ad[oa]s?|id[oa]s?|bles?|ori[oa]s?|ntes?|ales?|iv[oa]s?|os[oa]s?|ic[oa]s?|ari[oa]s?)"
-    r"|broken|forgotten|stolen|hidden|written|given|taken|chosen|shown|known|unknown|wrong|invalid|valid|correct|strong"
+    r"|plaintext|cleartext|early|daily|weekly|monthly|likely|unlikely|friendly|broken|forgotten|stolen|hidden|written|given|taken|chosen|shown|known|unknown|wrong|invalid|valid|correct|strong"
     r"|short|longer|shorter|secure|insecure|safe|unsafe|secret|blank|empty|missing|private|simple|complex|unique|default"
     r"|numeric|random|static|stale|obsolete|legacy|global|local|above|below|there|elsewhere|nowhere|somewhere|again"
     r"|already|enough|never|always|today|tomorrow|yesterday|better|worse|stronger|weaker|easier|harder|different|similar"
@@ -329,7 +332,7 @@ class _Value(NamedTuple):
 def redact(text: str, mark: Callable[[str], str]) -> str:
     """The text with every assigned secret replaced by `mark(kind)`."""
     folded = fold(text)
-    if not _may_hold(folded):
+    if not _may_hold(text, folded):
         return text
     kept: list[str] = []
     place = 0
@@ -361,10 +364,10 @@ def find(text: str, folded: str) -> Iterator[Assigned]:
         found = keyword.search(folded, place)
 
 
-def _may_hold(folded: str) -> bool:
+def _may_hold(text: str, folded: str) -> bool:
     if any(hint in folded for hint in HINTS):
         return True
-    return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d").search(folded) is not None
+    return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d|[a-z][A-Z]").search(text) is not None
 
 
 def fold(text: str) -> str:
@@ -383,7 +386,7 @@ def kind_of(name: str) -> str:
 def is_secret_field(name: str, value: str) -> bool:
     """True where a field of that name (a key of JSON, a flag) gives `value` away."""
     folded = fold(name)
-    if not _may_hold(folded):
+    if not _may_hold(value, folded):
         return False
     found = [_keyword(folded, one) for one in _compiled(_KEYWORD).finditer(folded)]
     last = [one for one in found if one is not None and one.family != "login"][-1:]
@@ -723,7 +726,8 @@ def _candidates(text: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for one in _compiled(_CANDIDATE).finditer(text):
         start, end = one.span()
-        if text[start - 1 : start] in _JOINED or (text[end : end + 1] in _JOINED and end < len(text)):
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if before in _JOINED or after in _JOINED or after == "(" or (before == "(" and text[start - 2 : start - 1] != " "):
             continue
         while text[end - 1] in ".-_":
             end -= 1
@@ -865,7 +869,7 @@ def _is_telling(value: str, family: Family) -> bool:
         or " " in value
     ):
         return False
-    if _is_common(value) or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value))):
+    if _compiled(_COUNTED).match(value) or _is_common(value) or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value))):
         return False
     return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
 
@@ -890,9 +894,9 @@ def _is_irregular(value: str, letters: int, digits: int) -> bool:
     if _compiled(_ALGORITHM).search(value):
         return False
     mean = len(value) / len(_compiled(_SEGMENT).findall(value))
-    if digits and mean <= 2.4:
+    if digits and mean <= 2.45:
         return True
-    return mean <= 2.2 or (mean <= 3.5 and _compiled(_CONSONANTS).search(value) is not None)
+    return mean <= 2.45 or (mean <= 3.75 and _compiled(_CONSONANTS).search(value) is not None)
 
 
 def _is_common(value: str) -> bool:
