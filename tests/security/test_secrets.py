@@ -1,6 +1,6 @@
 """Secrets go before anything is written: a sample of the generator, and a real daemon whose files are searched.
 
-The floors are those of the benchmark (`bench/secrets.py`), which counts each kind.
+The floors are those of the benchmark (`bench/redaction.py`), which counts each kind.
 """
 
 from __future__ import annotations

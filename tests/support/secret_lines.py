@@ -1,6 +1,7 @@
 """Lines that hold a secret, and lines that only speak of one: templates, values, and a seeded generator.
 
-`DEV` was looked at while the rules were written; `HELD_OUT` was written before and measured afterwards. A template
+`dev` was looked at while the rules were written; `held-out` was written before and measured afterwards. `unseen`
+(`unseen_lines`) was written later, before the rules of proximity. A template
 names the secret by the form of its value: `{p}` a password, `{q}` one that is safe in an URL, `{w}` a weak one, `{m}`
 several words, `{t}` a token, `{b}` base64, `{x}` hexadecimal, `{n}` digits, `{c}` a code in groups. `{u}`, `{h}` and
 `{s}` are a user, a host and a service.
@@ -19,7 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Part = Literal["dev", "held-out"]
+from tests.support import unseen_lines
+
+Part = Literal["dev", "held-out", "unseen"]
 _ALNUM: Final = string.ascii_letters + string.digits
 _HEX: Final = "0123456789abcdef"
 _UPPER: Final = string.ascii_uppercase + string.digits
@@ -56,11 +59,13 @@ def _some(rng: random.Random, length: int, alphabet: str = _ALNUM) -> str:
 _STEMS: Final[Mapping[Part, Sequence[str]]] = {
     "dev": "Soleil Zebra Tango Winter marmotte Bleu dragon Volcan hunter Ete lune Cactus orange Rocket Pirata".split(),
     "held-out": "Nuage Falcon Verano banane Quartz summer Chaton monkey Estrella Automne letmein Trufa tiger Hiver".split(),
+    "unseen": "Mango Sol Nube Fjord Lynx mango Kiwi brume Rio otter Pluie Gato".split(),
 }
-_SIGNS: Final[Mapping[Part, str]] = {"dev": "!@#%*-_+=", "held-out": "!#%^*~-_+"}
+_SIGNS: Final[Mapping[Part, str]] = {"dev": "!@#%*-_+=", "held-out": "!#%^*~-_+", "unseen": "!$#@%*?&+"}
 _PHRASE: Final[Mapping[Part, Sequence[str]]] = {
     "dev": "correct horse battery staple velvet canoe lantern pickle".split(),
     "held-out": "copper walrus midnight teapot gravel banjo ribbon oyster".split(),
+    "unseen": "saffron glacier pebble trombone velour hatch mulberry quiver".split(),
 }
 
 
@@ -87,9 +92,26 @@ def _weak(rng: random.Random, part: Part) -> str:
     return rng.choice([f"{stem}{rng.randint(2, 9)}", f"{stem}{rng.randint(100, 999)}", f"{stem}2024!", f"{stem}@123"])
 
 
-def _values(rng: random.Random, part: Part) -> dict[str, str]:
+#: Words that people take for a password.
+_PLAIN_WORDS: Final = {
+    "en": "swordfish butterscotch pumpernickel moonlight dragonfly sunflower".split(),
+    "fr": "coquelicot tournesol bouquetin papillon crapaud farandole".split(),
+    "es": "golondrina mariposa murcielago chocolate girasol cangrejo".split(),
+}
+
+
+def _typed(rng: random.Random, part: Part) -> str:
+    """A short word with digits and a sign, random letters and digits, or random letters of both cases."""
+    stem, sign = rng.choice(_STEMS[part]), rng.choice(_SIGNS[part])
+    letters = rng.choices(string.ascii_letters, k=rng.randint(12, 16))
+    letters[1:3] = [letters[1].lower(), letters[2].upper()]
+    return rng.choice([f"{stem}{rng.randint(100, 9999)}{sign}", _some(rng, 14), "".join(letters)])
+
+
+def _values(rng: random.Random, part: Part, language: str) -> dict[str, str]:
     groups = rng.choice([(4, "-", 3), (5, "-", 2), (4, "-", 4)])
-    return {
+    typed = {"v": _typed(rng, part), "l": rng.choice(_PLAIN_WORDS[language])} if part == "unseen" else {}
+    return typed | {
         "p": _password(rng, part),
         "q": _url_password(rng, part),
         "w": _weak(rng, part),
@@ -460,10 +482,22 @@ _BENIGN_HELD: Final[Mapping[str, Sequence[str]]] = {
               "see issue #{d}", "http://localhost:80{d}/login"],
 }  # fmt: skip
 
-STRUCTURED: Final[Mapping[Part, Mapping[str, Sequence[str]]]] = {"dev": _DEV, "held-out": _HELD}
-SPOKEN: Final[Mapping[Part, Mapping[str, Mapping[str, Sequence[str]]]]] = {"dev": _SAID_DEV, "held-out": _SAID_HELD}
-BENIGN: Final[Mapping[Part, Mapping[str, Sequence[str]]]] = {"dev": _BENIGN_DEV, "held-out": _BENIGN_HELD}
-_SECRET_FIELDS: Final = "pqwmtbxnc"
+STRUCTURED: Final[Mapping[Part, Mapping[str, Sequence[str]]]] = {
+    "dev": _DEV,
+    "held-out": _HELD,
+    "unseen": unseen_lines.STRUCTURED,
+}
+SPOKEN: Final[Mapping[Part, Mapping[str, Mapping[str, Sequence[str]]]]] = {
+    "dev": _SAID_DEV,
+    "held-out": _SAID_HELD,
+    "unseen": unseen_lines.SAID,
+}
+BENIGN: Final[Mapping[Part, Mapping[str, Sequence[str]]]] = {
+    "dev": _BENIGN_DEV,
+    "held-out": _BENIGN_HELD,
+    "unseen": unseen_lines.BENIGN,
+}
+_SECRET_FIELDS: Final = "pqwmtbxncvl"
 _BEFORE: Final = {
     "en": ["", "", "ok, ", "Note: ", "By the way, "], "fr": ["", "", "au fait, ", "Note : ", "bon, "],
     "es": ["", "", "por cierto, ", "Nota: ", "bueno, "],
@@ -478,9 +512,9 @@ _AFTER: Final = {
 # --- the generator ----------------------------------------------------------------------------------------------------
 
 
-def _filled(rng: random.Random, part: Part, template: str) -> tuple[str, tuple[str, ...]]:
+def _filled(rng: random.Random, part: Part, template: str, language: str = "en") -> tuple[str, tuple[str, ...]]:
     """The template with values, and the secrets among them."""
-    values = _values(rng, part)
+    values = _values(rng, part, language)
     text = template.format(**values, **_names(rng))
     named = {field for _, field, _, _ in string.Formatter().parse(template) if field}
     return text, tuple(values[name] for name in sorted(named) if name in _SECRET_FIELDS)
@@ -495,7 +529,7 @@ def structured(seed: int, part: Part, rounds: int) -> Iterator[Line]:
                 text, secrets = _filled(rng, part, template)
                 yield Line(kind=kind, text=text, secrets=secrets)
         for token in providers(rng).values():
-            around = rng.choice(_AROUND[part])
+            around = rng.choice(_AROUND["held-out" if part == "unseen" else part])
             yield Line(kind="provider", text=around.format(v=token), secrets=(token,))
         for name in ("RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "EC PRIVATE KEY", "PGP PRIVATE KEY BLOCK"):
             key, line = _pem(rng, name)
@@ -510,8 +544,9 @@ def spoken(seed: int, part: Part, rounds: int) -> Iterator[Line]:
         for language, kinds in SPOKEN[part].items():
             for kind, templates in kinds.items():
                 for template in templates:
-                    text, secrets = _filled(rng, part, template)
-                    after = rng.choice(_AFTER[language]) if text[-1].isalnum() else ""
+                    text, secrets = _filled(rng, part, template, language)
+                    # "is swordfish for now" is a sentence about a password; a word alone ends its clause.
+                    after = rng.choice(_AFTER[language]) if text[-1].isalnum() and kind != "word" else ""
                     text = rng.choice(_BEFORE[language]) + text + after
                     yield Line(kind=kind, text=text, language=language, secrets=secrets)
 

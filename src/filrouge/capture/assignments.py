@@ -14,6 +14,7 @@ Everything is matched from a fixed place with bounded repetitions, so the time i
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
@@ -25,34 +26,35 @@ Family = Literal["password", "made", "code", "login"]
 
 # Each begins with a letter, so that the engine skips to those; what must stand before and after is asked afterwards.
 _TYPED_KEYWORDS: Final = (
-    r"pass(?:word|wd|phrase|code|(?![a-z]))|pwd(?![a-z])|pw(?![a-z])|psk(?![a-z])"
-    r"|mot[ _-]de[ _-]passe|mdp(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
-    r"|contrase(?:ñ|n)a|frase[ _-]de[ _-](?:paso|contraseña)|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
+    r"pass(?:word|wd|phrase|code|(?![a-z]))|pass?w(?:or|ro|r|o)d(?![a-z])|pswd?(?![a-z])|pwd?(?![a-z])|psk(?![a-z])"
+    r"|mots?[ _-]?de[ _-]?passe?(?![a-z])|mdps?(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
+    r"|contrase(?:ñ|n|ny|ni)a|(?<=la )contra(?![a-z])|frase[ _-]de[ _-](?:paso|contraseña)|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
     r"|identified by(?= [\"'])|code[ _-]wi-?fi"
 )
 _MADE: Final = (
     r"secret(?:os?(?![a-z]))?|token|credentials?|key|shared[_-]?access[_-]?signature|jeton|_auth(?=[ \"':=])"
-    r"|cl[eé][ _-](?:secr[eè]te|(?:d[e'’ ]{1,3})?(?:api|acc[eè]s|licence|chiffrement))"
-    r"|clave[ _-](?:de[ _-])?(?:api|licencia)"
+    r"|cl[eé]f?[ _-](?:secr[eè]te|wi-?fi|wpa|(?:d[e'’u ]{1,3})?(?:api|acc[eè]s|licence|chiffrement|signature|wi-?fi))"
+    r"|clave[ _-](?:de[ _-])?(?:api|licencia)|llave (?:secreta|maestra|(?:de (?:la )?|del )(?:api|acceso|cifrado|wi-?fi))"
 )
 _CODE_WORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
 _LOGIN: Final = (
-    r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
-    r"|credenciales|inicia(?:r)? sesi[oó]n|acceso?s?|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario"
+    r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|s|z|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
+    r"|credenciales|inicia(?:r)? sesi[oó]n|acc[eè]so?s?|con[eé]cta(?:te|s|r|rse)?(?![a-z])|identif[ií]ca(?:te|rse)|identifie(?:-toi|r|z-vous)"
+    r"|connect(?= (?:with|using))|get in(?= (?:with|using))|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario"
     r"|utilisateur"
 )
 _KEYWORD: Final = rf"(?P<password>{_TYPED_KEYWORDS})|(?P<code>{_CODE_WORDS})|(?P<made>{_MADE})|(?P<login>{_LOGIN})"
-#: One of these is in every text that holds a keyword; of a login or a code nothing is hidden that has no digit.
+#: One of these is in every text that holds a keyword; what is hidden of a login or a code has a digit or mixed case.
 HINTS: Final = (
     "pass", "pw", "psk", "phrase", "frase", "identified", "mdp", "secr", "contrase", "clave", "token", "credential",
-    "key", "clé", "cle", "jeton", "_auth", "shared", "wifi", "wi-fi",
+    "key", "clé", "cle", "llave", "jeton", "_auth", "shared", "wifi", "wi-fi", "la contra", "pasw", "psw", "motde",
 )  # fmt: skip
 _HINTS_OF_DIGITS: Final = (
-    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "entra", "account",
+    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "accès", "conect", "conéct", "get in", "entra", "account",
     "compte", "cuenta", "user", "usuario", "utilisateur",
 )  # fmt: skip
 #: A part of longer words: nothing stands before them but a sign.
-_ALONE: Final = frozenset({"pw", "psk", "passe", "clave", "_auth", "pin", "identified by"})
+_ALONE: Final = frozenset({"pw", "psw", "pswd", "psk", "passe", "clave", "_auth", "pin", "identified by"})
 #: What a key is of, and a code, before it or after it.
 _KEY_OF: Final = (
     r"(?:api|account|shared[_-]?access|access|private|encryption|signing|master|auth|service|licen[sc]e|deploy"
@@ -60,15 +62,19 @@ _KEY_OF: Final = (
     r"|functions|secret|client|registry)[ _-]?$"
 )
 _CODE_OF: Final = (
-    r"(?:access|entry|door|gate|alarm|garage|safe|lock|recovery|backup|rescue|security|verification|activation|pairing"
-    r"|authentication|2fa|mfa|one-time|voicemail)[ -]$"
+    r"(?:access|entry|entrance|door|gate|alarm|garage|safe|vault|(?:un|pad|comb)?lock|lock[ -]?box|locker|key[ -]?box"
+    r"|building|elevator|lift|keypad|intercom|recovery|backup|rescue|reset|security|verification|activation|pairing"
+    r"|invitation|authentication|2fa|mfa|otp|one-time|voicemail|phone|sim|secret)[ -]$"
 )
 _OF_CODE: Final = (
-    r" (?:pin|secret|secreto|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon"
-    r"|alarme|r[eé]cup[eé]ration|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
+    r" (?:pin|secret|secreto"
+    r"|(?:for|to|of) (?:the |my |our )?(?:safe|door|garage|gate|alarm|lock|lockbox|locker|building|vault|elevator|lift"
+    r"|phone|house|office)|para (?:entrar|abrir|la puerta|la alarma)"
+    r"|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon|cadenas|bo[iî]te"
+    r"|verrou|casier|interphone|ascenseur|tel|mobile|carte|cl[eé]s?|alarme|r[eé]cup(?:[eé]ration)?|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
     r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|immeuble|entr[eé]e|cave|voiture)"
     r"|(?:de |del )(?:la |el )?(?:puerta|port[aó]l|port[oó]n|alarma|acceso|entrada|recuperaci[oó]n"
-    r"|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))"
+    r"|candado|tel[eé]fono|m[oó]vil|tarjeta|taquilla|ascensor|casillero|oficina|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))(?![a-zà-ÿ])"
 )
 #: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
 _HOLDERS: Final = re.compile(
@@ -94,15 +100,14 @@ _BLOCK: Final = r"[ \t]{0,4}:[ \t]{1,4}[|>][0-9+-]{0,2}[ \t]{0,4}(\r?\n|\\n)([ \
 _TYPED: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
 _WORD: Final = r"(?:\([^()\n]{1,40}\)|(?:[^\s:=.,;!?(){}\[\]<>|\"→\\]|[.,:](?=[^\s\"'])){1,40})"
 _LINKS: Final = (
-    r"is|are|was|were|be|been|becomes?|remains?|stays|has|est|sont|était|sera|été|vaut|c['’]est|reste|devient|es"
-    r"|son|era|fue"
-    r"|ser|será|sea|sigue|queda|pasa|cambió"
+    r"is|are|was|were|be|been|becomes?|became|remains?|stays|has|reads|equals|est|sont|était|sera|serait|été|vaut"
+    r"|c['’]est|reste|devient|devenu|es|son|era|fue|ser|será|sería|sea|sigue|queda|quedó|pasa|pasó|cambió"
 )
 _MOVES: Final = r"to|into|à|en|por|par|a"
 _FILLERS: Final = (
-    r"now|still|currently|again|going|set|changed|reset|updated|to|be|the following|simply|just|maintenant|toujours"
+    r"now|still|currently|again|going|set|changed|reset|updated|rotated|switched|become|to|be|the following|simply|just|maintenant|toujours"
     r"|désormais"
-    r"|bien|changé|remplacé|mis|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
+    r"|bien|changée?|remplacée?|renouvelée?|devenue?|passée?|mise?|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
 )
 #: `… of the shared box is`, `… (prod) :`, `…, c'est`: the words, and what ends them.
 _SAID: Final = (
@@ -122,11 +127,15 @@ _SECOND: Final = (
 _PAIR: Final = (
     r"(?:[ ]{1,3}[\w'’-]{1,20}){0,3}?(?:[ ]{0,2}[:=]|[ ]{1,3}(?:with|as|avec|con|comme|en|como|is|are|est|sont|es"
     r"|son))?[ ]{1,3}"
-    r"[\"'`]?[\w.@+-]{1,64}[\"'`]?(?:[ ]{0,2}[/|:][ ]{0,2}|[ ]{1,2}(?:with|avec|con)[ ]{1,2})(?!/)"
+    r"[\"'`]?[\w.@+-]{1,64}[\"'`]?(?:[ ]{0,2}[/|:][ ]{0,2}|[ ]{1,2}(?:with|avec|con)[ ]{1,2}"
+    r"|(?P<loose>[ ]{0,2}[,;&+][ ]{0,2}|[ ]{1,2}(?:-{1,2}|–|—|→)[ ]{1,2}|,?[ ]{1,2}(?:and|et|y|e|plus|then|puis|luego|using)"
+    r"(?:[ ]{1,2}(?:then|puis|luego|with|avec|con|ensuite|después))?[ ]{1,2}))(?!/)"
 )
+#: Nouns of which a user and a password are said: after another login word, a loose pair needs a stronger value.
+_CREDENTIALS: Final = r"identifiants?|creds|credenciales|credentials?|login|acc[eè]so?s?$"
 _CHANGES: Final = (
     r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon"
-    r"|puest|actualiz|reemplaz)"
+    r"|puest|actualiz|reemplaz|swap|moved the|mov[ií]|bascul|renouvel|renov|restablec|r[eé]initialis)"
 )
 #: Before a keyword: "… is the", "… est notre", "… as the root", "… como".
 _INVERTED: Final = (
@@ -186,6 +195,8 @@ _COMMON: Final = (
 _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
 #: A short word and a digit or two: `step2`, `user12`. A password may be so, an identifier of code often is.
 _NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
+#: `user_12`, `user:12`: an identifier.
+_COUNTED: Final = r"[a-z]{2,12}[:_]\d{1,4}$"
 #: Endings of a name that is about a secret without holding it.
 _ABOUT: Final = (
     r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field"
@@ -250,6 +261,53 @@ _LONGEST_NAME: Final = 40
 _LONGEST_TOKEN: Final = 160
 
 
+#: A word of a sentence that may be a secret; what is stripped of its end.
+_CANDIDATE: Final = r"[A-Za-z0-9][A-Za-z0-9!@#$%^&*?+~_.-]{5,59}"
+_SIGNS: Final = frozenset("!@#$%^&*?~")
+#: Versions of packages, tickets, users of hosts, units, keys pressed together, percent encoding, algorithms.
+_SIGNED: Final = (
+    r"(?i)(?:[\w./-]+@[\^~]?v?\d[\w.+-]*|[a-z][\w.-]*@[a-z][\w.-]*|[a-z_-]+#\d+|\d[\d.]*[a-z]*[!?+%*]*|.*%[\da-f]{2}.*"
+    r"|[a-z]*\d{0,2}[!?+*~]+|[a-z+]{1,2}\d{1,4}[!?]*)$"
+)
+_ALGORITHM: Final = r"(?i)(?:sha|md|rsa|hmac|pbkdf|aes|ecdsa|ed25519|bcrypt|scrypt|argon|base(?=64|32)|utf)-?\d|hmac|pbkdf|withrsa"
+_SEGMENT: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
+_CONSONANTS: Final = r"(?i)[b-df-hj-np-tv-xz]{4}"
+#: Next to one of these a word is a part of something longer.
+_JOINED: Final = tuple("/\\=:<>{}[]")
+#: How far from its keyword a value may stand, in characters.
+_AHEAD: Final = 110
+_BEHIND: Final = 80
+#: Between a keyword and a value: the value identifies something else.
+_OTHER_VALUE: Final = (
+    r"(?i)\b(?:hash\w*|digest|ids?|fingerprint|checksum|commit|versions?|class|types? (?:is|of|was)|algorithm\w*|function|method|called"
+    r"|named|using|uses|file|branch|package|librar\w+|calls?)\b"
+)
+#: What a sentence says of a password without giving it: participles and adjectives by their endings, then others.
+_PREDICATE: Final = (
+    r"(?:.*(?:ed|ing|able|ible|ful|less|ive|ous|ory|ary|ent|ant|ical|ional|ically|ally|ably|ibly|ently|antly|ively|ously|edly|ully|ised|ized|proof"
+    r"|[éèi]e?s?|ue?s?|oires?|ifs?|eux|euses?|elles?|els?|aires?|iques?"
+    r"|ad[oa]s?|id[oa]s?|bles?|ori[oa]s?|ntes?|ales?|iv[oa]s?|os[oa]s?|ic[oa]s?|ari[oa]s?)"
+    r"|plaintext|cleartext|early|daily|weekly|monthly|likely|unlikely|friendly|broken|forgotten|stolen|hidden|written|given|taken|chosen|shown|known|unknown|wrong|invalid|valid|correct|strong"
+    r"|short|longer|shorter|secure|insecure|safe|unsafe|secret|blank|empty|missing|private|simple|complex|unique|default"
+    r"|numeric|random|static|stale|obsolete|legacy|global|local|above|below|there|elsewhere|nowhere|somewhere|again"
+    r"|already|enough|never|always|today|tomorrow|yesterday|better|worse|stronger|weaker|easier|harder|different|similar"
+    r"|identical|equal|complete|correct|incorrect|exact|intact|public|visible|plain|perfect|great|terrible|awful|absent"
+    r"|requis\w*|mauvais\w*|inconnue?|faible|longue?|court\w*|facile|difficile|simple|ancien\w*|nouve\w+|fausse"
+    r"|bonne|s[uû]re?|public\w*|secr[eè]t\w*|dehors|dedans|partout|ailleurs|toujours|jamais|demain|aujourd|compris\w*"
+    r"|promis|perdue?|transmis\w*|admis\w*|omis\w*|remis\w*|soumis\w*|ouvert\w*|offert\w*|masque|claire?|vierge|unique|pareil\w*"
+    r"|correct[oa]?s?|incorrect[oa]|secret[oa]|segur[oa]|insegur[oa]|nuev[oa]|viej[oa]|antigu[oa]|cort[oa]|larg[oa]"
+    r"|escrit[oa]|puest[oa]|abiert[oa]|cubiert[oa]|expuest[oa]|distint[oa]|incierto|fals[oa]|vac[ií][oa]|d[eé]bil|f[aá]cil"
+    r"|dif[ií]cil|in[uú]til|[uú]til|fuerte|mejor|peor|simple|inv[aá]lid[oa]|v[aá]lid[oa]|siempre|nunca|ma[nñ]ana|ahora"
+    r"|tambi[eé]n|nuestr[oa]|vuestr[oa]|suficiente|complej[oa]|absurd[oa]|err[oó]ne[oa]|ajen[oa]|compartid[oa])$"
+)
+#: A word at the end of its clause.
+_CLAUSE_END: Final = r"([a-zñ]{6,24})(?=[ ]{0,2}(?:[,;]|[.!](?:\s|$)|\n|\r|$))"
+_STRONG_WORDS: Final = r"pass?w|passphrase|mdp|mot|phrase|contrase|frase"
+#: A link of `_SAID` after which one word is a value, or none.
+_COPULA: Final = r"(?:is|was|remains|est|était|c['’]est|reste|es|era|siendo|sigue siendo|still|toujours)[ ]{0,2}:?[ ]{0,3}$"
+_CONTRACTED: Final = rf"['’]s(?:[ ]{{1,2}}(?:{_FILLERS})){{0,3}}[ ]{{1,2}}"
+
+
 class Assigned(NamedTuple):
     """Where an assigned secret stands in a text, and of which kind it is."""
 
@@ -274,7 +332,7 @@ class _Value(NamedTuple):
 def redact(text: str, mark: Callable[[str], str]) -> str:
     """The text with every assigned secret replaced by `mark(kind)`."""
     folded = fold(text)
-    if not _may_hold(folded):
+    if not _may_hold(text, folded):
         return text
     kept: list[str] = []
     place = 0
@@ -287,6 +345,7 @@ def redact(text: str, mark: Callable[[str], str]) -> str:
 def find(text: str, folded: str) -> Iterator[Assigned]:
     """Every assigned secret in `text`, in order; `folded` is `fold(text)`."""
     keyword, done = _compiled(_KEYWORD), 0
+    candidates: list[tuple[int, int]] | None = None
     found = keyword.search(folded)
     while found is not None:
         place = found.end()
@@ -296,13 +355,19 @@ def find(text: str, folded: str) -> Iterator[Assigned]:
                 yield secret
                 done = secret.end
                 place = max(place, done)
+        if named is not None and _stands_alone(text, folded, named):
+            candidates = _candidates(text) if candidates is None else candidates
+            for secret in _near(text, folded, named, done, candidates) if candidates else ():
+                yield secret
+                done = secret.end
+                place = max(place, done)
         found = keyword.search(folded, place)
 
 
-def _may_hold(folded: str) -> bool:
+def _may_hold(text: str, folded: str) -> bool:
     if any(hint in folded for hint in HINTS):
         return True
-    return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d").search(folded) is not None
+    return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d|[a-z][A-Z]").search(text) is not None
 
 
 def fold(text: str) -> str:
@@ -321,7 +386,7 @@ def kind_of(name: str) -> str:
 def is_secret_field(name: str, value: str) -> bool:
     """True where a field of that name (a key of JSON, a flag) gives `value` away."""
     folded = fold(name)
-    if not _may_hold(folded):
+    if not _may_hold(value, folded):
         return False
     found = [_keyword(folded, one) for one in _compiled(_KEYWORD).finditer(folded)]
     last = [one for one in found if one is not None and one.family != "login"][-1:]
@@ -341,6 +406,11 @@ def is_placeholder(value: str) -> bool:
 def is_identifier(value: str) -> bool:
     """True for a UUID."""
     return _compiled(_UUID).match(value) is not None
+
+
+def names_algorithm(value: str) -> bool:
+    """True for a name such as `PBKDF2WithHmacSHA256`."""
+    return _compiled(_ALGORITHM).search(value) is not None and value.isalnum() and len(value) <= 40
 
 
 @cache
@@ -393,12 +463,14 @@ def _assigned(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
         return
     place = rest.end()
     if family == "login":
-        found = _paired(text, place)
+        found = _paired(text, keyword, place)
     elif _is_other_name(text, folded, keyword):
         return
     else:
         found = _before(text, folded, keyword, family) or _bound(text, keyword, family, place)
         found = found or _said(text, folded, keyword, family, place)
+        if found is None and keyword.word.startswith("credential"):
+            found = _paired(text, keyword, place)
     if family == "made" and found is not None and text[keyword.end : keyword.end + 1] in ("s", "S"):
         found = found if _is_random(text[found.start : found.end]) else None
     kind = "password" if family in ("password", "login") else "code" if family == "code" else "secret"
@@ -537,6 +609,8 @@ def _beside(text: str, keyword: _Keyword, family: Family, place: int) -> _Value 
     if is_flag:
         odd = not word.replace("_", "").replace("-", "").isalpha()
         return value if odd and not word.startswith("-") and _is_hidden(word, family, quoted=False) else None
+    if _compiled(r"(?:^|\n)[ \t]{0,8}ENV[ \t]{1,8}$").search(text, max(0, start - 20), start):
+        return value if _is_hidden(word, family, quoted=False) or _stands_out(word) else None
     if text[start : keyword.end].isupper() and "_" in text[start:place]:
         return value if _is_telling(word, family) else None
     if family == "made":
@@ -552,6 +626,13 @@ def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int)
         value = None if bare else _spoken(text, said.end(), family)
         if value is not None:
             return value
+        if family == "password" and not said["sign"] and _compiled(_STRONG_WORDS).match(keyword.word):
+            word = _plain_word(text, said)
+            if word is not None:
+                return word
+    contracted = _compiled(_CONTRACTED).match(folded, keyword.end)
+    if contracted is not None:
+        return _spoken(text, contracted.end(), family)
     moved = _compiled(_MOVED).match(folded, place)
     if moved is not None:
         before = folded[max(0, keyword.start - 50) : keyword.start]
@@ -563,7 +644,17 @@ def _said(text: str, folded: str, keyword: _Keyword, family: Family, place: int)
     return _spoken(text, clause.end(), family)
 
 
-def _paired(text: str, place: int) -> _Value | None:
+def _plain_word(text: str, said: re.Match[str]) -> _Value | None:
+    """The word of small letters in "the password is swordfish", where no adjective or participle stands there."""
+    if _compiled(_COPULA).search(said[0]) is None:
+        return None
+    word = _compiled(_CLAUSE_END).match(text, said.end())
+    if word is None or _compiled(_PREDICATE).match(word[1]) or _compiled(_KEYWORD).search(word[1]):
+        return None
+    return None if is_placeholder(word[1]) else _Value(*word.span(1), quoted=False)
+
+
+def _paired(text: str, keyword: _Keyword, place: int) -> _Value | None:
     """The password of "log in with ana / …"."""
     pair = _compiled(_PAIR).match(text, place)
     if pair is None:
@@ -571,6 +662,10 @@ def _paired(text: str, place: int) -> _Value | None:
     value = _spoken(text, pair.end(), "password")
     if value is None or not _is_telling(text[value.start : value.end], "password"):
         return None
+    if pair["loose"] and not _stands_out(text[value.start : value.end]):
+        named = _compiled(_CREDENTIALS).match(keyword.word)
+        if named is None or _compiled(_NUMBERED).match(text, value.start, value.end):
+            return None
     return None if "/" in text[value.start : value.end] and not value.quoted else value
 
 
@@ -612,6 +707,61 @@ def _inverts(found: re.Match[str], folded: str, keyword: _Keyword) -> bool:
     if found["det"] is None and found["link"] != "for":
         return False
     return _compiled(_AFTER_INVERTED).match(folded, keyword.end) is not None
+
+
+def _stands_alone(text: str, folded: str, keyword: _Keyword) -> bool:
+    """True for a keyword that is a word of a sentence, and no part of a name or of a path."""
+    before, after = text[keyword.start - 1 : keyword.start], text[keyword.end : keyword.end + 2]
+    if before and (before.isalnum() or before in "_-./$@"):
+        return False
+    if after[:1] in ("'", "’", "s"):
+        return after[:1] != "s" or not after[1:].isalnum()
+    if after[:1].isalnum() or after[:1] in ("_", "-", "/", "(", "[") or (after[:1] == "." and after[1:].isalnum()):
+        return False
+    return keyword.family == "login" or not _is_other_name(text, folded, keyword)
+
+
+def _candidates(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text stand that look like a secret wherever they are."""
+    found: list[tuple[int, int]] = []
+    for one in _compiled(_CANDIDATE).finditer(text):
+        start, end = one.span()
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if before in _JOINED or after in _JOINED or after == "(" or (before == "(" and text[start - 2 : start - 1] != " "):
+            continue
+        while text[end - 1] in ".-_":
+            end -= 1
+        if _stands_out(text[start:end]) or (text[end - 1] in "?!" and _stands_out(text[start : end - 1])):
+            found.append((start, end))
+    return found
+
+
+def _near(
+    text: str, folded: str, keyword: _Keyword, done: int, candidates: list[tuple[int, int]]
+) -> Iterator[Assigned]:
+    """The words of the keyword's sentence that look like a secret: those after it, or else the last before it."""
+    kind = "password" if keyword.family in ("password", "login") else "code" if keyword.family == "code" else "secret"
+    first = bisect_left(candidates, (keyword.end, 0))
+    has_value = done > keyword.start
+    for start, end in candidates[first:]:
+        between = text[keyword.end : start]
+        if start - keyword.end > _AHEAD or _is_broken(between) or _compiled(_OTHER_VALUE).search(between):
+            break
+        if start >= done:
+            has_value = True
+            yield Assigned(start, end, kind)
+    if has_value or not first or keyword.family == "login":
+        return
+    start, end = candidates[first - 1]
+    between = text[end : keyword.start]
+    near = start >= done and keyword.start - end <= _BEHIND and not _is_broken(between)
+    if near and not _compiled(_OTHER_VALUE).search(between):
+        yield Assigned(start, end, kind)
+
+
+def _is_broken(between: str) -> bool:
+    """True where a sentence or a line ends."""
+    return "\n" in between or _compiled(r"[^.\s][.!] ").search(between) is not None
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -682,6 +832,8 @@ def _is_hidden(value: str, family: Family, *, quoted: bool) -> bool:
 
 def _is_token(value: str, *, strict: bool) -> bool:
     """True for a value that a machine may have made."""
+    if not is_placeholder(value) and _stands_out(value):
+        return True
     digits = any(map(str.isdigit, value))
     odd = digits or not value.replace("-", "").replace("_", "").isalpha()
     if (
@@ -701,6 +853,8 @@ def _is_telling(value: str, family: Family) -> bool:
     """True for a value that looks like a secret by itself."""
     if is_placeholder(value) or value.startswith("%"):
         return False
+    if len(value) <= _LONGEST_TOKEN and _stands_out(value):
+        return True
     if family == "code":
         return _compiled(_DIGITS).match(value) is not None
     if len(value) > _LONGEST_TOKEN:
@@ -715,9 +869,34 @@ def _is_telling(value: str, family: Family) -> bool:
         or " " in value
     ):
         return False
-    if _is_common(value) or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value))):
+    if _compiled(_COUNTED).match(value) or _is_common(value) or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value))):
         return False
     return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
+
+
+def _stands_out(value: str) -> bool:
+    """True for a word that is hardly anything but a secret: letters, digits and signs, or letters in no order."""
+    if not 6 <= len(value) <= 60 or _compiled(_CANDIDATE).fullmatch(value) is None:
+        return False
+    letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
+    if letters and digits and any(one in _SIGNS for one in value) or (digits > 2 and value[-1] == "+"):
+        if _compiled(_SIGNED).match(value) or _is_common(value.rstrip("!?+*")):
+            return False
+        only_last = not any(one in _SIGNS for one in value[:-1])
+        return not only_last or (digits >= 2 and letters >= 2 and not value[: letters].isupper())
+    return value.isalnum() and _is_irregular(value, letters, digits)
+
+
+def _is_irregular(value: str, letters: int, digits: int) -> bool:
+    """True for letters of both cases (and digits) that follow each other as in no name."""
+    if value.islower() or value.isupper() or not letters or len(value) < (10 if digits else 8):
+        return False
+    if _compiled(_ALGORITHM).search(value):
+        return False
+    mean = len(value) / len(_compiled(_SEGMENT).findall(value))
+    if digits and mean <= 2.45:
+        return True
+    return mean <= 2.45 or (mean <= 3.75 and _compiled(_CONSONANTS).search(value) is not None)
 
 
 def _is_common(value: str) -> bool:

@@ -84,6 +84,8 @@ def _cut_random(found: Found) -> str:
 
 def looks_random(word: str) -> bool:
     """True for a word of mixed case with digits and high entropy; hashes, ids and paths are none."""
+    if assignments.names_algorithm(word):
+        return False
     mixed = any(map(str.isupper, word)) and any(map(str.islower, word)) and any(map(str.isdigit, word))
     return mixed and word.count("/") < 3 and _entropy(word) >= _RANDOM
 

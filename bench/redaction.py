@@ -1,6 +1,6 @@
 """How many secrets stay, and how many harmless lines are altered: of each kind, by the hook's pass and the daemon's.
 
-    python bench/secrets.py --rounds 20 --benign docs --out bench/results/secrets.md
+    python bench/redaction.py --rounds 20 --benign docs --out bench/results/redaction.md
 
 The lines come from a seeded generator (`tests/support/secret_lines.py`): templates of configuration, commands, code and
 sentences in English, French and Spanish, filled with values. The development part was looked at while the rules were
@@ -32,7 +32,7 @@ from filrouge.capture.redact import redact
 from filrouge.capture.redact_complete import redact_completely
 
 PASSES: Final[dict[str, Callable[[str], str]]] = {"hook": redact, "daemon": redact_completely}
-PARTS: Final[tuple[Part, ...]] = ("dev", "held-out")
+PARTS: Final[tuple[Part, ...]] = ("dev", "held-out", "unseen")
 SEED: Final = 20261123
 TEXT_FILES: Final = frozenset(
     {".py", ".md", ".rst", ".txt", ".toml", ".yaml", ".yml", ".js", ".ts", ".html", ".css", ".pyi"}
