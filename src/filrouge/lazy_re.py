@@ -9,6 +9,7 @@ start needs none. A pattern that is wrong raises `re.error` at its first use ins
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from re import (
     ASCII,
     DOTALL,
@@ -26,7 +27,7 @@ from re import (
     split,
     sub,
 )
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 __all__ = [
     "ASCII",
@@ -42,11 +43,14 @@ __all__ = [
     "findall",
     "finditer",
     "fullmatch",
+    "made_when_used",
     "match",
     "search",
     "split",
     "sub",
 ]
+
+T = TypeVar("T")
 
 #: Every pattern that was asked for and is not compiled yet.
 _waiting: set[_LazyPattern] = set()
@@ -55,15 +59,15 @@ _waiting: set[_LazyPattern] = set()
 class _LazyPattern:
     """A pattern in waiting; after its first use it has the compiled one's attributes as its own."""
 
-    def __init__(self, pattern: str, flags: int) -> None:
-        self._wanted = pattern, flags
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
         _waiting.add(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         _waiting.discard(self)
-        compiled = re.compile(*self._wanted)
+        compiled = self._make()
         for each in dir(compiled):
             if not each.startswith("__"):
                 self.__dict__[each] = getattr(compiled, each)
@@ -72,7 +76,12 @@ class _LazyPattern:
 
 def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 (stands in for `re.compile`)
     """A pattern for its methods and attributes; the functions of `re` do not take it."""
-    return cast("re.Pattern[str]", _LazyPattern(pattern, flags))
+    return made_when_used(lambda: re.compile(pattern, flags))
+
+
+def made_when_used(make: Callable[[], T]) -> T:
+    """A pattern of any engine that is compiled by `make` when it is first used."""
+    return cast("T", _LazyPattern(make))
 
 
 def compile_waiting() -> int:
@@ -83,6 +92,6 @@ def compile_waiting() -> int:
     """
     count = 0
     for one in list(_waiting):
-        _ = cast("re.Pattern[str]", one).pattern
+        _ = cast("re.Pattern[str]", one).search
         count += 1
     return count

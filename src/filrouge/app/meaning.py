@@ -204,8 +204,7 @@ class Embedders:
 
     def making(self, space_id: str, name: str) -> tuple[str, Embedder] | None:
         """Who makes the vectors of a space, with its name: the one of that name if it still does, else any other."""
-        others = [other for other in self._names() if other != name]
-        for candidate in (name, *others) if name else others:
+        for candidate in self._candidates(name):
             try:
                 embedder = self.named(candidate)
                 if embedder.space.id == space_id:
@@ -213,6 +212,12 @@ class Embedders:
             except FilrougeError as error:
                 _LOG.info("embedder %s is not there: %s", candidate, error.message)
         return None
+
+    def _candidates(self, name: str) -> Iterator[str]:
+        """The name, then every other; listing the others loads all embedders, with what they need."""
+        if name:
+            yield name
+        yield from (other for other in self._names() if other != name)
 
     def let_go(self, kept: Embedder) -> None:
         """Keep one; the others may leave memory."""

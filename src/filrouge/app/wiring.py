@@ -79,9 +79,15 @@ class Running:
     words: WordFeed
     warming: Thread
 
+    def warm_up(self) -> None:
+        """Begin, on a thread of its own, what need not be done before the first request; once."""
+        self.warming.start()
+
     def stop(self) -> None:
         """Finish what is being written, release what is leased, close the database."""
         self.parts.leaving.set()
+        if self.warming.ident is None:
+            self.warm_up()
         self.warming.join()  # it reads the database, and starts what is stopped next
         for watch in self.watches:
             watch.stop()
@@ -103,6 +109,7 @@ def start(
     makers: Makers | None = None,
     panel: BuildPanel | None = None,
     pace: Pace | None = None,
+    warm_up: bool = True,
 ) -> Running:
     """Open the store in `home` and begin to work.
 
@@ -110,6 +117,7 @@ def start(
         makers: embedders by name, in the place of those that are registered.
         panel: builds the models that the settings name, in the place of the real ones.
         pace: when models are asked.
+        warm_up: load indexes and take up the backlog at once; otherwise the caller says when (`Running.warm_up`).
 
     Raises:
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
@@ -136,8 +144,10 @@ def start(
     if log_decisions():
         parts.readers.here(parts.feed.join)
     warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
-    warming.start()
-    return Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
+    running = Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
+    if warm_up:
+        running.warm_up()
+    return running
 
 
 def build(

@@ -16,6 +16,7 @@ import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 from filrouge.capture import assignments
 from filrouge.capture.redact import MARK, Found, cutter, mapped, mark, settled, without_blocks
 from filrouge.capture.secret_rules import RULES
+from filrouge.lazy_re import made_when_used
 
 
 class _Pattern(Protocol):
@@ -43,7 +44,7 @@ def redact_value_completely(value: Any) -> Any:
 
 
 def _compile(pattern: str) -> _Pattern:
-    return cast("_Pattern", re2.compile(pattern, _OPTIONS))  # pyright: ignore[reportUnknownMemberType]
+    return made_when_used(lambda: cast("_Pattern", re2.compile(pattern, _OPTIONS)))  # pyright: ignore[reportUnknownMemberType]
 
 
 def _quiet() -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.routing import APIRoute
 
 from filrouge.app.parts import Parts
@@ -50,10 +50,3 @@ def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
         else:
             included: Any = getattr(route, "original_router", None)
             yield from routes_of(included.routes if included is not None else ())
-
-
-def methods_at(app: FastAPI, path: str) -> set[str]:
-    """What may be done at a path, over all its routes; one that is named itself is nobody's id."""
-    matching = [route for route in routes_of(app.routes) if route.path_regex.match(path)]
-    named = [route for route in matching if route.path == path]
-    return {method for route in named or matching for method in route.methods or ()}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -22,49 +22,17 @@ from filrouge._version import __version__
 from filrouge.app.wiring import Running
 from filrouge.choices import REMEDY, refusal
 from filrouge.errors import BadInput, FilrougeError, NotFound
-from filrouge.server.access import methods_at
 from filrouge.server.cutting import CutBodies
+from filrouge.server.deferred import DeferredRouter, methods_at
 from filrouge.server.door import Door, guard, permitted
 from filrouge.server.keys import Keys
 from filrouge.server.legible import legible
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
-from filrouge.server.mcp import mount
 from filrouge.server.once import Once
 from filrouge.server.openapi import described
 from filrouge.server.problems import PROBLEM, problem, refused
-from filrouge.server.routes import (
-    backups,
-    bridges,
-    changing,
-    concepts,
-    daemon,
-    embedding,
-    exporting,
-    extracting,
-    facts,
-    forgetting,
-    gardens,
-    hooks,
-    imports,
-    injecting,
-    jobs,
-    live,
-    memory,
-    memory_tool,
-    metrics,
-    models,
-    notes,
-    novelty,
-    projects,
-    rules,
-    static,
-    threads,
-    tokens,
-    topics,
-    turns,
-    usage,
-)
+from filrouge.server.routes import daemon, hooks, injecting
 from filrouge.server.short_ids import whole_ids
 
 if TYPE_CHECKING:
@@ -76,6 +44,48 @@ _NO_TELEMETRY: Final[TelemetryConfig] = {
     "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
 }  # fmt: skip
 _REMEDY = "See the API reference, or GET /openapi.json."
+
+
+#: What hooks ask right after a start is imported with it; of everything else, the module below `filrouge.server` and
+#: the beginnings of its paths. Where paths overlap, the first route that matches answers.
+ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
+    hooks.router,
+    ("routes.memory", (
+        "/api/memory/facts", "/api/memory/memories", "/api/memory/search", "/search", "/api/memory/settings",
+        "/api/memory/stats", "/api/memory/retrievals",
+    )),
+    injecting.router,
+    ("routes.rules", ("/api/memory/rules",)),
+    ("routes.topics", ("/api/memory/topics", "/api/memory/timeline")),
+    ("routes.threads", ("/api/memory/threads", "/api/memory/turns/")),
+    ("routes.bridges", ("/api/memory/bridges", "/api/memory/graph")),
+    ("routes.embedding", ("/embedding",)),
+    ("routes.models", ("/extract/",)),
+    daemon.router,
+    ("routes.changing", (
+        "/api/memory/memories/", "/memory/supersede", "/api/memory/review", "/api/memory/undo", "/api/audit/",
+    )),
+    ("routes.concepts", ("/api/memory/concepts",)),
+    ("routes.metrics", ("/metrics",)),
+    ("routes.forgetting", ("/api/memory/forget", "/api/memory/receipts")),
+    ("routes.gardens", ("/api/memory/gardens",)),
+    ("routes.backups", ("/api/memory/backups",)),
+    ("routes.tokens", ("/api/tokens", "/login/", "/signed-in")),
+    ("mcp.mount", ("/mcp",)),
+    ("routes.memory_tool", ("/memory/tool",)),
+    ("routes.live", ("/ws",)),
+    ("routes.static", ("/static/",)),
+    ("routes.usage", ("/api/memory/usage",)),
+    ("routes.turns", ("/memory/turns", "/api/memory/messages")),
+    ("routes.extracting", ("/memory/extract",)),
+    ("routes.facts", ("/api/memory/facts/",)),
+    ("routes.jobs", ("/api/memory/dead-letters", "/api/memory/jobs", "/api/memory/recalls/")),
+    ("routes.exporting", ("/api/memory/export", "/api/memory/import")),
+    ("routes.imports", ("/api/memory/imports",)),
+    ("routes.novelty", ("/memory/novel", "/api/memory/memories")),
+    ("routes.projects", ("/api/memory/projects",)),
+    ("routes.notes", ("/api/memory/notes",)),
+)  # fmt: skip
 
 
 class _Application(FastAPI):
@@ -112,12 +122,11 @@ def create_app(running: Running, leave: Callable[[], None], listening: Listening
     app.state.keys = Keys(running.parts)
     app.state.listening = listening or Listening()
     app.state.sockets = Sockets()
-    for routes in (
-        hooks, memory, injecting, rules, topics, threads, bridges, embedding, models, daemon, changing, concepts,
-        metrics, forgetting, gardens, backups, tokens, mount, memory_tool, live, static, usage,
-        turns, extracting, facts, jobs, exporting, imports, novelty, projects, notes,
-    ):  # fmt: skip
-        app.include_router(routes.router)
+    for router in ROUTERS:
+        if isinstance(router, APIRouter):
+            app.include_router(router)
+        else:
+            app.router.routes.append(DeferredRouter(app, *router))
     app.add_middleware(Once)
     app.add_exception_handler(FilrougeError, _problem)
     app.add_exception_handler(RequestValidationError, _unreadable)

@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from filrouge.app.parts import Parts
 from filrouge.errors import BadInput, Busy, FilrougeError, Stale
 from filrouge.ports import Tx
-from filrouge.server.access import methods_at, settled
+from filrouge.server.access import settled
+from filrouge.server.deferred import methods_at
 from filrouge.server.door import ACCESS
 from filrouge.server.problems import refused
 from filrouge.store.answered import Answered, AnsweredRequests

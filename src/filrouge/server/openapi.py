@@ -18,6 +18,7 @@ from fastapi.utils import create_model_field
 
 from filrouge.server.access import routes_of
 from filrouge.server.answers import MODEL, Problem
+from filrouge.server.deferred import load_all
 from filrouge.server.once import HEADER, LONGEST
 from filrouge.server.problems import PROBLEM
 from filrouge.server.scopes import needed
@@ -57,6 +58,7 @@ _TAGS: Final = {
 
 def described(app: FastAPI) -> dict[str, Any]:
     """The document of an application."""
+    load_all(app)
     for route in routes_of(app.routes):
         _with_models(route)
     raw = get_openapi(

@@ -15,6 +15,7 @@ from threading import Thread
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from filrouge._version import __version__
 from filrouge.app import wiring
@@ -27,14 +28,16 @@ from filrouge.errors import FilrougeError
 from filrouge.home import DATABASE, LOG, RUNTIME, inside
 from filrouge.lazy_re import compile_waiting
 from filrouge.server.api import create_app
+from filrouge.server.deferred import import_all
 from filrouge.server.door import settings_of
 from filrouge.server.listening import Listening, listening, outside
 from filrouge.server.listening import inside as inside_config
 from filrouge.server.wire import end_overdue
 
 _LOG = logging.getLogger("filrouge.daemon")
-#: After the first answers, which need the processor.
-_PATTERNS_SECONDS = 1.0
+#: After the first answer, which needs the processor: indexes and the backlog, then what a later request would wait for.
+_WARM_UP_SECONDS = 0.1
+_PREPARE_SECONDS = 1.0
 _LOOK_AT_HOME_SECONDS = 2.0
 #: Requests that may wait for the disk at once. They wait more than they compute: few threads keep a write from its turn
 #: in the lane that writes.
@@ -73,7 +76,7 @@ def _log_format(home: str) -> Form:
 def _serve(home: str, listens: Callable[[], None]) -> None:
     _LOG.info("filrouge %s starting, pid %d", __version__, os.getpid())
     try:
-        running = wiring.start(home)
+        running = wiring.start(home, warm_up=False)
     except FilrougeError as error:
         _LOG.error("cannot start: %s %s", error.message, error.remedy)
         raise
@@ -140,12 +143,20 @@ async def _listen(home: str, running: wiring.Running, found: Listening, listens:
         served.append((_Server(outside(app, settings_of(running.parts)), leaving), found.listener))
     with announced(home, found.url):
         listens()
-        # Nobody waits for these; the first text that needs one would.
-        patterns = Thread(target=compile_waiting, name="filrouge-patterns", daemon=True)
-        asyncio.get_running_loop().call_later(_PATTERNS_SECONDS, patterns.start)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_WARM_UP_SECONDS, running.warm_up)
+        preparing = Thread(target=_prepare, args=(app, loop), name="filrouge-preparing", daemon=True)
+        loop.call_later(_PREPARE_SECONDS, preparing.start)
         watch = asyncio.create_task(_leave_with_the_home(leaving, home))
         await asyncio.gather(*(server.serve(sockets=[listener]) for server, listener in served))
         watch.cancel()
+
+
+def _prepare(app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
+    """What no start needs and the first text or request of its kind would wait for: patterns, routers."""
+    compile_waiting()
+    with suppress(RuntimeError):  # the loop is closed: the daemon left meanwhile
+        import_all(app, loop)
 
 
 async def _leave_with_the_home(leaving: _Leaving, home: str) -> None:

@@ -1,0 +1,102 @@
+"""Routers that are imported with the first request under their paths.
+
+A router and its models take the daemon 5 to 40 ms of its start, and few of them are asked in the first second. A
+`DeferredRouter` holds the place of a router in the list of routes, so that the order of matching and of the OpenAPI
+document does not depend on what was imported first. `import_all` imports the rest while the daemon is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from importlib import import_module
+from threading import Lock
+from typing import Any, cast
+
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from filrouge.server.access import routes_of
+from filrouge.server.door import guard
+
+_PACKAGE = "filrouge.server"
+
+
+class DeferredRouter(BaseRoute):
+    """The place of a router whose module is not imported yet.
+
+    Args:
+        app: the application that includes the router.
+        module: its module, below `filrouge.server`; the router is its attribute `router`.
+        paths: every path of the router begins with one of these.
+    """
+
+    def __init__(self, app: FastAPI, module: str, paths: tuple[str, ...]) -> None:
+        self.module = f"{_PACKAGE}.{module}"
+        self.paths = paths
+        self._app = app
+        self._lock = Lock()
+        self._is_loaded = False
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Matches nothing itself: the routes that it loads stand behind it in the list, and are tried next."""
+        if scope["type"] in ("http", "websocket"):
+            self.load_for(scope["path"])
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Never called: it matches nothing."""
+        raise NotImplementedError
+
+    def load_for(self, path: str) -> None:
+        """Include the router if it may have a route for this path."""
+        if not self._is_loaded and path.startswith(self.paths):
+            self.load()
+
+    def load(self) -> None:
+        """Include the router, right behind this place."""
+        with self._lock:
+            if self._is_loaded:
+                return
+            router = cast("APIRouter", cast("Any", import_module(self.module)).router)
+            routes = self._app.router.routes
+            before = len(routes)
+            self._app.include_router(router)
+            added = routes[before:]
+            guard(added)
+            del routes[before:]
+            place = routes.index(self) + 1
+            routes[place:place] = added
+            self._is_loaded = True
+
+
+def methods_at(app: FastAPI, path: str) -> set[str]:
+    """What may be done at a path, over all its routes; one that is named itself is nobody's id."""
+    load_for(app, path)
+    matching = [route for route in routes_of(app.routes) if route.path_regex.match(path)]
+    named = [route for route in matching if route.path == path]
+    return {method for route in named or matching for method in route.methods or ()}
+
+
+def load_for(app: FastAPI, path: str) -> None:
+    """Include every router that may have a route for this path."""
+    for place in _places(app):
+        place.load_for(path)
+
+
+def load_all(app: FastAPI) -> None:
+    """Include every router that is still deferred."""
+    for place in _places(app):
+        place.load()
+
+
+def import_all(app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
+    """Import what is still deferred, on the thread of the caller; the event loop then includes each router."""
+    for place in _places(app):
+        import_module(place.module)
+        loop.call_soon_threadsafe(place.load)
+
+
+def _places(app: FastAPI) -> Iterable[DeferredRouter]:
+    return [route for route in app.router.routes if isinstance(route, DeferredRouter)]
