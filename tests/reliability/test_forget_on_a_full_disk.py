@@ -26,7 +26,6 @@ def files_with(home: str, word: str) -> list[str]:
     return [path.name for path in paths if word.encode() in path.read_bytes().lower()]
 
 
-@pytest.mark.slow
 def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) -> None:
     with tiny_disk(home, megabytes=100) as fill:
         with daemon(home):
