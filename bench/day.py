@@ -195,6 +195,8 @@ def a_day(sessions: Iterator[list[Turn]]) -> Day:
                 cwd.mkdir(exist_ok=True)
                 agent.converse(f"day-{n}", str(cwd), turns)
             processes.eventually("all is understood", lambda: processes.quiet(home), 900.0)
+            answer = processes.client.request(home, "POST", "/api/memory/backups", {}, 60.0)
+            assert answer.status == 201, answer.body
             processes.client.request(home, "POST", "/search", {"query": "What was said of the tests?"}, 60.0)
             time.sleep(SETTLE_SECONDS)
             day.resident, day.files, day.peak = memory(daemon.pid)

@@ -7,11 +7,12 @@ that has something to say is logged as delivered or late; the share that is deli
 printed is counted too and must be the same number.
 
 *Storm*: many hooks of one moment (replies and prompts), again and again. Every event must be stored or in the spool
-afterwards. The wall time of a hook is compared with that of as many bare interpreters started at once beside the same
-load: below that no Python program can be.
+afterwards. A hook is the installed console command, as a host runs it. Its wall time is compared with that of as many
+bare interpreters started at once beside the same load: below that no Python program can be.
 
     python bench/hook_load.py                    # two busy loops, 60 recalls, 3 storms of 50
     python bench/hook_load.py --busy 10 --check  # exit 1 when a gate is missed
+    python bench/hook_load.py --against OTHER/bin/filrouge  # storms of another installation's hook in between
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from filrouge.capture import losses
 
 PAUSE: Final = 0.3
 DELIVERED: Final = 0.97
-HOOK: Final = (sys.executable, "-m", "filrouge.cli.main", "hook", "--host", "claude-code")
+HOOK: Final = ("hook", "--host", "claude-code")
 BARE: Final = (sys.executable, "-c", "pass")
 TOWNS: Final = "Arles Bastia Calvi Dinan Evian Figeac Gap Hyeres Issoire Joigny Laval Menton Nantes Orange Pau".split()
 NOUNS: Final = "ferry almanac kiosk ledger gateway mailer tide orchard quarry beacon".split()
@@ -72,6 +73,7 @@ class Storm:
     counted_lost: int
     hooks: list[float]
     bare: list[float]
+    others: list[float]
 
 
 def statements() -> list[tuple[str, str]]:
@@ -149,29 +151,31 @@ def at_once(command: Sequence[str], inputs: Sequence[bytes], env: dict[str, str]
     return took
 
 
-def storm(home: str, environ: dict[str, str], loops: int, number: int, rounds: int) -> Storm:
-    """Many hooks at once; what was kept of their events."""
+def storm(home: str, environ: dict[str, str], loops: int, number: int, rounds: int, against: str) -> Storm:
+    """Many hooks at once; what was kept of their events. Storms of the command `against` come in between."""
     env = processes.environment(home, **environ)
     place = processes.workplace(home)
-    hooks, bare, sent = list[float](), list[float](), list[str]()
+    hooks, bare, others, sent = list[float](), list[float](), list[float](), list[str]()
+    commands = [(processes.EXECUTABLE, hooks), *([(against, others)] if against else [])]
     with processes.daemon(home, **environ), busy(loops):
         for turn in range(rounds):
-            inputs = list[bytes]()
-            for n in range(number):
-                session = f"storm-{turn}-{n}"
-                sent.append(session)
-                if n % 2:
-                    row = processes.reply(home, session, "p", f"The lantern of pier {n} is lit at {turn}.")
-                else:
-                    row = processes.prompt(home, session, "p", f"The lantern of pier {n} stays lit at {turn}.")
-                inputs.append(json.dumps(row).encode())
-            hooks += at_once(HOOK, inputs, env, place)
+            for executable, took in commands if turn % 2 else commands[::-1]:
+                inputs = list[bytes]()
+                for n in range(number):
+                    session = f"storm-{turn}-{len(sent)}"
+                    sent.append(session)
+                    text = f"The lantern of pier {len(sent)} is lit at {turn}."
+                    event = processes.reply if n % 2 else processes.prompt
+                    inputs.append(json.dumps(event(home, session, "p", text)).encode())
+                took += at_once([executable, *HOOK], inputs, env, place)
             bare += at_once(BARE, [b""] * number, env, place)
         waiting = {event["session"] for event in processes.spooled(home)}
         processes.eventually("all is understood", lambda: processes.quiet(home), 600.0)
     stored = {row["session_id"] for row in processes.left(home).events}
     kept = len(set(sent) & (stored | waiting))
-    return Storm(sent=len(sent), kept=kept, counted_lost=losses.read(home).events, hooks=hooks, bare=bare)
+    return Storm(
+        sent=len(sent), kept=kept, counted_lost=losses.read(home).events, hooks=hooks, bare=bare, others=others
+    )
 
 
 def percentile(times: Sequence[float], share: float) -> float:
@@ -191,6 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prompts", type=int, default=60)
     parser.add_argument("--hooks", type=int, default=50, help="of one storm")
     parser.add_argument("--rounds", type=int, default=3, help="storms")
+    parser.add_argument("--against", default="", help="the `filrouge` command of another installation")
     parser.add_argument("--embedder", default="e5")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
@@ -208,13 +213,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missed = found.share < DELIVERED or found.printed != found.delivered
     if options.rounds:
         with processes.throw_away_home() as home:
-            kept = storm(home, environ, options.busy, options.hooks, options.rounds)
+            kept = storm(home, environ, options.busy, options.hooks, options.rounds, options.against)
         print("| at once | sent | stored or spooled | counted as lost | process | p50 ms | p99 ms | max ms |")
         print("|--:|--:|--:|--:|---|--:|--:|--:|")
         counts = f"{options.hooks} | {kept.sent} | {kept.kept} | {kept.counted_lost}"
         print(
             f"| {counts} | hook | {shown(kept.hooks)} |\n| {options.hooks} | | | | bare Python | {shown(kept.bare)} |"
         )
+        if kept.others:
+            print(f"| {options.hooks} | | | | hook of {options.against} | {shown(kept.others)} |")
         missed = missed or kept.kept + kept.counted_lost < kept.sent or kept.counted_lost > 0
     print(f"\nhook_load: {'missed' if missed else 'held'}")
     return 1 if missed and options.check else 0

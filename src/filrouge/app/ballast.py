@@ -19,7 +19,7 @@ from filrouge.home import inside
 
 _LOG = logging.getLogger(__name__)
 BALLAST: Final = "ballast"
-BYTES: Final = 16_000_000
+BYTES: Final = 8_000_000
 #: On a disk with less space than this, ballast would be the burden.
 LEAST_FREE: Final = 4 * BYTES
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)

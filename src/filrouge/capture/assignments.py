@@ -77,7 +77,7 @@ _OF_CODE: Final = (
     r"|candado|tel[eé]fono|m[oó]vil|tarjeta|taquilla|ascensor|casillero|oficina|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))(?![a-zà-ÿ])"
 )
 #: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
-_HOLDERS: Final = re.compile(
+_HOLDERS: Final = (
     r"(?:^|[^a-z])(?:db|usr|user|my|mysql|pg|root|admin|smtp|ftp|mail|require|store|key|sudo|login|bind|master"
     r"|redis|proxy)$"
 )
@@ -450,7 +450,7 @@ def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
     before = text[max(0, keyword.start - 10) : keyword.start]
     is_camel = text[keyword.start].isupper() and before[-1:].islower()
     if keyword.word == "pass" and before[-1:].isalpha() and not is_camel:
-        return _HOLDERS.search(fold(before)) is None
+        return _compiled(_HOLDERS).search(fold(before)) is None
     rest = _compiled(_REST).match(text, end)
     return rest is not None and _compiled(_ABOUT).search(rest[0].rstrip("\"'`\\)]*.")) is not None
 

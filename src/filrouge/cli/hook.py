@@ -17,7 +17,6 @@ Importing is most of its time, so only the standard library's light modules and 
 
 from __future__ import annotations
 
-import gc
 import os
 import select
 import signal
@@ -120,7 +119,6 @@ def main(argv: Sequence[str]) -> None:
     _alarm.arm(HARD_STOP)
     signal.signal(signal.SIGPROF, _give_up)
     signal.setitimer(signal.ITIMER_PROF, MOST_CPU)
-    gc.disable()  # collecting among a large input's objects would cost more than reading it
     try:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)

@@ -6,6 +6,7 @@ loaded by name so that the hook never pays for it.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -30,6 +31,7 @@ def main() -> int:
 
 def _hook() -> None:
     """Serve the hook; an installation half replaced must not stop the agent either."""
+    gc.disable()  # the process ends before there is anything to collect
     with suppress(Exception):
         importlib.import_module("filrouge.cli.hook").main(sys.argv[2:])
     os._exit(0)

@@ -11,14 +11,14 @@ elects one of them (`start_lock`), and the others wait.
 
 from __future__ import annotations
 
+import _socket  # `socket` gives its constants names and its sockets files: a tenth of a hook's processor time
 import importlib
 import json
 import os
-import socket
 import stat
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Final, Literal
 
 from filrouge._version import __version__
@@ -60,7 +60,7 @@ def request(
     deadline = time.monotonic() + timeout
     address = own_socket(directory)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
             _arm(wire, deadline)
             wire.connect(address)
             _arm(wire, deadline)
@@ -101,7 +101,7 @@ def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1
     """
     address = own_socket(directory)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
             wire.settimeout(timeout)
             wire.connect(address)
             wire.sendall(written("POST", path, body))
@@ -117,7 +117,7 @@ def is_elsewhere(environ: Mapping[str, str]) -> bool:
 def is_absent(directory: str) -> bool:
     """True where nobody listens; a daemon that hangs is there."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as wire:
             wire.settimeout(0.05)
             wire.connect(socket_path(directory))
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
@@ -200,7 +200,7 @@ def own_socket(directory: str) -> str:
     return path
 
 
-def _arm(wire: socket.socket, deadline: float) -> None:
+def _arm(wire: _socket.socket, deadline: float) -> None:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -233,7 +233,7 @@ def whole_length(raw: bytes | bytearray) -> int:
     return end + 4 + int(length) if length is not None else -1
 
 
-def _received(wire: socket.socket, deadline: float, answering: Callable[[], float] | None = None) -> bytes:
+def _received(wire: _socket.socket, deadline: float, answering: Callable[[], float] | None = None) -> bytes:
     """All bytes of the answer: up to the length it names, else to the end of the stream."""
     raw = bytearray()
     need = -1
