@@ -17,6 +17,7 @@ never change: `own_words` gives a text of the same length with blanks in the pla
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -205,6 +206,8 @@ _MACHINE: Final = re.compile(
       | \[\w+\]\s | (?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|PANIC|NOTICE)\b
       | (?:error|warning|warn|info|debug|fatal|trace|panic|notice)\s*[:\[]
       | (?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning)\b:? | Traceback\s | File\s" | at\s\S+\s?\( | at\s\S+:\d+ | thread\s'
+      | \+\s?[^\W\d] | [\w.-]{1,24}>\s\S | @?[\w.-]{1,24}(?:\s[\w.-]{1,24})?\s[\[(]\d{1,2}[:h]\d\d    # added lines, chats
+      | @[\w.-]+\s?:\s
       | diff\s--git | @@\s | [-+]{3}\s\S | index\s[0-9a-f]{7} | Index:\s | commit\s[0-9a-f]{7} | [0-9a-f]{7,40}\s\S
       | (?:Signed-off-by|Co-authored-by|Reviewed-by|Author|Change-Id)\s?:
       | (?:feat|fix|chore|docs|refactor|style|perf|build|ci|revert|test)(?:\([^)\n]{1,40}\))?!?:\s
@@ -260,11 +263,17 @@ _CLOSING: Final = re.compile(
 )
 #: Labels with which people open what they say themselves.
 _OWN_LABEL: Final = re.compile(
-    r"\b(?:rules?|note|notes|remember|reminder|remind|decisions?|decided|context|important|todo|ps|p\.s|nb|n\.b|fyi|btw|update|from now on|going forward|always|never|correction|convention|conventions|policy|guidelines?|preferences?|my|our|we|i|i'm|you|please|by default|for this (?:repo|project)|in this (?:repo|project)|constraints?|facts?|setup|stack|info|heads up|answer|question|"
+    r"\b(?:rules?|note|notes|remember|reminder|remind|decisions?|decided|context|important|todo|ps|p\.s|nb|n\.b|fyi|btw|update|from now on|going forward|always|never|correction|convention|conventions|policy|guidelines?|preferences?|my|our|we|i|i'm|you|please|by default|for this (?:repo|project)|in this (?:repo|project)|constraints?|facts?|setup|stack|info|reason|because|why|raison|car|parce que|motivo|porque|heads up|answer|question|"
     r"regles?|retiens|rappel|rappelle-toi|souviens-toi|contexte|a noter|a partir de maintenant|desormais|dorenavant|toujours|jamais|mes|mon|ma|nos|notre|nous|on|je|tu|te|par defaut|consignes?|contraintes?|infos?|au fait|attention|"
     r"reglas?|recuerda|nota|notas|contexto|importante|a partir de ahora|siempre|nunca|mis?|nuestr[oa]s?|nosotros|yo|por defecto|decision|decidido|ojo|restricciones|preferencias)\b"
 )
 
+#: Labels of a record that somebody keeps: minutes, an agenda, a ticket.
+_RECORD_LABEL: Final = re.compile(
+    r"^[^\w\n]{0,6}(?:present|attendees|participants?|absent|apologies|agenda|minutes|action items|actions|decisions taken|stand-?up|retro\w*|sync|transcript|slide"
+    r"|presents|participants|absents|ordre du jour|compte[- ]rendu|proces-verbal|releve de decisions|diapo\w*"
+    r"|presentes|asistentes|participantes|ausentes|orden del dia|acta|acuerdos|diapositiva)\b[^.!?\n]{0,50}(?::|$|\d)"
+)
 
 _LINE: Final = re.compile(r"[^\n\r]+")
 
@@ -357,10 +366,21 @@ def _kinds(lines: list[_Line]) -> list[str]:
     for numbers in paragraphs:
         own = [lines[number] for number in numbers]
         signs = {line.text.lstrip()[:1] for line in own if line.text.lstrip()[:1] in "+-"}
-        if signs == {"+", "-"} or _is_table(own):
+        removed = len(own) > 1 and all(re.match(r"-[^\W\d]", line.text) for line in own[:2])
+        if signs == {"+", "-"} or removed or _is_table(own) or _is_mapping(own):
             for number in numbers:
                 kinds[number] = "machine"
     return kinds
+
+
+def _is_mapping(lines: list[_Line]) -> bool:
+    """True where a key stands over an indented list or over indented text, as in YAML."""
+    return any(
+        re.match(r"[^\s:]{1,30}\s?:\s?[>|]?[-+]?\s*$", key.text)
+        and (re.match(r"\s+-\s", value.text) or (re.search(r"[>|][-+]?\s*$", key.text) and value.text[:1].isspace()))
+        and key.text[:1].islower()
+        for key, value in itertools.pairwise(lines)
+    )
 
 
 def _is_table(lines: list[_Line]) -> bool:
@@ -389,6 +409,7 @@ def _where_a_document_begins(lines: list[_Line]) -> int | None:
             or _WROTE.match(plain)
             or _ROLES.match(plain)
             or _STAMPED.match(line.text)
+            or (_RECORD_LABEL.match(plain) and number + 1 < len(lines))
         ):
             return line.start
         if number < signed and _GREETING.match(plain):
@@ -406,13 +427,23 @@ def _where_a_document_begins(lines: list[_Line]) -> int | None:
     fields = [line for line in lines if _LABEL.match(line.plain)]
     if len(labelled) >= 2 or (labelled and len(fields) >= 3):
         title = lines[0] if _is_title(lines) else labelled[0]
-        return min(title.start, labelled[0].start)
+        return min(title.start, labelled[0].start, _first_of_fields(lines, labelled[0]))
+    if labelled and len(fields) == len(lines) > 1:
+        return lines[0].start
     if _is_title(lines):
         return lines[0].start
     paragraphs = sum(line.first for line in lines)
     if paragraphs >= _PASTE_PARAGRAPHS and lines[-1].end - lines[0].start > _LONG_PASTE:
         return lines[0].start
     return None
+
+
+def _first_of_fields(lines: list[_Line], field: _Line) -> int:
+    """Where the fields begin that stand right above a field."""
+    number = lines.index(field)
+    while number and not lines[number].first and _LABEL.match(lines[number - 1].plain):
+        number -= 1
+    return lines[number].start
 
 
 def _is_foreign_label(line: _Line) -> bool:
@@ -429,6 +460,8 @@ def _is_title(lines: list[_Line]) -> bool:
     if len(lines) < 2 or len(first.text.split()) > _TITLE_WORDS or _BULLET.match(first.text):
         return False
     words = first.text.strip()
+    if _GENRE.match(first.plain.strip()) and words[-1] not in ".?!,;…:" and len(words.split()) <= 7:
+        return True
     if words[-1] in ".?!,;:…" or not (words[0].isupper() or words[0] in "*_[("):
         return False
     return (
@@ -460,6 +493,10 @@ _POINTED_NOUN: Final = re.compile(
     rf"\b(?:{_POINTER}|(?:the|le|la|el) (?=(?:text|paragraph|passage|sentence|texte|paragraphe|phrase|texto|parrafo|frase)\b)|(?:their|his|her|leur|son|sa|su) )\s?(?:\w+ ){{0,3}}?{_TEXT_NOUN}\b|\b{_TEXT_NOUN} (?:below|above|ci-dessous|ci-dessus|suivante?s?|siguientes?|de abajo|de arriba)\b"
 )
 _NOUN: Final = re.compile(rf"\b{_TEXT_NOUN}\b")
+#: A title that names a kind of text: "transcript of the call", "AGENTS.md from the other repo -".
+_GENRE: Final = re.compile(
+    rf"(?:(?:the|an?|some|one|le|la|les|un|une|des|el|los|las|una|unos|unas) )?(?:(?:[\w'’-]+['’]s|their|his|her|leurs?|su|sus) )?(?:{_TEXT_NOUN}|[\w-]+\.(?:md|txt|rst|ya?ml|json|toml))(?=$| (?:of|from|by|for|on|in|at|du|de|des|depuis|par|pour|sur|del|para|por|desde|\d|-|–)|d')"
+)
 #: Verbs whose object is always a text.
 _TEXT_VERB: Final = re.compile(
     r"\b(?:translat(?:e|ing)|summari[sz]e|sum up|tl;?dr|paraphrase|proof-?read|rephrase|reword|rewrite|shorten|condense|transcribe|spell-?check|copy-?edit"
@@ -487,6 +524,72 @@ _MINE: Final = re.compile(
 _KEEP: Final = re.compile(
     r"\b(?:remember|note|keep|retain|memori[sz]e|follow|apply|respect|obey|learn|save|store|don't forget|retiens|note[zr]?|garde|applique|respecte|suis|souviens-toi|rappelle-toi|memorise|recuerda|guarda|anota|sigue|aplica|respeta|ten en cuenta)\b"
 )
+#: Words of a clause before a colon that names what follows.
+_LEAD_WORDS: Final = 10
+#: What stands before the clause that the colon belongs to.
+_LAST_CLAUSE: Final = re.compile(r"^.*[;](?=\s)")
+#: A text of the project, named without saying whose it is: "le rapport : on le rend le 5 juin".
+_OWN_TEXT: Final = re.compile(r"^(?:the|le|la|les|l'|el|los|las) ?\w+$")
+#: What belongs to somebody else or comes from somewhere else.
+_SAYING: Final = r"(?:rules?|polic(?:y|ies)|advice|tips?|opinion|view|take|answers?|style ?guide|guidelines?|conventions?|remarks?|mottos?|messages?|comments?|words|claims?|rumou?rs?|stickers?|signs?|headlines?|notes?|(?:first|last) lines?|regles?|politique|conseils?|avis|opinion|reponses?|remarques?|devise|consignes?|mots|rumeurs?|panneau|affiche|reglas?|politica|consejos?|opinion|respuestas?|comentarios?|lema|aviso|cartel|palabras|rumor)"
+_FOREIGN: Final = re.compile(
+    rf"^(?!(?:it|that|let|there|here|what|who|he|she|today|tomorrow)['’]s)(?:\w+ ){{0,2}}\w+['’]s (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN}|[\w-]+\.\w{{2,4}})$"
+    rf"|\b(?:their|his|her|leurs?) (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN})$|^(?:su|sus) (?:\w+ ){{0,1}}{_SAYING}$|^(?:from|via|source|depuis|(?:tire|extrait|vu) (?:de|du|sur)|de la wiki|sacado de|visto en) ?(?:\w+ ){{0,3}}\w+$"
+    rf"|\b[\w-]+\.(?:md|txt|rst|ya?ml|json|toml)\b(?: (?:of|from|de|du|d'|del) ?.{{1,40}})?$|^\w+ (?:\w+ ){{0,2}}(?:answers?|reply|replies)$|^(?:reponses?|respuestas?) (?:de |du |d')?\w+(?: \w+){{0,2}}$"
+    rf"|^(?:la|le|les|l'|el|los|las) ?{_SAYING} (?:du|de la|de l'|des|d'|de|del) ?(?!ce |este |la casa|l'equipe|el equipo)(?:\w+ ){{0,2}}\w+$"
+)
+#: "her message was …", "the advice from the forum is …", "the opinion of Kim is that …".
+_SAYING_IS: Final = re.compile(
+    rf"(?:\b(?!(?:it|that|let|there|here|what|who|he|she|today)['’])\w+['’]s (?:\w+ )?{_SAYING}|\b(?:his|her|their|leurs?|su|sus) (?:\w+ )?{_SAYING}|\b(?:the|a|an|le|la|les|l'|un|une|el|los|las|una) ?(?:\w+ )?{_SAYING} (?:\w+ ){{0,4}}?(?:from|of|in|on|at|by|du|de|des|d'\w+|en|dans|sur|del|chez|affichee?) ?(?!(?:this|our|ce|notre|este|nuestr[oa])\b)(?:\w+ ){{0,5}}?\w+),? (?:is|was|were|are|goes|est|etait|c'est|es|era|fue)\b|\b(?:with|under|avec|con) (?:the|les|las) (?:words|mots|palabras)\b"
+)
+#: With these the user opens what the user says.
+_TEACHING: Final = re.compile(
+    r"^(?:and |so |ok |et |y |please )*(?:(?:a|one|the|our|my|another|new|important|quick|general|une|un|la|le|nos|notre|autre|nouvelle|petite|una|otra|nueva|el|las) )*(?:rules?|note|notes|nb|n\.b|ps|p\.s|fyi|btw|by the way|reminder|decisions?|decided|conventions?|guidelines?|preferences?|prefs|constraints?|context|background|important|info|facts?|heads up|update|correction|todo|answer|question|setup|stack|config|policy|requirements?|goal|plan|reason|actually|edit|warning|caution|caveat|"
+    r"regles?|rappel|retiens|contexte|consignes?|contraintes?|decisions?|important|infos?|au fait|attention|precision|objectif|raison|en fait|a noter|remarque|"
+    r"reglas?|nota|recordatorio|contexto|importante|decision(?:es)?|convencion(?:es)?|preferencias?|restricciones|ojo|por cierto|objetivo|motivo|aviso importante|aclaracion|correccion)\b"
+    r"|\b(?:remember|remind|keep in mind|from now on|going forward|always|never|by default|for (?:this|the|our) (?:repo|project|team)|in this (?:repo|project)|for the record|rule of thumb|rules? (?:for|here)|conventions? (?:for|here)|note that|know that|souviens-toi|rappelle-toi|sache|retiens|note que|a partir de maintenant|desormais|dorenavant|toujours|jamais|par defaut|pour ce (?:projet|depot)|dans ce (?:projet|depot)|recuerda|acuerdate|ten en cuenta|a partir de ahora|de ahora en adelante|en adelante|siempre|nunca|por defecto|para este (?:repo|proyecto)|en este (?:repo|proyecto))\b"
+)
+#: Work on the project rather than on a text: what follows the colon is what the user wants.
+_BUILD_VERB: Final = re.compile(
+    r"^(?:(?:please|can you|could you|now|ok|so|and|then|next|also|let's|lets|i want you to|stp|peux-tu|tu peux|ensuite|maintenant|puis|ahora|luego|puedes|por favor),? )*(?:add|implement|create|build|set ?up|configure|deploy|rename|install|update|upgrade|remove|delete|drop|move|run|start|stop|use|try|keep|go with|make sure|ensure|refactor|migrate|change|switch|wire|test|debug|bump|merge|push|commit|do"
+    r"|ajoute\w*|implemente\w*|cree\w*|construis|configure\w*|deploie\w*|renomme\w*|installe\w*|supprime\w*|enleve\w*|deplace\w*|lance\w*|utilise\w*|change\w*|migre\w*|passe\w*|teste\w*|fais en sorte"
+    r"|anade\w*|agrega\w*|implementa\w*|crea\w*|construye\w*|configura\w*|despliega\w*|renombra\w*|instala\w*|elimina\w*|quita\w*|borra\w*|mueve\w*|ejecuta\w*|usa\w*|cambia\w*|migra\w*|prueba\w*)\b"
+)
+_LANGUAGES: Final = r"(?:german|french|english|spanish|italian|portuguese|dutch|chinese|japanese|latin|russian|arabic|allemand|francais|anglais|espagnol|italien|portugais|neerlandais|chinois|japonais|russe|arabe|aleman|frances|ingles|espanol|castellano|italiano|portugues|holandes|chino|japones|ruso)"
+_FORMATS: Final = r"(?:json|toml|ya?ml|xml|csv|tsv|html|markdown|latex|bullets?|bullet points?|table|haiku|snake_?case|camel_?case|kebab-?case|upper ?case|lower ?case|caps|capitals|majuscules?|minuscules?|mayusculas?|minusculas?|tableau|liste|tabla|lista|puces|vinetas)"
+#: The user speaks of himself or of the project.
+_SPEAKS: Final = re.compile(
+    r"\b(?:we|we're|we've|i'm|i've|i'd|our|always|never|must|nous|notre|nos|toujours|jamais|il faut|nosotros|nuestr[oa]s?|siempre|nunca)\b"
+)
+#: Only a language, a format or a quality: "german", "as json", "en inglés porfa", "more formal", "in 10 words".
+_TARGET: Final = re.compile(
+    rf"^(?:(?:same|this|it|now|and|but|the same|pareil|la meme|mais|et|lo mismo|pero|y|ahora|maintenant),? )*(?:(?:back |convert(?:ed)? )?(?:in|into|to|as|from|en|al|a|hacia|vers)(?: an?| une?| un| una)? )?(?:(?:{_LANGUAGES}|{_FORMATS}|\d+ (?:words|lines|sentences|mots|lignes|phrases|palabras|lineas|frases))(?: (?:translation|version|comment|list))?"
+    r"|(?:a bit |much |un peu |beaucoup |un poco |mucho )?(?:more|less|plus|moins|mas|menos) \w+|shorter|longer|simpler|nicer|better|clearer|eli5|tl;?dr)(?: (?:of|for|de|pour|para|please|pls|plz|stp|svp|s'il te plait|porfa|por favor|with .{0,20}))?$"
+)
+#: What only a text has, or what only a text is.
+_TEXT_PROPERTY: Final = re.compile(
+    r"\b(?:(?:how many|count(?: the)?|number of|number) (?:words|lines|vowels|letters|characters|sentences|syllables|them|these)|(?:passive|active) voice|(?:past|present|future) tense|what tense|main idea|key points?|gist|take-?aways?|sentiment|slogans?|tag-?lines?|headlines?|motto|subject line|alphabetical(?:ly)?|rhymes?|fill in the blanks?|fact[- ]?check|true or false|spam|legit|passive[- ]agg?ress?ive|contradict\w*|typos?|placeholder|lorem ipsum|dummy text|sample text|seed data|alt text|tool-?tip|string to|error message|test name|caption|lyrics|(?:linkedin|twitter|author)? ?bio|job ad|exam question|regex that|opinion or fact|fact or opinion|paragraphs?|punctuation|commas|grammar|spelling|wording"
+    r"|voix (?:passive|active)|au (?:passe|present|futur|pluriel|feminin)|idee principale|points cles|sentiment|accroches?|orthographe|grammaire|ponctuation|fautes|vrai ou faux|arnaque|par ordre alphabetique|texte d'exemple|maquette|message d'erreur|paroles|offre d'emploi|au propre|qui rime|compte\w* les (?:mots|lignes|lettres)|combien de (?:mots|lignes|lettres|phrases)"
+    r"|voz (?:pasiva|activa)|en (?:pasado|presente|futuro|plural)|idea principal|puntos clave|sentimiento|esloganes|eslogan|ortografia|gramatica|puntuacion|errores|verdadero o falso|estafa|orden alfabetico|texto de ejemplo|maqueta|mensaje de error|letra|oferta de (?:trabajo|empleo)|que rime|cuenta las (?:palabras|lineas|letras)|cuantas (?:palabras|lineas|letras|frases))\b"
+)
+#: An order that needs a text: its object is a pronoun, a form or something drawn from a text.
+_TEXT_TASK: Final = re.compile(
+    rf"^(?:(?:please|pls|now|then|ok|so|and|can you|could you|would you|stp|ensuite|puis|maintenant|peux-tu|tu peux|tu pourrais|ahora|luego|puedes|podrias|me) )*(?:"
+    rf"(?:convert|turn|put|make|change|rewrite|transform|say|write|type|sort|rank|group|order|number|plot|chart|draw|label|tag|classify|rate|score|grade|simplify|expand|continue|complete|finish|decode|encode|escape|anonymi[sz]e|redact|capitali[sz]e|embed|render|format|quote|highlight|split|merge|list|repeat|render|remove|strip|replace)(?: (?:each|every|the|all) (?:sentence|line|word|comma|letter)s?)? ?(?:(?:it|this|these|them|that|those|all|everything|both|each)\b(?! (?:work|run|pass|configurable|optional|faster|fail|build|compile))|(?:(?:in|on)?to|as|from|in) (?:an? )?(?:{_FORMATS}|{_LANGUAGES}|\w+ (?:list|table|voice|tense))\b)"
+    rf"|(?:give|write|make|suggest|generate|propose|find)(?: me| us)? (?:\d+|two|three|five|ten|some|a few|another|an?) (?:\w+ )?(?:variants?|variations?|alternatives?|synonyms?|titles?|names?|versions?|examples?|reply|replies|answer|response|summary|tweet|headline|haiku|poem|title)\b"
+    rf"|(?:continue|finish|complete|label|classify|guess|identify|plot|score|count) (?:the|each|every|all)\b|give me (?:the )?(?:gist|idea|summary|main|essence)|ask me"
+    rf"|(?:mets?|mettez|transforme\w*|converti\w*|passe|trie|range|classe\w*|numerote\w*|simplifie\w*|developpe\w*|continue\w*|complete\w*|finis|ecris|redige|dessine|trace)(?:[- ](?:les?|la|moi|nous|ca|cela|ceci|tout|le tout))+\b|(?:mets?|transforme\w*|passe) (?:en|au|a la)\b|fais[- ](?:en|m'en|moi)?[- ]?(?:une?|la|le) (?:\w+ )?(?:liste|resume|synthese|tableau|version|traduction|correction|reponse|haiku|poeme|tweet)|donne[- ]?(?:moi|nous)? (?:\d+|une?|des|l'|la|le|les) ?(?:\w+ )?(?:variantes?|alternatives?|synonymes?|titres?|versions?|exemples?|idee|resume|essentiel)|continue le|genere \d+|(?:classe|corrige|continue) (?:le|la|les|l')"
+    rf"|(?:pon(?:lo|la|los|las)?|convierte(?:lo|la|los)?|pasa(?:lo|la|los)?|ordena(?:lo|la|los)?|clasifica(?:lo|la|los)?|numera(?:lo|la|los)?|simplifica(?:lo|la)?|dibuja(?:lo)?|grafica(?:lo)?) (?:en|a|al|como|bonito|por|todo|esto|est[ao]s)\b|haz(?:me)? (?:un|una) (?:\w+ )?(?:resumen|lista|sintesis|tabla|version|traduccion|respuesta|haiku|poema|tuit)|dame (?:\d+|un|una|unas|unos|la|el|las|los) (?:\w+ )?(?:variantes?|alternativas?|sinonimos?|titulos?|versiones|ejemplos?|idea|resumen|esencia)|(?:continua|clasifica|corrige|completa) (?:el|la|los|las)\b|genera \d+"
+    rf")"
+)
+#: A question whose subject is the text.
+_TEXT_QUESTION: Final = re.compile(
+    r"^(?:so |and |et |y )?(?:"
+    r"(?:is|are|was|were|does|do) (?:it|this|that|these|those|they|any of (?:this|these|those))\b(?! (?:clear|ok|okay|possible|done|working|ready|deployed|enough|merged|fixed|work|make sense))|which (?:one|ones|of|are|is|line|sentence|statement)\b|who(?:'s| is|s) (?:right|wrong|correct|speaking)|what(?:'s|s| is) (?:wrong|odd|missing|the (?:point|meaning|tone|mistake|error|difference|translation))|what (?:language|tense|tone|style)|what do you (?:think|make) of (?:these|this|those|them|it)|what was (?:removed|added|changed)|what does (?:this|it|that) mean|(?:any|some) (?:errors?|mistakes?|thoughts|issues with)|how (?:does|do) (?:this|it|that|these) (?:sound|read|look)|tone check|true or false|thoughts|opinions?"
+    r"|qui a (?:raison|tort)|(?:lequel|laquelle|lesquels|lesquelles)\b|(?:tu en|t'en|qu'en|vous en) pens\w+|y ?a[- ](?:t-il )?des (?:fautes|erreurs)|c'est (?:bien|mal|correct\w*) (?:ecrit|dit|formule|redige)|quelle? (?:langue|temps|ton)\b|qu'est-ce qui (?:cloche|manque)|ca veut dire quoi|ca sonne\b|c'est (?:du|de la|un|une) (?:spam|arnaque|phishing|pub)"
+    r"|quien tiene (?:la )?razon|cual(?:es)?\b(?! es (?:el|la|los|las) (?:puerto|url|comando))|que (?:te )?(?:parecen?|opinas|piensas)|hay (?:errores|faltas|fallos)|(?:esta|es) (?:bien|mal|correcto)(?: (?:escrito|dicho))?$|que idioma|que significa|como suena|es (?:spam|una estafa)"
+    r")"
+)
 _SOLE_QUESTION: Final = re.compile(r"\?[\s\"'»”)*_]*$")
 _ABOUT_THE_TEXT: Final = re.compile(
     rf"^(?:thoughts|opinions?|comments?|any good|ideas|feedback|what do you think|tu en penses quoi|qu'en penses-tu|ton avis|des avis|que opinas|que te parece|opiniones)\b.{{0,30}}\?|\b{_POINTER}\b"
@@ -503,9 +606,9 @@ _SHORTENED: Final = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|no|n
 
 #: Verbs of saying, in the third person.
 _REPORTS: Final = re.compile(
-    r"\b(?:says?|said|states|stated|claims?|claimed|writes|wrote|mentions?|mentioned|asserts?|asserted|argues?|argued|tells?|told|suggests?|suggested|recommends?|recommended|advises?|advised|warns?|warned|announced|commented|posted|quoted|verifies|checks|insists?|insisted|according to|rumou?r"
-    r"|dit|disent|disait|disaient|a ecrit|ont ecrit|ecrivent|m'ecrit|(?:affirm|indiqu|stipul|mentionn|racont|recommand|conseill|sugger|comment|insist|precis|annonc)(?:e|ent|ait|aient)|a (?:affirme|indique|precise|annonce|mentionne|recommande|conseille|suggere|commente|insiste|raconte)|pretend(?:ent|ait)?|verifie|selon|d'apres"
-    r"|dicen?|dijo|dijeron|dicho|escribio|escribe|escribieron|(?:afirm|indic|senal|mencion|asegur|coment|aconsej|anunci|explic)(?:an?|o|aron|aba)|sostienen?|recomiendan?|recomendo|sugieren?|sugirio|comprueban?|insisten?|insistio|segun)\b"
+    r"\b(?:says?|said|states|stated|claims?|claimed|writes|wrote|mentions?|mentioned|asserts?|asserted|argues?|argued|tells?|told|suggests?|suggested|recommends?|recommended|advises?|advised|warns?|warned|announced|commented|thinks|believes|repeats|reckons|keeps (?:saying|telling|repeating)|posted|quoted|verifies|checks|insists?|insisted|according to|rumou?r"
+    r"|dit|disent|disait|disaient|a ecrit|ont ecrit|ecrivent|repetent?|pense(?:nt)?|croit|croient|m'ecrit|(?:affirm|indiqu|stipul|mentionn|racont|recommand|conseill|sugger|comment|insist|precis|annonc)(?:e|ent|ait|aient)|a (?:affirme|indique|precise|annonce|mentionne|recommande|conseille|suggere|commente|insiste|raconte)|pretend(?:ent|ait)?|verifie|selon|d'apres"
+    r"|dicen?|dijo|dijeron|dicho|escribio|escribe|escribieron|(?:afirm|indic|senal|mencion|asegur|coment|aconsej|anunci|explic)(?:an?|o|aron|aba)|sostienen?|recomiendan?|recomendo|sugieren?|sugirio|comprueban?|insisten?|insistio|repiten?|piensan?|creen?|opinan?|segun)\b"
 )
 #: Words that say so only where the words of others stand right behind them: "the sign reads: …".
 _READS: Final = re.compile(
@@ -560,8 +663,15 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
             plain = line.plain[start - line.start : end - line.start]
             closes_line = place + 1 == len(spans)
             begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
-            if begin == -1 and below is not None and _FENCE.match(source, below.start):
+            hands_on = begin is not None and (begin < 0 or closes_line and not plain[begin:].strip())
+            if hands_on and below is not None and below.taken and _FENCE.match(source, below.start):
                 begin = None  # what it points to stands right below, with an end of its own
+            elif begin is not None and _BELOW.search(plain) and not plain[begin:].strip():
+                block = next((one for one in lines if one.taken and one.first and one.start > line.start), None)
+                if block is not None and block is next(one for one in lines if one.first and one.start > line.start):
+                    if not _FENCE.match(source, block.start):
+                        yield block.start, len(text)
+                    begin = None  # the paragraph of the request stays the user's, to the block below
             if begin is not None:
                 yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
                 return
@@ -579,6 +689,9 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
     yield from _handed_before(text, spoken)
 
 
+_BELOW: Final = re.compile(r"\b(?:below|under|following|ci-dessous|suivant\w*|abajo|siguientes?)\b")
+
+
 def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) -> int | None:
     """Where the material begins that a sentence hands over: a place in it or its end, -1 for the next line, or None."""
     if _DIRECTED.search(plain):
@@ -589,7 +702,15 @@ def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) 
     points = _points(plain)
     if points == "text" and not (closes_line and nothing_below):
         return len(plain)
+    if not closes_line and _CHOICE.match(plain):
+        return len(plain)
     return -1 if points and closes_line and not nothing_below else None
+
+
+#: A question that is answered with one of the texts behind it.
+_CHOICE: Final = re.compile(
+    r"\W*(?:which (?:one|ones|of|is|are|line|sentence|statement|sounds|reads)|who is (?:right|wrong)|(?:lequel|laquelle|lesquel\w+)|cual(?:es)?)\b.*\?$"
+)
 
 
 def _back(lines: list[_Line], number: int, end: int) -> int:
@@ -612,31 +733,48 @@ def _colon(plain: str) -> int | None:
 
 
 def _hands_over(lead: str, *, inline: bool) -> bool:
-    """True where the words before a colon hand over what follows it.
+    """True where the words before a colon hand over what follows it: they ask for work, or name what it is.
 
     Args:
         inline: the text goes on behind the colon, on the same line.
     """
-    if _MINE.search(lead) or (_KEEP.search(lead) and not _TEXT_VERB.search(lead)):
+    lead = _LAST_CLAUSE.sub("", lead).strip(" \t-*•–>\"'(")
+    if _TEXT_VERB.search(lead) and len(lead) < 160 and not _MINE.search(lead):
+        return True
+    if _MINE.search(lead) or _KEEP.search(lead) or _teaches(lead):
         return False
-    if _TEXT_VERB.search(lead) and len(lead) < 160:
+    if _FOREIGN.search(lead) and len(lead.split()) <= _LEAD_WORDS:
         return True
     points, noun = _POINTED.search(lead), _NOUN.search(lead)
     if _PRESENTS.search(lead) and (points or noun or _WHAT.search(lead)):
         return True
-    task = _WORK_VERB.search(lead)
-    if (
-        task
-        and (points or (noun and _POINTED_NOUN.search(lead)))
-        and not re.search(
-            r"\b(?:this way|like this|for this|in this|comme ca|dans ce|pour ce|en este|para este|from now on|a partir de)\b",
-            lead,
-        )
-    ):
-        return not re.match(r"\W*(?:please )?(?:do|fais|haz) (?:this|ceci|ca|esto)\W*$", lead)
-    if inline:
+    if re.match(r"\W*(?:please )?(?:do|fais|haz) (?:this|the following|ceci|ca|ce qui suit|esto|lo siguiente)\W*$", lead):
         return False
-    return noun is not None and _OWN_LABEL.search(lead) is None
+    if _WORK_VERB.search(lead) and (points or (noun and _POINTED_NOUN.search(lead))):
+        return not re.search(
+            r"\b(?:this way|like this|for this|in this|comme ca|dans ce|pour ce|en este|para este)\b", lead
+        )
+    if _asks_for_text_work(lead):
+        return True
+    if noun is None or _BUILD_VERB.match(lead):
+        return False
+    return not inline or (_GENRE.match(lead) is not None and not _OWN_TEXT.match(lead))
+
+
+def _asks_for_text_work(clause: str) -> bool:
+    """True for a short clause that asks for work on a text, or a question about one, and names no other object."""
+    clause = clause.strip(" \t.!?:^…¿¡")
+    if len(clause.split()) > _LEAD_WORDS or _SPEAKS.search(clause) or _BUILD_VERB.match(clause):
+        return False
+    if _TEXT_PROPERTY.search(clause) or _TARGET.match(clause):
+        return True
+    return bool(_TEXT_TASK.match(clause) or _TEXT_QUESTION.match(clause))
+
+
+def _teaches(lead: str) -> bool:
+    """True for the label of a rule or a fact that the user gives: "rule", "from now on", "for this repo"."""
+    found = _TEACHING.search(lead)
+    return found is not None and not re.search(r"(?:\b(?:their|his|her|leurs?|sus?)|['’]s) (?:\w+ )?$|\b(?:of|from|by) \S+$", lead[: found.start()])
 
 
 def _points(plain: str) -> str:
@@ -681,6 +819,28 @@ def _handed_before(text: str, lines: list[_Line]) -> Iterator[tuple[int, int]]:
     alone = last.first and len(lines) > 1 and _ABOUT_THE_TEXT.search(plain) and _SOLE_QUESTION.search(plain)
     if above or works or noun or (alone and _paragraph_count(lines) > 1):
         yield 0, start
+    elif start == last.start and len(lines) > 1 and not _AGREES.search(plain) and not _opens_own_list(lines[0].plain):
+        below_several = len(lines) > 2 or last.first or _TEXT_PROPERTY.search(plain)
+        if plain.startswith("^") or (below_several and (_asks_for_text_work(plain) or _is_order_on_it(plain))):
+            yield 0, start
+
+
+def _opens_own_list(plain: str) -> bool:
+    """True for a line such as "my rules:", which the user's own statements follow."""
+    return plain.rstrip().endswith(":") and (_MINE.search(plain) is not None or _teaches(plain))
+
+
+def _is_order_on_it(plain: str) -> bool:
+    """True for a few words that order something of "this" or "these", and nothing of the project."""
+    return (
+        len(plain.split()) <= 5
+        and re.match(r"\w+ (?:this|these|those|all of it|ca|ceci|esto)\b", plain) is not None
+        and not (_BUILD_VERB.match(plain) or _KEEP.search(plain))
+    )
+
+
+#: Asked or said of the user's own statements.
+_AGREES: Final = re.compile(r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b")
 
 
 def _paragraph_count(lines: list[_Line]) -> int:
@@ -689,7 +849,7 @@ def _paragraph_count(lines: list[_Line]) -> int:
 
 def _reports(plain: str) -> int | None:
     """Where a sentence begins to report the words of others, or None."""
-    reads = _READS.search(plain)
+    reads = _READS.search(plain) or _SAYING_IS.search(plain)
     if reads:
         return reads.start()
     for found in _REPORTS.finditer(plain):
