@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from filrouge import lazy_re
 from filrouge.understand.words import fold
 
 #: Words of a quotation that is text rather than a name or a value.
@@ -73,42 +74,42 @@ def material(text: str) -> tuple[str, ...]:
     return tuple(text[part.start : part.end] for part in parts(text) if not part.own)
 
 
-_NO_BREAK: Final = re.compile(r"[^\n\r]")
+_NO_BREAK: Final = lazy_re.compile(r"[^\n\r]")
 
 # --- 1. Delimited regions --------------------------------------------------------------------------------------------
 
-_FENCE: Final = re.compile(r"^[ \t>*-]{0,6}(?P<mark>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
-_TRIPLE: Final = re.compile(r'"""|\'\'\'')
-_CODE: Final = re.compile(r"`[^`\n]{1,200}`")
-_TAG: Final = re.compile(
+_FENCE: Final = lazy_re.compile(r"^[ \t>*-]{0,6}(?P<mark>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
+_TRIPLE: Final = lazy_re.compile(r'"""|\'\'\'')
+_CODE: Final = lazy_re.compile(r"`[^`\n]{1,200}`")
+_TAG: Final = lazy_re.compile(
     r"(?<![\w`])(?:<|&lt;)(?P<close>/?)(?P<name>[^\W\d][\w:.-]{0,60})(?P<rest>(?:\s[^<>]{0,300}?)?)(?P<self>/?)(?:>|&gt;)"
 )
 _INLINE_TAGS: Final = frozenset(
     "b i u s em strong code kbd samp var mark small sub sup br hr img wbr input meta link".split()
 )
 _VOID_TAGS: Final = frozenset("br hr img wbr input meta link".split())
-_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_SQUARE: Final = re.compile(
+_COMMENT: Final = lazy_re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_SQUARE: Final = lazy_re.compile(
     r"\[(?P<name>quote|code|spoiler|inst|sys|system|document|file|page|email)\b[^\]\n]{0,80}\]", re.IGNORECASE
 )
-_RULER: Final = re.compile(
+_RULER: Final = lazy_re.compile(
     r"^[ \t]*(?P<mark>[-=*_~+<>─═━—–#|/\\%@^•])(?:[ \t]?(?P=mark)){2,}[ \t]*(?P<label>\S[^\n]{0,80})?$", re.MULTILINE
 )
-_BEGIN: Final = re.compile(
+_BEGIN: Final = lazy_re.compile(
     r"^[^\w\n]{0,10}(?:BEGIN|START|D[ÉE]BUT|INICIO|COMIENZO|ANFANG)\b[^a-z\n]{0,60}$", re.MULTILINE
 )
-_FINISH: Final = re.compile(r"^[^\w\n]{0,10}(?:END|FIN|STOP|EOF|FINAL|ENDE)\b[^a-z\n]{0,60}$", re.MULTILINE)
+_FINISH: Final = lazy_re.compile(r"^[^\w\n]{0,10}(?:END|FIN|STOP|EOF|FINAL|ENDE)\b[^a-z\n]{0,60}$", re.MULTILINE)
 #: Marks that open and close, over any number of lines.
 _PAIRS: Final = (("“", "”"), ("«", "»"), ("„", "“"), ("„", "”"))
 _QUOTES: Final = (
-    re.compile(r'(?<![\w"])"[^"\n]{1,4000}"(?!\w)'),
-    re.compile(r'(?:^|:)[ \t]{0,4}(?:\n[ \t]{0,4})?"[^"]{1,20000}"(?=[\s.,;:!?)\]]|\Z)', re.MULTILINE),
-    re.compile(r"(?<![\w'’])'[^'\n]{1,2000}'(?![\w'’])"),
-    re.compile(r"(?<![\w‘])‘[^’\n]{1,2000}’(?!\w)"),
+    lazy_re.compile(r'(?<![\w"])"[^"\n]{1,4000}"(?!\w)'),
+    lazy_re.compile(r'(?:^|:)[ \t]{0,4}(?:\n[ \t]{0,4})?"[^"]{1,20000}"(?=[\s.,;:!?)\]]|\Z)', re.MULTILINE),
+    lazy_re.compile(r"(?<![\w'’])'[^'\n]{1,2000}'(?![\w'’])"),
+    lazy_re.compile(r"(?<![\w‘])‘[^’\n]{1,2000}’(?!\w)"),
     _CODE,
 )
 #: What a command, a path or a setting holds and a sentence does not.
-_CODELIKE: Final = re.compile(r"(?:^|\s)--?[a-z]|[/\\_=<>{}$|&@#]|\w\.\w|\(\)")
+_CODELIKE: Final = lazy_re.compile(r"(?:^|\s)--?[a-z]|[/\\_=<>{}$|&@#]|\w\.\w|\(\)")
 
 
 def _fences(text: str) -> Iterator[tuple[int, int]]:
@@ -196,7 +197,7 @@ def _paragraphs(text: str) -> list[str]:
 # --- 2. Lines ----------------------------------------------------------------------------------------------------------
 
 #: A line that a program wrote. What follows it in its paragraph is the program's too.
-_MACHINE: Final = re.compile(
+_MACHINE: Final = lazy_re.compile(
     r"""^\s*(?:
         >                                                             # quoted in a mail or a review
       | \|                                                            # quoted, or a table
@@ -220,53 +221,53 @@ _MACHINE: Final = re.compile(
     re.VERBOSE,
 )
 #: A line that is code or a comment; it says nothing about its neighbours.
-_CODE_LINE: Final = re.compile(
+_CODE_LINE: Final = lazy_re.compile(
     r"^\s*(?:\#\s*[a-z!]|//|/\*|--\s|[\w.]+\(.*\);?\s*$|.*[{}]\s*$|[\w.]+\s=\s\S+\s*$|[^\s-][^.!?\n]*[\w)\]\"'];\s*$)"
 )
 #: Two short fields without spaces, and a third.
-_FIELDS: Final = re.compile(r"^\s*[^\s,;|]{1,40}([,;|])[^\s,;|]{0,40}\1\S")
-_INDENTED: Final = re.compile(r"^(?: {4}|\t)\s*\S")
-_BULLET: Final = re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)]|[a-z]\))\s+")
-_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}\s+\S")
+_FIELDS: Final = lazy_re.compile(r"^\s*[^\s,;|]{1,40}([,;|])[^\s,;|]{0,40}\1\S")
+_INDENTED: Final = lazy_re.compile(r"^(?: {4}|\t)\s*\S")
+_BULLET: Final = lazy_re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)]|[a-z]\))\s+")
+_HEADING: Final = lazy_re.compile(r"^\s{0,3}#{1,6}\s+\S")
 #: "#142 opened by ana", "PROJ-142: …": a ticket.
-_NUMBERED_ITEM: Final = re.compile(r"^\s*(?:#\d+\b|[A-Z][A-Z\d]{1,9}-\d+\s?:)")
-_URL_LINE: Final = re.compile(r"^\s*<?https?://\S+>?\s*$")
-_FILE_LINE: Final = re.compile(
+_NUMBERED_ITEM: Final = lazy_re.compile(r"^\s*(?:#\d+\b|[A-Z][A-Z\d]{1,9}-\d+\s?:)")
+_URL_LINE: Final = lazy_re.compile(r"^\s*<?https?://\S+>?\s*$")
+_FILE_LINE: Final = lazy_re.compile(
     r"^\s*[*_`]{0,3}[\w./-]+\.(?:md|txt|rst|adoc|py|js|ts|ya?ml|json|toml|html?|cfg|ini|csv|docx?|pdf)[*_`]{0,3}\s*:?\s*$",
     re.IGNORECASE,
 )
-_WROTE: Final = re.compile(
+_WROTE: Final = lazy_re.compile(
     r"^(?:on|le|el|am|op|em|il)\b.{4,120}\b(?:wrote|a ecrit|escribio|schrieb|escreveu|ha scritto)\s?:\s*$"
 )
-_HEADER: Final = re.compile(
+_HEADER: Final = lazy_re.compile(
     r"^(?:from|to|cc|bcc|subject|sent|date|reply-to|de|a|objet|envoye|para|asunto|enviado|fecha|von|an|betreff|gesendet)\s?:\s*\S"
 )
-_LABEL: Final = re.compile(r"^[^\w\n]{0,6}(?P<label>[^\W_][^:\n]{0,48}?)[*_]{0,2}\s?:(?:[*_]{0,2})(?=\s|$)")
-_STAMPED: Final = re.compile(
+_LABEL: Final = lazy_re.compile(r"^[^\w\n]{0,6}(?P<label>[^\W_][^:\n]{0,48}?)[*_]{0,2}\s?:(?:[*_]{0,2})(?=\s|$)")
+_STAMPED: Final = lazy_re.compile(
     r"^[^\w\n]{0,3}(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?\s*)?\d{1,2}[:h.]\d\d(?::\d\d)?\s?(?:[ap]\.?m\.?)?[\])]?\s*[-–|>,]?\s*[@<*]{0,2}[^\W\d][^:\n]{0,40}\s?[:>]\s"
 )
-_NAME_AND_TIME: Final = re.compile(
+_NAME_AND_TIME: Final = lazy_re.compile(
     r"^[^\w\n]{0,3}[^\W\d][\w .'’-]{0,40}[^\w\n]{0,4}\s*[,\[(—–-]?[^.!?\n]{0,24}\d{1,2}[:h]\d\d\s?(?:[ap]\.?m\.?)?[)\]*]{0,3}\s*$",
     re.IGNORECASE,
 )
-_ROLES: Final = re.compile(
+_ROLES: Final = lazy_re.compile(
     r"^[^\w\n]{0,6}(?:human|assistant|user|system|ai|bot|tool|developer|model|chatgpt|gpt|claude|utilisateur|utilisatrice|assistante?|systeme|usuari[oa]|asistente|sistema|benutzer|assistent|ia)[*_\]]{0,2}\s?(?:\(.{0,30}\))?\s?[:>]"
 )
-_GREETING: Final = re.compile(
+_GREETING: Final = lazy_re.compile(
     r"^(?:(?:hi|hello|dear|hey|bonjour|chers?|cheres?|salut|hola|buenos dias|estimad\w+|querid\w+|liebe\w*|hallo)\b[^.!?\n]{0,50}[,:]\s*$)"
 )
-_CLOSING: Final = re.compile(
+_CLOSING: Final = lazy_re.compile(
     r"^(?:(?:kind|best|warm)?\s?regards|best(?: wishes)?|cheers|yours\b.{0,20}|sincerely|many thanks|thanks|bien (?:a vous|cordialement)|cordialement|amities|veuillez agreer.{0,80}|(?:un )?(?:cordial )?saludos?|atentamente|un abrazo|mit freundlichen.{0,20}|-- ?),?\s*$"
 )
 #: Labels with which people open what they say themselves.
-_OWN_LABEL: Final = re.compile(
+_OWN_LABEL: Final = lazy_re.compile(
     r"\b(?:rules?|note|notes|remember|reminder|remind|decisions?|decided|context|important|todo|ps|p\.s|nb|n\.b|fyi|btw|update|from now on|going forward|always|never|correction|convention|conventions|policy|guidelines?|preferences?|my|our|we|i|i'm|you|please|by default|for this (?:repo|project)|in this (?:repo|project)|constraints?|facts?|setup|stack|info|heads up|answer|question|"
     r"regles?|retiens|rappel|rappelle-toi|souviens-toi|contexte|a noter|a partir de maintenant|desormais|dorenavant|toujours|jamais|mes|mon|ma|nos|notre|nous|on|je|tu|te|par defaut|consignes?|contraintes?|infos?|au fait|attention|"
     r"reglas?|recuerda|nota|notas|contexto|importante|a partir de ahora|siempre|nunca|mis?|nuestr[oa]s?|nosotros|yo|por defecto|decision|decidido|ojo|restricciones|preferencias)\b"
 )
 
 
-_LINE: Final = re.compile(r"[^\n\r]+")
+_LINE: Final = lazy_re.compile(r"[^\n\r]+")
 
 
 @dataclass(slots=True)
@@ -446,7 +447,7 @@ def _leads_a_list(line: _Line) -> bool:
 
 # --- 3. Text that is handed over -----------------------------------------------------------------------------------------
 
-_SPEECH: Final = re.compile(
+_SPEECH: Final = lazy_re.compile(
     r"\b(?:i|i'm|i've|i'd|we|we're|we've|my|our|us|me|you|your|let's|please|je|j'|j'ai|nous|on|mon|ma|mes|notre|nos|tu|te|toi|vous|yo|mi|mis|nuestr[oa]s?|nosotros|tengo|tenemos|vamos|from now on|a partir de)\b|\b(?:j|t)'"
 )
 _TEXT_NOUN: Final = (
@@ -455,74 +456,74 @@ _TEXT_NOUN: Final = (
     r"|textos?|parrafos?|frases?|correos?|mensajes?|cartas?|notas?|paginas?|sitio|web|articulos?|entradas?|hilos?|comentarios?|documentos?|documentacion|fichas?|incidencias?|informes?|quejas?|reclamacion(?:es)?|borrador(?:es)?|contratos?|reglamento|normas|guias?|folletos?|cartel(?:es)?|avisos?|actas?|conversacion(?:es)?|extractos?|citas?|codigo|registros?|salidas?|tablas?|anuncios?|descripcion(?:es)?|resumen|historias?|recetas?|formularios?|gramatica|ortografia|tono|traduccion)"
 )
 _POINTER: Final = r"(?:this|these|the following|following|below|above|ceci|cela|ca|(?:cet?|cette|ces)(?! qu)|suivante?s?|ci-dessous|ci-dessus|ci-joint\w*|esto|(?<!que )(?<!ahi )est[eao]s?(?= \w+(?!:))|(?:lo |el |la |los |las )?siguientes?|(?:de )?abajo|(?:de )?arriba)"
-_POINTED: Final = re.compile(rf"\b{_POINTER}\b")
-_POINTED_NOUN: Final = re.compile(
+_POINTED: Final = lazy_re.compile(rf"\b{_POINTER}\b")
+_POINTED_NOUN: Final = lazy_re.compile(
     rf"\b(?:{_POINTER}|(?:the|le|la|el) (?=(?:text|paragraph|passage|sentence|texte|paragraphe|phrase|texto|parrafo|frase)\b)|(?:their|his|her|leur|son|sa|su) )\s?(?:\w+ ){{0,3}}?{_TEXT_NOUN}\b|\b{_TEXT_NOUN} (?:below|above|ci-dessous|ci-dessus|suivante?s?|siguientes?|de abajo|de arriba)\b"
 )
-_NOUN: Final = re.compile(rf"\b{_TEXT_NOUN}\b")
+_NOUN: Final = lazy_re.compile(rf"\b{_TEXT_NOUN}\b")
 #: Verbs whose object is always a text.
-_TEXT_VERB: Final = re.compile(
+_TEXT_VERB: Final = lazy_re.compile(
     r"\b(?:translat(?:e|ing)|summari[sz]e|sum up|tl;?dr|paraphrase|proof-?read|rephrase|reword|rewrite|shorten|condense|transcribe|spell-?check|copy-?edit"
     r"|tradui(?:s|t|re|sez)|resum(?:e[rsz]?|ez)|reformule[rsz]?|relis(?:ez)?|relire|reecri(?:s|re|vez)|raccourci(?:s|r|ssez)|condense[rz]?|synthetise[rz]?|retranscri\w+"
     r"|tradu(?:ce|cir|zca|ceme|cemelo)|resum(?:e|ir|eme|elo)|reformula\w*|reescrib\w+|acorta\w*|parafrasea\w*|transcrib\w+)\b"
 )
 #: Verbs that work on a text where the sentence points to one.
-_WORK_VERB: Final = re.compile(
+_WORK_VERB: Final = lazy_re.compile(
     r"\b(?:review|explain|fix|correct|check|analy[sz]e|reply|respond|answer|comment|compare|extract|classify|parse|read|look at|improve|edit|polish|format|convert|turn|make|evaluate|grade|rate|assess|describe|annotate|count|find|spot|interpret|critique|verify|validate|estimate|close|process|digest|see|tell me|help me|clean|tidy"
     r"|explique\w*|corrige\w*|verifie\w*|analyse\w*|repond\w*|commente\w*|compare\w*|extrai\w*|classe\w*|lis|lire|regarde\w*|ameliore\w*|converti\w*|transforme\w*|rends|evalue\w*|decri\w*|annote\w*|compte\w*|trouve\w*|interprete\w*|critique\w*|valide\w*|estime\w*|dis-moi|aide-moi|jette"
     r"|explica\w*|corrige\w*|corregir|revisa\w*|analiza\w*|responde\w*|contesta\w*|comenta\w*|compara\w*|extrae\w*|clasifica\w*|lee\w*|mira|mejora\w*|convierte\w*|haz|evalua\w*|describe\w*|cuenta\w*|encuentra\w*|interpreta\w*|valida\w*|estima\w*|dime|ayudame|echa)\b"
 )
 #: "Here is", "voici", "I got this": what follows was written by somebody else.
-_PRESENTS: Final = re.compile(
+_PRESENTS: Final = lazy_re.compile(
     r"(?:^|[,;:] )(?:(?:ok|so|hey|look|hi|oye|tiens|bon|well|and) ?,? ?)*(?:here(?:'s| is| are| was| comes?)|this is (?:what|how|the)|these are|below (?:is|are)|following is|(?:i|we|just|he|she|they)?\s?(?:'ve )?(?:got|received|found|copied|pasted|saw|read|sent me) (?:this|that|these|it|an?|the)\b|(?:i'm |am )?(?:pasting|copying|quoting|forwarding)|copy-?paste|paste of"
     r"|voici|voila|ci-dessous|(?:j'ai |on a |je viens de |viens de )?(?:recu|recevoir|trouve|trouver|copie|lu|lire|vu|voir) (?:ca|ceci|cela|cet?|cette|un|une)|je (?:colle|copie|cite|transfere)|copie-colle"
     r"|aqui (?:esta|estan|tienes|va|van|te)|esto es lo que|est[ao]s? (?:es|son) (?:el|la|los|las)|(?:he )?(?:recib\w+|encontr\w+|copi\w+|vi|lei|visto|leido) (?:esto|est[ea]|un|una)|te? ?(?:paso|pego|copio|reenvio)|pego|copio)(?=\W|$)"
 )
 #: What somebody else wrote, without a name for it.
-_WHAT: Final = re.compile(r"\b(?:what|ce qu\w*|lo que)\b")
-_AUTHOR: Final = re.compile(r"\b(?:authors?|writers?|auteure?s?|autor(?:a|es|as)?)\b")
-_MINE: Final = re.compile(
+_WHAT: Final = lazy_re.compile(r"\b(?:what|ce qu\w*|lo que)\b")
+_AUTHOR: Final = lazy_re.compile(r"\b(?:authors?|writers?|auteure?s?|autor(?:a|es|as)?)\b")
+_MINE: Final = lazy_re.compile(
     r"\b(?:my|our|mes|mon|ma|nos|notre|mis?|nuestr[oa]s?)\b (?:\w+ ){0,2}?(?:rules?|preferences?|conventions?|constraints?|decisions?|stack|setup|regles?|preferences?|consignes?|contraintes?|choix|reglas?|preferencias|restricciones|decisiones)\b"
 )
-_KEEP: Final = re.compile(
+_KEEP: Final = lazy_re.compile(
     r"\b(?:remember|note|keep|retain|memori[sz]e|follow|apply|respect|obey|learn|save|store|don't forget|retiens|note[zr]?|garde|applique|respecte|suis|souviens-toi|rappelle-toi|memorise|recuerda|guarda|anota|sigue|aplica|respeta|ten en cuenta)\b"
 )
-_SOLE_QUESTION: Final = re.compile(r"\?[\s\"'»”)*_]*$")
-_ABOUT_THE_TEXT: Final = re.compile(
+_SOLE_QUESTION: Final = lazy_re.compile(r"\?[\s\"'»”)*_]*$")
+_ABOUT_THE_TEXT: Final = lazy_re.compile(
     rf"^(?:thoughts|opinions?|comments?|any good|ideas|feedback|what do you think|tu en penses quoi|qu'en penses-tu|ton avis|des avis|que opinas|que te parece|opiniones)\b.{{0,30}}\?|\b{_POINTER}\b"
 )
-_DIRECTED: Final = re.compile(
+_DIRECTED: Final = lazy_re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass) (?:all |any |every )?(?:of )?(?:the |your |these |those |my )?(?:previous|prior|above|earlier|preceding|other|existing|system)?\s?(?:instructions|prompts?|guidelines|directives)\b"
     r"|\b(?:ignore[rz]?|oublie[rz]?|neglige[rz]?) (?:toutes? )?(?:les |tes |vos |ces )?(?:instructions|directives|consignes)\b|\b(?:ignora|olvida|desobedece|omite) (?:todas? )?(?:las |tus |estas )?(?:instrucciones|directivas|indicaciones)\b"
     r"|\b(?:dear|note to|attention|message (?:to|for)) (?:any |all |the |every )?(?:ai|llm|assistant|agent|model|bot|language model)s?\b|\b(?:ai|llm|assistant|agent|model|ia|asistente)s? (?:reading|processing|qui li\w+|que lea\w*|lisant)\b|\b(?:cher|chere|querid[oa]|estimad[oa]) (?:assistante?|asistente|ia|agente?)\b|\b(?:system prompt|prompt systeme|(?:message|consigne|instruction)s? (?:systeme|de sistema)|(?:mensaje|prompt|instruccion) (?:de |del )?sistema)\b|\byou are now (?:an?|the|in)\b"
 )
-_SENTENCE_END: Final = re.compile(r"(?:[.!?…]+[\"'”»)]*)(?=\s|$)")
-_SHORTENED: Final = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|no|n|mr|mrs|ms|dr|mme|m|st|[a-z])\.$")
+_SENTENCE_END: Final = lazy_re.compile(r"(?:[.!?…]+[\"'”»)]*)(?=\s|$)")
+_SHORTENED: Final = lazy_re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|no|n|mr|mrs|ms|dr|mme|m|st|[a-z])\.$")
 
 # --- 4. The words of others ----------------------------------------------------------------------------------------------
 
 #: Verbs of saying, in the third person.
-_REPORTS: Final = re.compile(
+_REPORTS: Final = lazy_re.compile(
     r"\b(?:says?|said|states|stated|claims?|claimed|writes|wrote|mentions?|mentioned|asserts?|asserted|argues?|argued|tells?|told|suggests?|suggested|recommends?|recommended|advises?|advised|warns?|warned|announced|commented|posted|quoted|verifies|checks|insists?|insisted|according to|rumou?r"
     r"|dit|disent|disait|disaient|a ecrit|ont ecrit|ecrivent|m'ecrit|(?:affirm|indiqu|stipul|mentionn|racont|recommand|conseill|sugger|comment|insist|precis|annonc)(?:e|ent|ait|aient)|a (?:affirme|indique|precise|annonce|mentionne|recommande|conseille|suggere|commente|insiste|raconte)|pretend(?:ent|ait)?|verifie|selon|d'apres"
     r"|dicen?|dijo|dijeron|dicho|escribio|escribe|escribieron|(?:afirm|indic|senal|mencion|asegur|coment|aconsej|anunci|explic)(?:an?|o|aron|aba)|sostienen?|recomiendan?|recomendo|sugieren?|sugirio|comprueban?|insisten?|insistio|segun)\b"
 )
 #: Words that say so only where the words of others stand right behind them: "the sign reads: …".
-_READS: Final = re.compile(
+_READS: Final = lazy_re.compile(
     r"\b(?:reads|goes|ran|says|expects|displays|shows|affiche|attend|muestra|pone|espera)(?: as follows| like this| comme suit| asi)?\s?(?:[:\"“«]|$)"
 )
 #: Before an order ("check that …", "indique le port") nobody stands who says it.
-_NO_SUBJECT: Final = re.compile(
+_NO_SUBJECT: Final = lazy_re.compile(
     r"(?:^|[,;:.(!?-]|\b(?:and|then|so|also|please|to|et|donc|puis|alors|aussi|de|d'|y|luego|a|para|por favor))\s*$"
 )
-_SELF_SAYS: Final = re.compile(
+_SELF_SAYS: Final = lazy_re.compile(
     r"\b(?:i|i've|we|we've|you|as i|je|j'ai|j'|t'ai|nous|nous avons|on a|on|tu|he|hemos|te|yo) (?:\w+ )?(?:say|said|state|stated|told|tell|wrote|write|mention\w*|recommend\w*|suggest\w*|warn\w*|dit|ecrit|dicho|dije|escrito|escribi|recomiendo|recommande|conseille|suggere)\b|\b(?:have|has) (?:been )?(?:told|said)\b"
 )
 #: What stands behind a verb of saying where the words of others follow.
-_REPORTED_WORDS: Final = re.compile(
+_REPORTED_WORDS: Final = lazy_re.compile(
     r"\s*(?:$|[^.!?\n:]{0,40}:(?=\s|$)|(?:\S+ ){0,2}?(?:that|(?<!ce )(?<!lo )que|qu'\w+|(?:not |de ne |no )?to|de|d'\w+)\b(?! qu)|[^.!?\n]{0,30}[\"“«]|(?:\S+ ){0,3}?(?:always|never|toujours|jamais|siempre|nunca|we|they|everyone|nobody|on|nous|people)\b)"
 )
-_ACCORDING: Final = re.compile(r"\b(?:according to|selon|d'apres|segun|rumou?r)\b")
+_ACCORDING: Final = lazy_re.compile(r"\b(?:according to|selon|d'apres|segun|rumou?r)\b")
 
 
 def _sentences(text: str, line: _Line) -> Iterator[tuple[int, int]]:
@@ -600,7 +601,7 @@ def _back(lines: list[_Line], number: int, end: int) -> int:
     return end
 
 
-_RETURNS: Final = re.compile(
+_RETURNS: Final = lazy_re.compile(
     r"(?:by the way|btw|ps|p\.s\.|au fait|por cierto|(?:also|and|aussi|et|ademas|y),? (?:for you|from now on|please remember|remember|a partir de maintenant|retiens|a partir de ahora|recuerda))\b"
 )
 
