@@ -36,7 +36,7 @@ HOOK_MAY = (
     "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply",
     "daemon.start_lock", "daemon.spawning",
     "cli.hook",
-    "capture.inbox", "capture.losses", "capture.redact", "capture.guard",
+    "capture.inbox", "capture.losses", "capture.redact", "capture.guard", "capture.cutting",
 )  # fmt: skip
 REACHES_OUT = {"_socket", "http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib"}
 

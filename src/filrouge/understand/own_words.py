@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from filrouge import lazy_re
 from filrouge.understand.words import fold
 
 #: Words of a quotation that is text rather than a name or a value.
@@ -74,42 +75,42 @@ def material(text: str) -> tuple[str, ...]:
     return tuple(text[part.start : part.end] for part in parts(text) if not part.own)
 
 
-_NO_BREAK: Final = re.compile(r"[^\n\r]")
+_NO_BREAK: Final = lazy_re.compile(r"[^\n\r]")
 
 # --- 1. Delimited regions --------------------------------------------------------------------------------------------
 
-_FENCE: Final = re.compile(r"^[ \t>*-]{0,6}(?P<mark>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
-_TRIPLE: Final = re.compile(r'"""|\'\'\'')
-_CODE: Final = re.compile(r"`[^`\n]{1,200}`")
-_TAG: Final = re.compile(
+_FENCE: Final = lazy_re.compile(r"^[ \t>*-]{0,6}(?P<mark>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
+_TRIPLE: Final = lazy_re.compile(r'"""|\'\'\'')
+_CODE: Final = lazy_re.compile(r"`[^`\n]{1,200}`")
+_TAG: Final = lazy_re.compile(
     r"(?<![\w`])(?:<|&lt;)(?P<close>/?)(?P<name>[^\W\d][\w:.-]{0,60})(?P<rest>(?:\s[^<>]{0,300}?)?)(?P<self>/?)(?:>|&gt;)"
 )
 _INLINE_TAGS: Final = frozenset(
     "b i u s em strong code kbd samp var mark small sub sup br hr img wbr input meta link".split()
 )
 _VOID_TAGS: Final = frozenset("br hr img wbr input meta link".split())
-_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_SQUARE: Final = re.compile(
+_COMMENT: Final = lazy_re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_SQUARE: Final = lazy_re.compile(
     r"\[(?P<name>quote|code|spoiler|inst|sys|system|document|file|page|email)\b[^\]\n]{0,80}\]", re.IGNORECASE
 )
-_RULER: Final = re.compile(
+_RULER: Final = lazy_re.compile(
     r"^[ \t]*(?P<mark>[-=*_~+<>─═━—–#|/\\%@^•])(?:[ \t]?(?P=mark)){2,}[ \t]*(?P<label>\S[^\n]{0,80})?$", re.MULTILINE
 )
-_BEGIN: Final = re.compile(
+_BEGIN: Final = lazy_re.compile(
     r"^[^\w\n]{0,10}(?:BEGIN|START|D[ÉE]BUT|INICIO|COMIENZO|ANFANG)\b[^a-z\n]{0,60}$", re.MULTILINE
 )
-_FINISH: Final = re.compile(r"^[^\w\n]{0,10}(?:END|FIN|STOP|EOF|FINAL|ENDE)\b[^a-z\n]{0,60}$", re.MULTILINE)
+_FINISH: Final = lazy_re.compile(r"^[^\w\n]{0,10}(?:END|FIN|STOP|EOF|FINAL|ENDE)\b[^a-z\n]{0,60}$", re.MULTILINE)
 #: Marks that open and close, over any number of lines.
 _PAIRS: Final = (("“", "”"), ("«", "»"), ("„", "“"), ("„", "”"))
 _QUOTES: Final = (
-    re.compile(r'(?<![\w"])"[^"\n]{1,4000}"(?!\w)'),
-    re.compile(r'(?:^|:)[ \t]{0,4}(?:\n[ \t]{0,4})?"[^"]{1,20000}"(?=[\s.,;:!?)\]]|\Z)', re.MULTILINE),
-    re.compile(r"(?<![\w'’])'[^'\n]{1,2000}'(?![\w'’])"),
-    re.compile(r"(?<![\w‘])‘[^’\n]{1,2000}’(?!\w)"),
+    lazy_re.compile(r'(?<![\w"])"[^"\n]{1,4000}"(?!\w)'),
+    lazy_re.compile(r'(?:^|:)[ \t]{0,4}(?:\n[ \t]{0,4})?"[^"]{1,20000}"(?=[\s.,;:!?)\]]|\Z)', re.MULTILINE),
+    lazy_re.compile(r"(?<![\w'’])'[^'\n]{1,2000}'(?![\w'’])"),
+    lazy_re.compile(r"(?<![\w‘])‘[^’\n]{1,2000}’(?!\w)"),
     _CODE,
 )
 #: What a command, a path or a setting holds and a sentence does not.
-_CODELIKE: Final = re.compile(r"(?:^|\s)--?[a-z]|[/\\_=<>{}$|&@#]|\w\.\w|\(\)")
+_CODELIKE: Final = lazy_re.compile(r"(?:^|\s)--?[a-z]|[/\\_=<>{}$|&@#]|\w\.\w|\(\)")
 
 
 def _fences(text: str) -> Iterator[tuple[int, int]]:
@@ -197,7 +198,7 @@ def _paragraphs(text: str) -> list[str]:
 # --- 2. Lines ----------------------------------------------------------------------------------------------------------
 
 #: A line that a program wrote. What follows it in its paragraph is the program's too.
-_MACHINE: Final = re.compile(
+_MACHINE: Final = lazy_re.compile(
     r"""^\s*(?:
         >                                                             # quoted in a mail or a review
       | \|                                                            # quoted, or a table
@@ -223,59 +224,59 @@ _MACHINE: Final = re.compile(
     re.VERBOSE,
 )
 #: A line that is code or a comment; it says nothing about its neighbours.
-_CODE_LINE: Final = re.compile(
+_CODE_LINE: Final = lazy_re.compile(
     r"^\s*(?:\#\s*[a-z!]|//|/\*|--\s|[\w.]+\(.*\);?\s*$|.*[{}]\s*$|[\w.]+\s=\s\S+\s*$|[^\s-][^.!?\n]*[\w)\]\"'];\s*$)"
 )
 #: Two short fields without spaces, and a third.
-_FIELDS: Final = re.compile(r"^\s*[^\s,;|]{1,40}([,;|])[^\s,;|]{0,40}\1\S")
-_INDENTED: Final = re.compile(r"^(?: {4}|\t)\s*\S")
-_BULLET: Final = re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)]|[a-z]\))\s+")
-_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}\s+\S")
+_FIELDS: Final = lazy_re.compile(r"^\s*[^\s,;|]{1,40}([,;|])[^\s,;|]{0,40}\1\S")
+_INDENTED: Final = lazy_re.compile(r"^(?: {4}|\t)\s*\S")
+_BULLET: Final = lazy_re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)]|[a-z]\))\s+")
+_HEADING: Final = lazy_re.compile(r"^\s{0,3}#{1,6}\s+\S")
 #: "#142 opened by ana", "PROJ-142: …": a ticket.
-_NUMBERED_ITEM: Final = re.compile(r"^\s*(?:#\d+\b|[A-Z][A-Z\d]{1,9}-\d+\s?:)")
-_URL_LINE: Final = re.compile(r"^\s*<?https?://\S+>?\s*$")
-_FILE_LINE: Final = re.compile(
+_NUMBERED_ITEM: Final = lazy_re.compile(r"^\s*(?:#\d+\b|[A-Z][A-Z\d]{1,9}-\d+\s?:)")
+_URL_LINE: Final = lazy_re.compile(r"^\s*<?https?://\S+>?\s*$")
+_FILE_LINE: Final = lazy_re.compile(
     r"^\s*[*_`]{0,3}[\w./-]+\.(?:md|txt|rst|adoc|py|js|ts|ya?ml|json|toml|html?|cfg|ini|csv|docx?|pdf)[*_`]{0,3}\s*:?\s*$",
     re.IGNORECASE,
 )
-_WROTE: Final = re.compile(
+_WROTE: Final = lazy_re.compile(
     r"^(?:on|le|el|am|op|em|il)\b.{4,120}\b(?:wrote|a ecrit|escribio|schrieb|escreveu|ha scritto)\s?:\s*$"
 )
-_HEADER: Final = re.compile(
+_HEADER: Final = lazy_re.compile(
     r"^(?:from|to|cc|bcc|subject|sent|date|reply-to|de|a|objet|envoye|para|asunto|enviado|fecha|von|an|betreff|gesendet)\s?:\s*\S"
 )
-_LABEL: Final = re.compile(r"^[^\w\n]{0,6}(?P<label>[^\W_][^:\n]{0,48}?)[*_]{0,2}\s?:(?:[*_]{0,2})(?=\s|$)")
-_STAMPED: Final = re.compile(
+_LABEL: Final = lazy_re.compile(r"^[^\w\n]{0,6}(?P<label>[^\W_][^:\n]{0,48}?)[*_]{0,2}\s?:(?:[*_]{0,2})(?=\s|$)")
+_STAMPED: Final = lazy_re.compile(
     r"^[^\w\n]{0,3}(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4},?\s*)?\d{1,2}[:h.]\d\d(?::\d\d)?\s?(?:[ap]\.?m\.?)?[\])]?\s*[-–|>,]?\s*[@<*]{0,2}[^\W\d][^:\n]{0,40}\s?[:>]\s"
 )
-_NAME_AND_TIME: Final = re.compile(
+_NAME_AND_TIME: Final = lazy_re.compile(
     r"^[^\w\n]{0,3}[^\W\d][\w .'’-]{0,40}[^\w\n]{0,4}\s*[,\[(—–-]?[^.!?\n]{0,24}\d{1,2}[:h]\d\d\s?(?:[ap]\.?m\.?)?[)\]*]{0,3}\s*$",
     re.IGNORECASE,
 )
-_ROLES: Final = re.compile(
+_ROLES: Final = lazy_re.compile(
     r"^[^\w\n]{0,6}(?:human|assistant|user|system|ai|bot|tool|developer|model|chatgpt|gpt|claude|utilisateur|utilisatrice|assistante?|systeme|usuari[oa]|asistente|sistema|benutzer|assistent|ia)[*_\]]{0,2}\s?(?:\(.{0,30}\))?\s?[:>]"
 )
-_GREETING: Final = re.compile(
+_GREETING: Final = lazy_re.compile(
     r"^(?:(?:hi|hello|dear|hey|bonjour|chers?|cheres?|salut|hola|buenos dias|estimad\w+|querid\w+|liebe\w*|hallo)\b[^.!?\n]{0,50}[,:]\s*$)"
 )
-_CLOSING: Final = re.compile(
+_CLOSING: Final = lazy_re.compile(
     r"^(?:(?:kind|best|warm)?\s?regards|best(?: wishes)?|cheers|yours\b.{0,20}|sincerely|many thanks|thanks|bien (?:a vous|cordialement)|cordialement|amities|veuillez agreer.{0,80}|(?:un )?(?:cordial )?saludos?|atentamente|un abrazo|mit freundlichen.{0,20}|-- ?),?\s*$"
 )
 #: Labels with which people open what they say themselves.
-_OWN_LABEL: Final = re.compile(
+_OWN_LABEL: Final = lazy_re.compile(
     r"\b(?:rules?|note|notes|remember|reminder|remind|decisions?|decided|context|important|todo|ps|p\.s|nb|n\.b|fyi|btw|update|from now on|going forward|always|never|correction|convention|conventions|policy|guidelines?|preferences?|my|our|we|i|i'm|you|please|by default|for this (?:repo|project)|in this (?:repo|project)|constraints?|facts?|setup|stack|info|reason|because|why|raison|car|parce que|motivo|porque|heads up|answer|question|"
     r"regles?|retiens|rappel|rappelle-toi|souviens-toi|contexte|a noter|a partir de maintenant|desormais|dorenavant|toujours|jamais|mes|mon|ma|nos|notre|nous|on|je|tu|te|par defaut|consignes?|contraintes?|infos?|au fait|attention|"
     r"reglas?|recuerda|nota|notas|contexto|importante|a partir de ahora|siempre|nunca|mis?|nuestr[oa]s?|nosotros|yo|por defecto|decision|decidido|ojo|restricciones|preferencias)\b"
 )
 
 #: Labels of a record that somebody keeps: minutes, an agenda, a ticket.
-_RECORD_LABEL: Final = re.compile(
+_RECORD_LABEL: Final = lazy_re.compile(
     r"^[^\w\n]{0,6}(?:present|attendees|participants?|absent|apologies|agenda|minutes|action items|actions|decisions taken|stand-?up|retro\w*|sync|transcript|slide"
     r"|presents|participants|absents|ordre du jour|compte[- ]rendu|proces-verbal|releve de decisions|diapo\w*"
     r"|presentes|asistentes|participantes|ausentes|orden del dia|acta|acuerdos|diapositiva)\b[^.!?\n]{0,50}(?::|$|\d)"
 )
 
-_LINE: Final = re.compile(r"[^\n\r]+")
+_LINE: Final = lazy_re.compile(r"[^\n\r]+")
 
 
 @dataclass(slots=True)
@@ -479,7 +480,7 @@ def _leads_a_list(line: _Line) -> bool:
 
 # --- 3. Text that is handed over -----------------------------------------------------------------------------------------
 
-_SPEECH: Final = re.compile(
+_SPEECH: Final = lazy_re.compile(
     r"\b(?:i|i'm|i've|i'd|we|we're|we've|my|our|us|me|you|your|let's|please|je|j'|j'ai|nous|on|mon|ma|mes|notre|nos|tu|te|toi|vous|yo|mi|mis|nuestr[oa]s?|nosotros|tengo|tenemos|vamos|from now on|a partir de)\b|\b(?:j|t)'"
 )
 _TEXT_NOUN: Final = (
@@ -488,69 +489,69 @@ _TEXT_NOUN: Final = (
     r"|textos?|parrafos?|frases?|correos?|mensajes?|cartas?|notas?|paginas?|sitio|web|articulos?|entradas?|hilos?|comentarios?|documentos?|documentacion|fichas?|incidencias?|informes?|quejas?|reclamacion(?:es)?|borrador(?:es)?|contratos?|reglamento|normas|guias?|folletos?|cartel(?:es)?|avisos?|actas?|conversacion(?:es)?|extractos?|citas?|codigo|registros?|salidas?|tablas?|anuncios?|descripcion(?:es)?|resumen|historias?|recetas?|formularios?|gramatica|ortografia|tono|traduccion)"
 )
 _POINTER: Final = r"(?:this|these|the following|following|below|above|ceci|cela|ca|(?:cet?|cette|ces)(?! qu)|suivante?s?|ci-dessous|ci-dessus|ci-joint\w*|esto|(?<!que )(?<!ahi )est[eao]s?(?= \w+(?!:))|(?:lo |el |la |los |las )?siguientes?|(?:de )?abajo|(?:de )?arriba)"
-_POINTED: Final = re.compile(rf"\b{_POINTER}\b")
-_POINTED_NOUN: Final = re.compile(
+_POINTED: Final = lazy_re.compile(rf"\b{_POINTER}\b")
+_POINTED_NOUN: Final = lazy_re.compile(
     rf"\b(?:{_POINTER}|(?:the|le|la|el) (?=(?:text|paragraph|passage|sentence|texte|paragraphe|phrase|texto|parrafo|frase)\b)|(?:their|his|her|leur|son|sa|su) )\s?(?:\w+ ){{0,3}}?{_TEXT_NOUN}\b|\b{_TEXT_NOUN} (?:below|above|ci-dessous|ci-dessus|suivante?s?|siguientes?|de abajo|de arriba)\b"
 )
-_NOUN: Final = re.compile(rf"\b{_TEXT_NOUN}\b")
+_NOUN: Final = lazy_re.compile(rf"\b{_TEXT_NOUN}\b")
 #: A title that names a kind of text: "transcript of the call", "AGENTS.md from the other repo -".
-_GENRE: Final = re.compile(
+_GENRE: Final = lazy_re.compile(
     rf"(?:(?:the|an?|some|one|le|la|les|un|une|des|el|los|las|una|unos|unas) )?(?:(?:[\w'’-]+['’]s|their|his|her|leurs?|su|sus) )?(?:{_TEXT_NOUN}|[\w-]+\.(?:md|txt|rst|ya?ml|json|toml))(?=$| (?:of|from|by|for|on|in|at|du|de|des|depuis|par|pour|sur|del|para|por|desde|\d|-|–)|d')"
 )
 #: Verbs whose object is always a text.
-_TEXT_VERB: Final = re.compile(
+_TEXT_VERB: Final = lazy_re.compile(
     r"\b(?:translat(?:e|ing)|summari[sz]e|sum up|tl;?dr|paraphrase|proof-?read|rephrase|reword|rewrite|shorten|condense|transcribe|spell-?check|copy-?edit"
     r"|tradui(?:s|t|re|sez)|resum(?:e[rsz]?|ez)|reformule[rsz]?|relis(?:ez)?|relire|reecri(?:s|re|vez)|raccourci(?:s|r|ssez)|condense[rz]?|synthetise[rz]?|retranscri\w+"
     r"|tradu(?:ce|cir|zca|ceme|cemelo)|resum(?:e|ir|eme|elo)|reformula\w*|reescrib\w+|acorta\w*|parafrasea\w*|transcrib\w+)\b"
 )
 #: Verbs that work on a text where the sentence points to one.
-_WORK_VERB: Final = re.compile(
+_WORK_VERB: Final = lazy_re.compile(
     r"\b(?:review|explain|fix|correct|check|analy[sz]e|reply|respond|answer|comment|compare|extract|classify|parse|read|look at|improve|edit|polish|format|convert|turn|make|evaluate|grade|rate|assess|describe|annotate|count|find|spot|interpret|critique|verify|validate|estimate|close|process|digest|see|tell me|help me|clean|tidy"
     r"|explique\w*|corrige\w*|verifie\w*|analyse\w*|repond\w*|commente\w*|compare\w*|extrai\w*|classe\w*|lis|lire|regarde\w*|ameliore\w*|converti\w*|transforme\w*|rends|evalue\w*|decri\w*|annote\w*|compte\w*|trouve\w*|interprete\w*|critique\w*|valide\w*|estime\w*|dis-moi|aide-moi|jette"
     r"|explica\w*|corrige\w*|corregir|revisa\w*|analiza\w*|responde\w*|contesta\w*|comenta\w*|compara\w*|extrae\w*|clasifica\w*|lee\w*|mira|mejora\w*|convierte\w*|haz|evalua\w*|describe\w*|cuenta\w*|encuentra\w*|interpreta\w*|valida\w*|estima\w*|dime|ayudame|echa)\b"
 )
 #: "Here is", "voici", "I got this": what follows was written by somebody else.
-_PRESENTS: Final = re.compile(
+_PRESENTS: Final = lazy_re.compile(
     r"(?:^|[,;:] )(?:(?:ok|so|hey|look|hi|oye|tiens|bon|well|and) ?,? ?)*(?:here(?:'s| is| are| was| comes?)|this is (?:what|how|the)|these are|below (?:is|are)|following is|(?:i|we|just|he|she|they)?\s?(?:'ve )?(?:got|received|found|copied|pasted|saw|read|sent me) (?:this|that|these|it|an?|the)\b|(?:i'm |am )?(?:pasting|copying|quoting|forwarding)|copy-?paste|paste of"
     r"|voici|voila|ci-dessous|(?:j'ai |on a |je viens de |viens de )?(?:recu|recevoir|trouve|trouver|copie|lu|lire|vu|voir) (?:ca|ceci|cela|cet?|cette|un|une)|je (?:colle|copie|cite|transfere)|copie-colle"
     r"|aqui (?:esta|estan|tienes|va|van|te)|esto es lo que|est[ao]s? (?:es|son) (?:el|la|los|las)|(?:he )?(?:recib\w+|encontr\w+|copi\w+|vi|lei|visto|leido) (?:esto|est[ea]|un|una)|te? ?(?:paso|pego|copio|reenvio)|pego|copio)(?=\W|$)"
 )
 #: What somebody else wrote, without a name for it.
-_WHAT: Final = re.compile(r"\b(?:what|ce qu\w*|lo que)\b")
-_AUTHOR: Final = re.compile(r"\b(?:authors?|writers?|auteure?s?|autor(?:a|es|as)?)\b")
-_MINE: Final = re.compile(
+_WHAT: Final = lazy_re.compile(r"\b(?:what|ce qu\w*|lo que)\b")
+_AUTHOR: Final = lazy_re.compile(r"\b(?:authors?|writers?|auteure?s?|autor(?:a|es|as)?)\b")
+_MINE: Final = lazy_re.compile(
     r"\b(?:my|our|mes|mon|ma|nos|notre|mis?|nuestr[oa]s?)\b (?:\w+ ){0,2}?(?:rules?|preferences?|conventions?|constraints?|decisions?|stack|setup|regles?|preferences?|consignes?|contraintes?|choix|reglas?|preferencias|restricciones|decisiones)\b"
 )
-_KEEP: Final = re.compile(
+_KEEP: Final = lazy_re.compile(
     r"\b(?:remember|note|keep|retain|memori[sz]e|follow|apply|respect|obey|learn|save|store|don't forget|retiens|note[zr]?|garde|applique|respecte|suis|souviens-toi|rappelle-toi|memorise|recuerda|guarda|anota|sigue|aplica|respeta|ten en cuenta)\b"
 )
 #: Words of a clause before a colon that names what follows.
 _LEAD_WORDS: Final = 10
 #: What stands before the clause that the colon belongs to.
-_LAST_CLAUSE: Final = re.compile(r"^.*[;](?=\s)")
+_LAST_CLAUSE: Final = lazy_re.compile(r"^.*[;](?=\s)")
 #: A text of the project, named without saying whose it is: "le rapport : on le rend le 5 juin".
-_OWN_TEXT: Final = re.compile(r"^(?:the|le|la|les|l'|el|los|las) ?\w+$")
+_OWN_TEXT: Final = lazy_re.compile(r"^(?:the|le|la|les|l'|el|los|las) ?\w+$")
 #: What belongs to somebody else or comes from somewhere else.
 _SAYING: Final = r"(?:rules?|polic(?:y|ies)|advice|tips?|opinion|view|take|answers?|style ?guide|guidelines?|conventions?|remarks?|mottos?|messages?|comments?|words|claims?|rumou?rs?|stickers?|signs?|headlines?|notes?|(?:first|last) lines?|regles?|politique|conseils?|avis|opinion|reponses?|remarques?|devise|consignes?|mots|rumeurs?|panneau|affiche|reglas?|politica|consejos?|opinion|respuestas?|comentarios?|lema|aviso|cartel|palabras|rumor)"
-_FOREIGN: Final = re.compile(
+_FOREIGN: Final = lazy_re.compile(
     rf"^(?!(?:it|that|let|there|here|what|who|he|she|today|tomorrow)['’]s)(?:\w+ ){{0,2}}\w+['’]s (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN}|[\w-]+\.\w{{2,4}})$"
     rf"|\b(?:their|his|her|leurs?) (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN})$|^(?:su|sus) (?:\w+ ){{0,1}}{_SAYING}$|^(?:from|via|source|depuis|(?:tire|extrait|vu) (?:de|du|sur)|de la wiki|sacado de|visto en) ?(?:\w+ ){{0,3}}\w+$"
     rf"|\b[\w-]+\.(?:md|txt|rst|ya?ml|json|toml)\b(?: (?:of|from|de|du|d'|del) ?.{{1,40}})?$|^\w+ (?:\w+ ){{0,2}}(?:answers?|reply|replies)$|^(?:reponses?|respuestas?) (?:de |du |d')?\w+(?: \w+){{0,2}}$"
     rf"|^(?:la|le|les|l'|el|los|las) ?{_SAYING} (?:du|de la|de l'|des|d'|de|del) ?(?!ce |este |la casa|l'equipe|el equipo)(?:\w+ ){{0,2}}\w+$"
 )
 #: "her message was …", "the advice from the forum is …", "the opinion of Kim is that …".
-_SAYING_IS: Final = re.compile(
+_SAYING_IS: Final = lazy_re.compile(
     rf"(?:\b(?!(?:it|that|let|there|here|what|who|he|she|today)['’])\w+['’]s (?:\w+ )?{_SAYING}|\b(?:his|her|their|leurs?|su|sus) (?:\w+ )?{_SAYING}|\b(?:the|a|an|le|la|les|l'|un|une|el|los|las|una) ?(?:\w+ )?{_SAYING} (?:\w+ ){{0,4}}?(?:from|of|in|on|at|by|du|de|des|d'\w+|en|dans|sur|del|chez|affichee?) ?(?!(?:this|our|ce|notre|este|nuestr[oa])\b)(?:\w+ ){{0,5}}?\w+),? (?:is|was|were|are|goes|est|etait|c'est|es|era|fue)\b|\b(?:with|under|avec|con) (?:the|les|las) (?:words|mots|palabras)\b"
 )
 #: With these the user opens what the user says.
-_TEACHING: Final = re.compile(
+_TEACHING: Final = lazy_re.compile(
     r"^(?:and |so |ok |et |y |please )*(?:(?:a|one|the|our|my|another|new|important|quick|general|une|un|la|le|nos|notre|autre|nouvelle|petite|una|otra|nueva|el|las) )*(?:rules?|note|notes|nb|n\.b|ps|p\.s|fyi|btw|by the way|reminder|decisions?|decided|conventions?|guidelines?|preferences?|prefs|constraints?|context|background|important|info|facts?|heads up|update|correction|todo|answer|question|setup|stack|config|policy|requirements?|goal|plan|reason|actually|edit|warning|caution|caveat|"
     r"regles?|rappel|retiens|contexte|consignes?|contraintes?|decisions?|important|infos?|au fait|attention|precision|objectif|raison|en fait|a noter|remarque|"
     r"reglas?|nota|recordatorio|contexto|importante|decision(?:es)?|convencion(?:es)?|preferencias?|restricciones|ojo|por cierto|objetivo|motivo|aviso importante|aclaracion|correccion)\b"
     r"|\b(?:remember|remind|keep in mind|from now on|going forward|always|never|by default|for (?:this|the|our) (?:repo|project|team)|in this (?:repo|project)|for the record|rule of thumb|rules? (?:for|here)|conventions? (?:for|here)|note that|know that|souviens-toi|rappelle-toi|sache|retiens|note que|a partir de maintenant|desormais|dorenavant|toujours|jamais|par defaut|pour ce (?:projet|depot)|dans ce (?:projet|depot)|recuerda|acuerdate|ten en cuenta|a partir de ahora|de ahora en adelante|en adelante|siempre|nunca|por defecto|para este (?:repo|proyecto)|en este (?:repo|proyecto))\b"
 )
 #: Work on the project rather than on a text: what follows the colon is what the user wants.
-_BUILD_VERB: Final = re.compile(
+_BUILD_VERB: Final = lazy_re.compile(
     r"^(?:(?:please|can you|could you|now|ok|so|and|then|next|also|let's|lets|i want you to|stp|peux-tu|tu peux|ensuite|maintenant|puis|ahora|luego|puedes|por favor),? )*(?:add|implement|create|build|set ?up|configure|deploy|rename|install|update|upgrade|remove|delete|drop|move|run|start|stop|use|try|keep|go with|make sure|ensure|refactor|migrate|change|switch|wire|test|debug|bump|merge|push|commit|do"
     r"|ajoute\w*|implemente\w*|cree\w*|construis|configure\w*|deploie\w*|renomme\w*|installe\w*|supprime\w*|enleve\w*|deplace\w*|lance\w*|utilise\w*|change\w*|migre\w*|passe\w*|teste\w*|fais en sorte"
     r"|anade\w*|agrega\w*|implementa\w*|crea\w*|construye\w*|configura\w*|despliega\w*|renombra\w*|instala\w*|elimina\w*|quita\w*|borra\w*|mueve\w*|ejecuta\w*|usa\w*|cambia\w*|migra\w*|prueba\w*)\b"
@@ -558,22 +559,22 @@ _BUILD_VERB: Final = re.compile(
 _LANGUAGES: Final = r"(?:german|french|english|spanish|italian|portuguese|dutch|chinese|japanese|latin|russian|arabic|allemand|francais|anglais|espagnol|italien|portugais|neerlandais|chinois|japonais|russe|arabe|aleman|frances|ingles|espanol|castellano|italiano|portugues|holandes|chino|japones|ruso)"
 _FORMATS: Final = r"(?:json|toml|ya?ml|xml|csv|tsv|html|markdown|latex|bullets?|bullet points?|table|haiku|snake_?case|camel_?case|kebab-?case|upper ?case|lower ?case|caps|capitals|majuscules?|minuscules?|mayusculas?|minusculas?|tableau|liste|tabla|lista|puces|vinetas)"
 #: The user speaks of himself or of the project.
-_SPEAKS: Final = re.compile(
+_SPEAKS: Final = lazy_re.compile(
     r"\b(?:we|we're|we've|i'm|i've|i'd|our|always|never|must|nous|notre|nos|toujours|jamais|il faut|nosotros|nuestr[oa]s?|siempre|nunca)\b"
 )
 #: Only a language, a format or a quality: "german", "as json", "en inglés porfa", "more formal", "in 10 words".
-_TARGET: Final = re.compile(
+_TARGET: Final = lazy_re.compile(
     rf"^(?:(?:same|this|it|now|and|but|the same|pareil|la meme|mais|et|lo mismo|pero|y|ahora|maintenant),? )*(?:(?:back |convert(?:ed)? )?(?:in|into|to|as|from|en|al|a|hacia|vers)(?: an?| une?| un| una)? )?(?:(?:{_LANGUAGES}|{_FORMATS}|\d+ (?:words|lines|sentences|mots|lignes|phrases|palabras|lineas|frases))(?: (?:translation|version|comment|list))?"
     r"|(?:a bit |much |un peu |beaucoup |un poco |mucho )?(?:more|less|plus|moins|mas|menos) \w+|shorter|longer|simpler|nicer|better|clearer|eli5|tl;?dr)(?: (?:of|for|de|pour|para|please|pls|plz|stp|svp|s'il te plait|porfa|por favor|with .{0,20}))?$"
 )
 #: What only a text has, or what only a text is.
-_TEXT_PROPERTY: Final = re.compile(
+_TEXT_PROPERTY: Final = lazy_re.compile(
     r"\b(?:(?:how many|count(?: the)?|number of|number) (?:words|lines|vowels|letters|characters|sentences|syllables|them|these)|(?:passive|active) voice|(?:past|present|future) tense|what tense|main idea|key points?|gist|take-?aways?|sentiment|slogans?|tag-?lines?|headlines?|motto|subject line|alphabetical(?:ly)?|rhymes?|fill in the blanks?|fact[- ]?check|true or false|spam|legit|passive[- ]agg?ress?ive|contradict\w*|typos?|placeholder|lorem ipsum|dummy text|sample text|seed data|alt text|tool-?tip|string to|error message|test name|caption|lyrics|(?:linkedin|twitter|author)? ?bio|job ad|exam question|regex that|opinion or fact|fact or opinion|paragraphs?|punctuation|commas|grammar|spelling|wording"
     r"|voix (?:passive|active)|au (?:passe|present|futur|pluriel|feminin)|idee principale|points cles|sentiment|accroches?|orthographe|grammaire|ponctuation|fautes|vrai ou faux|arnaque|par ordre alphabetique|texte d'exemple|maquette|message d'erreur|paroles|offre d'emploi|au propre|qui rime|compte\w* les (?:mots|lignes|lettres)|combien de (?:mots|lignes|lettres|phrases)"
     r"|voz (?:pasiva|activa)|en (?:pasado|presente|futuro|plural)|idea principal|puntos clave|sentimiento|esloganes|eslogan|ortografia|gramatica|puntuacion|errores|verdadero o falso|estafa|orden alfabetico|texto de ejemplo|maqueta|mensaje de error|letra|oferta de (?:trabajo|empleo)|que rime|cuenta las (?:palabras|lineas|letras)|cuantas (?:palabras|lineas|letras|frases))\b"
 )
 #: An order that needs a text: its object is a pronoun, a form or something drawn from a text.
-_TEXT_TASK: Final = re.compile(
+_TEXT_TASK: Final = lazy_re.compile(
     rf"^(?:(?:please|pls|now|then|ok|so|and|can you|could you|would you|stp|ensuite|puis|maintenant|peux-tu|tu peux|tu pourrais|ahora|luego|puedes|podrias|me) )*(?:"
     rf"(?:convert|turn|put|make|change|rewrite|transform|say|write|type|sort|rank|group|order|number|plot|chart|draw|label|tag|classify|rate|score|grade|simplify|expand|continue|complete|finish|decode|encode|escape|anonymi[sz]e|redact|capitali[sz]e|embed|render|format|quote|highlight|split|merge|list|repeat|render|remove|strip|replace)(?: (?:each|every|the|all) (?:sentence|line|word|comma|letter)s?)? ?(?:(?:it|this|these|them|that|those|all|everything|both|each)\b(?! (?:work|run|pass|configurable|optional|faster|fail|build|compile))|(?:(?:in|on)?to|as|from|in) (?:an? )?(?:{_FORMATS}|{_LANGUAGES}|\w+ (?:list|table|voice|tense))\b)"
     rf"|(?:give|write|make|suggest|generate|propose|find)(?: me| us)? (?:\d+|two|three|five|ten|some|a few|another|an?) (?:\w+ )?(?:variants?|variations?|alternatives?|synonyms?|titles?|names?|versions?|examples?|reply|replies|answer|response|summary|tweet|headline|haiku|poem|title)\b"
@@ -583,49 +584,49 @@ _TEXT_TASK: Final = re.compile(
     rf")"
 )
 #: A question whose subject is the text.
-_TEXT_QUESTION: Final = re.compile(
+_TEXT_QUESTION: Final = lazy_re.compile(
     r"^(?:so |and |et |y )?(?:"
     r"(?:is|are|was|were|does|do) (?:it|this|that|these|those|they|any of (?:this|these|those))\b(?! (?:clear|ok|okay|possible|done|working|ready|deployed|enough|merged|fixed|work|make sense))|which (?:one|ones|of|are|is|line|sentence|statement)\b|who(?:'s| is|s) (?:right|wrong|correct|speaking)|what(?:'s|s| is) (?:wrong|odd|missing|the (?:point|meaning|tone|mistake|error|difference|translation))|what (?:language|tense|tone|style)|what do you (?:think|make) of (?:these|this|those|them|it)|what was (?:removed|added|changed)|what does (?:this|it|that) mean|(?:any|some) (?:errors?|mistakes?|thoughts|issues with)|how (?:does|do) (?:this|it|that|these) (?:sound|read|look)|tone check|true or false|thoughts|opinions?"
     r"|qui a (?:raison|tort)|(?:lequel|laquelle|lesquels|lesquelles)\b|(?:tu en|t'en|qu'en|vous en) pens\w+|y ?a[- ](?:t-il )?des (?:fautes|erreurs)|c'est (?:bien|mal|correct\w*) (?:ecrit|dit|formule|redige)|quelle? (?:langue|temps|ton)\b|qu'est-ce qui (?:cloche|manque)|ca veut dire quoi|ca sonne\b|c'est (?:du|de la|un|une) (?:spam|arnaque|phishing|pub)"
     r"|quien tiene (?:la )?razon|cual(?:es)?\b(?! es (?:el|la|los|las) (?:puerto|url|comando))|que (?:te )?(?:parecen?|opinas|piensas)|hay (?:errores|faltas|fallos)|(?:esta|es) (?:bien|mal|correcto)(?: (?:escrito|dicho))?$|que idioma|que significa|como suena|es (?:spam|una estafa)"
     r")"
 )
-_SOLE_QUESTION: Final = re.compile(r"\?[\s\"'»”)*_]*$")
-_ABOUT_THE_TEXT: Final = re.compile(
+_SOLE_QUESTION: Final = lazy_re.compile(r"\?[\s\"'»”)*_]*$")
+_ABOUT_THE_TEXT: Final = lazy_re.compile(
     rf"^(?:thoughts|opinions?|comments?|any good|ideas|feedback|what do you think|tu en penses quoi|qu'en penses-tu|ton avis|des avis|que opinas|que te parece|opiniones)\b.{{0,30}}\?|\b{_POINTER}\b"
 )
-_DIRECTED: Final = re.compile(
+_DIRECTED: Final = lazy_re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass) (?:all |any |every )?(?:of )?(?:the |your |these |those |my )?(?:previous|prior|above|earlier|preceding|other|existing|system)?\s?(?:instructions|prompts?|guidelines|directives)\b"
     r"|\b(?:ignore[rz]?|oublie[rz]?|neglige[rz]?) (?:toutes? )?(?:les |tes |vos |ces )?(?:instructions|directives|consignes)\b|\b(?:ignora|olvida|desobedece|omite) (?:todas? )?(?:las |tus |estas )?(?:instrucciones|directivas|indicaciones)\b"
     r"|\b(?:dear|note to|attention|message (?:to|for)) (?:any |all |the |every )?(?:ai|llm|assistant|agent|model|bot|language model)s?\b|\b(?:ai|llm|assistant|agent|model|ia|asistente)s? (?:reading|processing|qui li\w+|que lea\w*|lisant)\b|\b(?:cher|chere|querid[oa]|estimad[oa]) (?:assistante?|asistente|ia|agente?)\b|\b(?:system prompt|prompt systeme|(?:message|consigne|instruction)s? (?:systeme|de sistema)|(?:mensaje|prompt|instruccion) (?:de |del )?sistema)\b|\byou are now (?:an?|the|in)\b"
 )
-_SENTENCE_END: Final = re.compile(r"(?:[.!?…]+[\"'”»)]*)(?=\s|$)")
-_SHORTENED: Final = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|no|n|mr|mrs|ms|dr|mme|m|st|[a-z])\.$")
+_SENTENCE_END: Final = lazy_re.compile(r"(?:[.!?…]+[\"'”»)]*)(?=\s|$)")
+_SHORTENED: Final = lazy_re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|p\.ex|ex|no|n|mr|mrs|ms|dr|mme|m|st|[a-z])\.$")
 
 # --- 4. The words of others ----------------------------------------------------------------------------------------------
 
 #: Verbs of saying, in the third person.
-_REPORTS: Final = re.compile(
+_REPORTS: Final = lazy_re.compile(
     r"\b(?:says?|said|states|stated|claims?|claimed|writes|wrote|mentions?|mentioned|asserts?|asserted|argues?|argued|tells?|told|suggests?|suggested|recommends?|recommended|advises?|advised|warns?|warned|announced|commented|thinks|believes|repeats|reckons|keeps (?:saying|telling|repeating)|posted|quoted|verifies|checks|insists?|insisted|according to|rumou?r"
     r"|dit|disent|disait|disaient|a ecrit|ont ecrit|ecrivent|repetent?|pense(?:nt)?|croit|croient|m'ecrit|(?:affirm|indiqu|stipul|mentionn|racont|recommand|conseill|sugger|comment|insist|precis|annonc)(?:e|ent|ait|aient)|a (?:affirme|indique|precise|annonce|mentionne|recommande|conseille|suggere|commente|insiste|raconte)|pretend(?:ent|ait)?|verifie|selon|d'apres"
     r"|dicen?|dijo|dijeron|dicho|escribio|escribe|escribieron|(?:afirm|indic|senal|mencion|asegur|coment|aconsej|anunci|explic)(?:an?|o|aron|aba)|sostienen?|recomiendan?|recomendo|sugieren?|sugirio|comprueban?|insisten?|insistio|repiten?|piensan?|creen?|opinan?|segun)\b"
 )
 #: Words that say so only where the words of others stand right behind them: "the sign reads: …".
-_READS: Final = re.compile(
+_READS: Final = lazy_re.compile(
     r"\b(?:reads|goes|ran|says|expects|displays|shows|affiche|attend|muestra|pone|espera)(?: as follows| like this| comme suit| asi)?\s?(?:[:\"“«]|$)"
 )
 #: Before an order ("check that …", "indique le port") nobody stands who says it.
-_NO_SUBJECT: Final = re.compile(
+_NO_SUBJECT: Final = lazy_re.compile(
     r"(?:^|[,;:.(!?-]|\b(?:and|then|so|also|please|to|et|donc|puis|alors|aussi|de|d'|y|luego|a|para|por favor))\s*$"
 )
-_SELF_SAYS: Final = re.compile(
+_SELF_SAYS: Final = lazy_re.compile(
     r"\b(?:i|i've|we|we've|you|as i|je|j'ai|j'|t'ai|nous|nous avons|on a|on|tu|he|hemos|te|yo) (?:\w+ )?(?:say|said|state|stated|told|tell|wrote|write|mention\w*|recommend\w*|suggest\w*|warn\w*|dit|ecrit|dicho|dije|escrito|escribi|recomiendo|recommande|conseille|suggere)\b|\b(?:have|has) (?:been )?(?:told|said)\b"
 )
 #: What stands behind a verb of saying where the words of others follow.
-_REPORTED_WORDS: Final = re.compile(
+_REPORTED_WORDS: Final = lazy_re.compile(
     r"\s*(?:$|[^.!?\n:]{0,40}:(?=\s|$)|(?:\S+ ){0,2}?(?:that|(?<!ce )(?<!lo )que|qu'\w+|(?:not |de ne |no )?to|de|d'\w+)\b(?! qu)|[^.!?\n]{0,30}[\"“«]|(?:\S+ ){0,3}?(?:always|never|toujours|jamais|siempre|nunca|we|they|everyone|nobody|on|nous|people)\b)"
 )
-_ACCORDING: Final = re.compile(r"\b(?:according to|selon|d'apres|segun|rumou?r)\b")
+_ACCORDING: Final = lazy_re.compile(r"\b(?:according to|selon|d'apres|segun|rumou?r)\b")
 
 
 def _sentences(text: str, line: _Line) -> Iterator[tuple[int, int]]:
@@ -689,7 +690,7 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
     yield from _handed_before(text, spoken)
 
 
-_BELOW: Final = re.compile(r"\b(?:below|under|following|ci-dessous|suivant\w*|abajo|siguientes?)\b")
+_BELOW: Final = lazy_re.compile(r"\b(?:below|under|following|ci-dessous|suivant\w*|abajo|siguientes?)\b")
 
 
 def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) -> int | None:
@@ -708,7 +709,7 @@ def _where_it_hands_over(plain: str, *, closes_line: bool, nothing_below: bool) 
 
 
 #: A question that is answered with one of the texts behind it.
-_CHOICE: Final = re.compile(
+_CHOICE: Final = lazy_re.compile(
     r"\W*(?:which (?:one|ones|of|is|are|line|sentence|statement|sounds|reads)|who is (?:right|wrong)|(?:lequel|laquelle|lesquel\w+)|cual(?:es)?)\b.*\?$"
 )
 
@@ -721,7 +722,7 @@ def _back(lines: list[_Line], number: int, end: int) -> int:
     return end
 
 
-_RETURNS: Final = re.compile(
+_RETURNS: Final = lazy_re.compile(
     r"(?:by the way|btw|ps|p\.s\.|au fait|por cierto|(?:also|and|aussi|et|ademas|y),? (?:for you|from now on|please remember|remember|a partir de maintenant|retiens|a partir de ahora|recuerda))\b"
 )
 
@@ -840,7 +841,7 @@ def _is_order_on_it(plain: str) -> bool:
 
 
 #: Asked or said of the user's own statements.
-_AGREES: Final = re.compile(r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b")
+_AGREES: Final = lazy_re.compile(r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b")
 
 
 def _paragraph_count(lines: list[_Line]) -> int:

@@ -36,11 +36,12 @@ OWN = {
     "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main", "filrouge.cli.mcp",
     "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.control_characters", "filrouge.daemon",
     "filrouge.daemon.client",
-    "filrouge.daemon.reply", "filrouge.errors", "filrouge.home", "filrouge.hosts", "filrouge.hosts.claude_code",
+    "filrouge.daemon.reply", "filrouge.daemon.spawning", "filrouge.daemon.start_lock",
+    "filrouge.errors", "filrouge.home", "filrouge.hosts", "filrouge.hosts.claude_code",
     "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor",
     "filrouge.hosts.gemini", "filrouge.hosts.openclaw", "filrouge.hosts.opencode", "filrouge.hosts.project",
     "filrouge.hosts.reading", "filrouge.hosts.vscode",
-    "filrouge.model", "filrouge.model.event", "filrouge.model.offered",
+    "filrouge.model", "filrouge.model.event", "filrouge.model.folder_names", "filrouge.model.offered",
 }  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from filrouge.cli.commands import choices, plans
 from filrouge.cli.talk import SHORT_SECONDS, poll
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held, only_one
-from filrouge.embed.model_files import models_directory
 from filrouge.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
 from filrouge.home import DATABASE, LOCK, home, inside, is_ours, socket_path
 from filrouge.hosts.setup.machine import this_machine
@@ -60,7 +59,7 @@ def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: 
         _check_purge(directory, everything=everything)
     plan = _plan(directory, names)
     running = everything and os.path.exists(inside(directory, LOCK)) and is_held(directory)
-    goes = [path for path in (directory, models_directory()) if os.path.isdir(path)] if purge else []
+    goes = [path for path in (directory, _models_directory()) if os.path.isdir(path)] if purge else []
     if not json:
         plans.show(plan)
         for line in (*_deeds(goes, running=running), *_left(directory, everything=everything, purge=purge)):
@@ -125,7 +124,7 @@ def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
         size = size_of(inside(directory, DATABASE))
         stays = f"What is known stays: {_megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
         kept.append(f"{stays} To lose it for good, backups and all: `filrouge uninstall --purge`.")
-    models = models_directory()
+    models = _models_directory()
     if os.path.isdir(models) and not purge:
         kept.append(f"The model that was built stays: {_megabytes(_size(models))} in {models}.")
     if everything:
@@ -162,7 +161,7 @@ def _purge(directory: str, goes: list[str]) -> None:
         with suppress(FileNotFoundError):
             os.unlink(socket)
     with suppress(OSError):  # the cache's own folder, where nothing else is in it
-        os.rmdir(os.path.dirname(models_directory()))
+        os.rmdir(os.path.dirname(_models_directory()))
 
 
 def _size(path: str) -> int:
@@ -173,3 +172,9 @@ def _size(path: str) -> int:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
+
+
+def _models_directory() -> str:
+    from filrouge.embed.model_files import models_directory  # `init` shares this module, and loads no embedder
+
+    return models_directory()
