@@ -533,7 +533,7 @@ _OWN_TEXT: Final = re.compile(r"^(?:the|le|la|les|l'|el|los|las) ?\w+$")
 #: What belongs to somebody else or comes from somewhere else.
 _SAYING: Final = r"(?:rules?|polic(?:y|ies)|advice|tips?|opinion|view|take|answers?|style ?guide|guidelines?|conventions?|remarks?|mottos?|messages?|comments?|words|claims?|rumou?rs?|stickers?|signs?|headlines?|notes?|(?:first|last) lines?|regles?|politique|conseils?|avis|opinion|reponses?|remarques?|devise|consignes?|mots|rumeurs?|panneau|affiche|reglas?|politica|consejos?|opinion|respuestas?|comentarios?|lema|aviso|cartel|palabras|rumor)"
 _FOREIGN: Final = re.compile(
-    rf"^(?!(?:it|that|let|there|here|what|who|he|she|today|tomorrow)['’]s)(?:\w+ ){{0,2}}\w+['’]s (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN}|[\w-]+\.\w{{2,4}})$"
+    rf"^(?!(?:\w+ )*(?:it|that|let|there|here|what|who|he|she|today|tomorrow)['’]s)(?:\w+ ){{0,2}}\w+['’]s (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN}|[\w-]+\.\w{{2,4}})$"
     rf"|\b(?:their|his|her|leurs?) (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN})$|^(?:su|sus) (?:\w+ ){{0,1}}{_SAYING}$|^(?:from|via|source|depuis|(?:tire|extrait|vu) (?:de|du|sur)|de la wiki|sacado de|visto en) ?(?:\w+ ){{0,3}}\w+$"
     rf"|\b[\w-]+\.(?:md|txt|rst|ya?ml|json|toml)\b(?: (?:of|from|de|du|d'|del) ?.{{1,40}})?$|^\w+ (?:\w+ ){{0,2}}(?:answers?|reply|replies)$|^(?:reponses?|respuestas?) (?:de |du |d')?\w+(?: \w+){{0,2}}$"
     rf"|^(?:la|le|les|l'|el|los|las) ?{_SAYING} (?:du|de la|de l'|des|d'|de|del) ?(?!ce |este |la casa|l'equipe|el equipo)(?:\w+ ){{0,2}}\w+$"
