@@ -663,15 +663,14 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
             plain = line.plain[start - line.start : end - line.start]
             closes_line = place + 1 == len(spans)
             begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
-            hands_on = begin is not None and (begin < 0 or closes_line and not plain[begin:].strip())
-            if hands_on and below is not None and below.taken and _FENCE.match(source, below.start):
+            ends_here = begin is not None and (begin < 0 or (closes_line and not plain[begin:].strip()))
+            if ends_here and _is_fence(source, below):
                 begin = None  # what it points to stands right below, with an end of its own
             elif begin is not None and _BELOW.search(plain) and not plain[begin:].strip():
-                block = next((one for one in lines if one.taken and one.first and one.start > line.start), None)
-                if block is not None and block is next(one for one in lines if one.first and one.start > line.start):
-                    if not _FENCE.match(source, block.start):
-                        yield block.start, len(text)
+                block = _block_below(lines, line)
+                if block is not None:
                     begin = None  # the paragraph of the request stays the user's, to the block below
+                    yield block.start, block.start if _FENCE.match(source, block.start) else len(text)
             if begin is not None:
                 yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
                 return
@@ -687,6 +686,16 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
                 return
             break
     yield from _handed_before(text, spoken)
+
+
+def _is_fence(source: str, line: _Line | None) -> bool:
+    return line is not None and line.taken and _FENCE.match(source, line.start) is not None
+
+
+def _block_below(lines: list[_Line], line: _Line) -> _Line | None:
+    """The first line of the next paragraph, where that is material by its shape."""
+    found = next((one for one in lines if one.first and one.start > line.start), None)
+    return found if found is not None and found.taken else None
 
 
 _BELOW: Final = re.compile(r"\b(?:below|under|following|ci-dessous|suivant\w*|abajo|siguientes?)\b")
@@ -748,7 +757,9 @@ def _hands_over(lead: str, *, inline: bool) -> bool:
     points, noun = _POINTED.search(lead), _NOUN.search(lead)
     if _PRESENTS.search(lead) and (points or noun or _WHAT.search(lead)):
         return True
-    if re.match(r"\W*(?:please )?(?:do|fais|haz) (?:this|the following|ceci|ca|ce qui suit|esto|lo siguiente)\W*$", lead):
+    if re.match(
+        r"\W*(?:please )?(?:do|fais|haz) (?:this|the following|ceci|ca|ce qui suit|esto|lo siguiente)\W*$", lead
+    ):
         return False
     if _WORK_VERB.search(lead) and (points or (noun and _POINTED_NOUN.search(lead))):
         return not re.search(
@@ -774,7 +785,9 @@ def _asks_for_text_work(clause: str) -> bool:
 def _teaches(lead: str) -> bool:
     """True for the label of a rule or a fact that the user gives: "rule", "from now on", "for this repo"."""
     found = _TEACHING.search(lead)
-    return found is not None and not re.search(r"(?:\b(?:their|his|her|leurs?|sus?)|['’]s) (?:\w+ )?$|\b(?:of|from|by) \S+$", lead[: found.start()])
+    return found is not None and not re.search(
+        r"(?:\b(?:their|his|her|leurs?|sus?)|['’]s) (?:\w+ )?$|\b(?:of|from|by) \S+$", lead[: found.start()]
+    )
 
 
 def _points(plain: str) -> str:
