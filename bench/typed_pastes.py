@@ -1,4 +1,4 @@
-# ruff: noqa: E501, RUF001 (a prompt is read best on one line, with the characters people type)
+# ruff: noqa: E501 (a prompt is read best on one line, with the characters people type)
 """Prompts as people type them: pastes that teach nothing, and own words that must be learned.
 
 `PASTES` are lower case, with typos, mixed languages and no blank line between the request and the text. `{a}`, `{b}`

@@ -7,9 +7,9 @@ blocks taken out), because events also come from programs that never ran our hoo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from filrouge.capture.cutting import LONGEST_TEXT, LONGEST_TOOL_TEXT, MOST_VALUES, SLACK, Pruner, TextCutter
 from filrouge.capture.filters import skip_reason
@@ -31,6 +31,9 @@ from filrouge.model.turn import (
 )
 from filrouge.ports import Redactor
 from filrouge.understand.informative import answer_of, told
+
+#: Characters without a space that are an encoded image rather than text.
+_LONGEST_WORD: Final = 2000
 
 
 @dataclass(slots=True)
@@ -142,8 +145,23 @@ def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
 
 def _output(value: object, source: SourceType) -> str:
     """What a person would read of a tool's output; of a helper agent's the answer that its JSON wraps."""
+    if source == "file_read" and isinstance(value, (dict, list)):
+        return "\n".join(_texts(cast("object", value)))
     answer = "" if source != "task" else told(value) if isinstance(value, str) else answer_of(value)
     return answer or _flat(value)
+
+
+def _texts(value: object, name: str = "") -> Iterator[str]:
+    """The texts in what a tool that reads files answered, however deep; no type names and no encoded images."""
+    if isinstance(value, str):
+        if value.strip() and name != "type" and not (len(value) > _LONGEST_WORD and len(value.split()) == 1):
+            yield value
+    elif isinstance(value, dict):
+        for key, one in cast("dict[str, object]", value).items():
+            yield from _texts(one, key)
+    elif isinstance(value, list):
+        for one in cast("list[object]", value):
+            yield from _texts(one, name)
 
 
 def _flat(value: object) -> str:

@@ -73,6 +73,7 @@ class Asking(Door):
         channel: str = "sdk",
         session_id: str = "",
         user_id: str | None = None,
+        agent_id: str | None = None,
         project: str | None = None,
         timeout: float | None = None,
     ) -> Context:
@@ -82,12 +83,14 @@ class Asking(Door):
 
         Args:
             user_id: whose memory is asked; None = this memory's user.
+            agent_id: a helper agent that the prompt is for; None = the main one.
         """
         body = {
             "prompt": prompt,
             "channel": channel,
             "session_id": session_id,
             "user_id": user_id,
+            "agent_id": agent_id,
             "project": named(project),
         }
         return read(Context, await self._ask("POST", "/memory/context", body, timeout=timeout))

@@ -534,7 +534,7 @@ _OWN_TEXT: Final = lazy_re.compile(r"^(?:the|le|la|les|l'|el|los|las) ?\w+$")
 #: What belongs to somebody else or comes from somewhere else.
 _SAYING: Final = r"(?:rules?|polic(?:y|ies)|advice|tips?|opinion|view|take|answers?|style ?guide|guidelines?|conventions?|remarks?|mottos?|messages?|comments?|words|claims?|rumou?rs?|stickers?|signs?|headlines?|notes?|(?:first|last) lines?|regles?|politique|conseils?|avis|opinion|reponses?|remarques?|devise|consignes?|mots|rumeurs?|panneau|affiche|reglas?|politica|consejos?|opinion|respuestas?|comentarios?|lema|aviso|cartel|palabras|rumor)"
 _FOREIGN: Final = lazy_re.compile(
-    rf"^(?!(?:it|that|let|there|here|what|who|he|she|today|tomorrow)['’]s)(?:\w+ ){{0,2}}\w+['’]s (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN}|[\w-]+\.\w{{2,4}})$"
+    rf"^(?!(?:\w+ )*(?:it|that|let|there|here|what|who|he|she|today|tomorrow)['’]s)(?:\w+ ){{0,2}}\w+['’]s (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN}|[\w-]+\.\w{{2,4}})$"
     rf"|\b(?:their|his|her|leurs?) (?:\w+ ){{0,2}}(?:{_SAYING}|{_TEXT_NOUN})$|^(?:su|sus) (?:\w+ ){{0,1}}{_SAYING}$|^(?:from|via|source|depuis|(?:tire|extrait|vu) (?:de|du|sur)|de la wiki|sacado de|visto en) ?(?:\w+ ){{0,3}}\w+$"
     rf"|\b[\w-]+\.(?:md|txt|rst|ya?ml|json|toml)\b(?: (?:of|from|de|du|d'|del) ?.{{1,40}})?$|^\w+ (?:\w+ ){{0,2}}(?:answers?|reply|replies)$|^(?:reponses?|respuestas?) (?:de |du |d')?\w+(?: \w+){{0,2}}$"
     rf"|^(?:la|le|les|l'|el|los|las) ?{_SAYING} (?:du|de la|de l'|des|d'|de|del) ?(?!ce |este |la casa|l'equipe|el equipo)(?:\w+ ){{0,2}}\w+$"
@@ -664,15 +664,14 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
             plain = line.plain[start - line.start : end - line.start]
             closes_line = place + 1 == len(spans)
             begin = _where_it_hands_over(plain, closes_line=closes_line, nothing_below=nothing_below)
-            hands_on = begin is not None and (begin < 0 or closes_line and not plain[begin:].strip())
-            if hands_on and below is not None and below.taken and _FENCE.match(source, below.start):
+            ends_here = begin is not None and (begin < 0 or (closes_line and not plain[begin:].strip()))
+            if ends_here and _is_fence(source, below):
                 begin = None  # what it points to stands right below, with an end of its own
             elif begin is not None and _BELOW.search(plain) and not plain[begin:].strip():
-                block = next((one for one in lines if one.taken and one.first and one.start > line.start), None)
-                if block is not None and block is next(one for one in lines if one.first and one.start > line.start):
-                    if not _FENCE.match(source, block.start):
-                        yield block.start, len(text)
+                block = _block_below(lines, line)
+                if block is not None:
                     begin = None  # the paragraph of the request stays the user's, to the block below
+                    yield block.start, block.start if _FENCE.match(source, block.start) else len(text)
             if begin is not None:
                 yield (line.end if begin < 0 else start + begin), _back(spoken, number, len(text))
                 return
@@ -688,6 +687,16 @@ def _handed_over(text: str, lines: list[_Line], source: str) -> Iterator[tuple[i
                 return
             break
     yield from _handed_before(text, spoken)
+
+
+def _is_fence(source: str, line: _Line | None) -> bool:
+    return line is not None and line.taken and _FENCE.match(source, line.start) is not None
+
+
+def _block_below(lines: list[_Line], line: _Line) -> _Line | None:
+    """The first line of the next paragraph, where that is material by its shape."""
+    found = next((one for one in lines if one.first and one.start > line.start), None)
+    return found if found is not None and found.taken else None
 
 
 _BELOW: Final = lazy_re.compile(r"\b(?:below|under|following|ci-dessous|suivant\w*|abajo|siguientes?)\b")
@@ -749,7 +758,9 @@ def _hands_over(lead: str, *, inline: bool) -> bool:
     points, noun = _POINTED.search(lead), _NOUN.search(lead)
     if _PRESENTS.search(lead) and (points or noun or _WHAT.search(lead)):
         return True
-    if re.match(r"\W*(?:please )?(?:do|fais|haz) (?:this|the following|ceci|ca|ce qui suit|esto|lo siguiente)\W*$", lead):
+    if re.match(
+        r"\W*(?:please )?(?:do|fais|haz) (?:this|the following|ceci|ca|ce qui suit|esto|lo siguiente)\W*$", lead
+    ):
         return False
     if _WORK_VERB.search(lead) and (points or (noun and _POINTED_NOUN.search(lead))):
         return not re.search(
@@ -775,7 +786,9 @@ def _asks_for_text_work(clause: str) -> bool:
 def _teaches(lead: str) -> bool:
     """True for the label of a rule or a fact that the user gives: "rule", "from now on", "for this repo"."""
     found = _TEACHING.search(lead)
-    return found is not None and not re.search(r"(?:\b(?:their|his|her|leurs?|sus?)|['’]s) (?:\w+ )?$|\b(?:of|from|by) \S+$", lead[: found.start()])
+    return found is not None and not re.search(
+        r"(?:\b(?:their|his|her|leurs?|sus?)|['’]s) (?:\w+ )?$|\b(?:of|from|by) \S+$", lead[: found.start()]
+    )
 
 
 def _points(plain: str) -> str:

@@ -112,7 +112,11 @@ def _split(text: str) -> list[Sentence]:
             heading = None
         begin = start + (bullet.end() if bullet else 0)
         if not bullet and _HEADING.search(line) and len(line) < 90:
-            heading = (start, fold(line))
+            *before, last = list(_sentences(text, begin, end, block, None)) or [None]
+            if last is None:
+                continue
+            found.extend(one for one in before if one)
+            heading = (last.start, last.plain)
             continue
         found.extend(_sentences(text, begin, end, block, heading if bullet else None))
     return found

@@ -27,3 +27,14 @@ def test_a_short_answer_is_shown_as_it_is() -> None:
 
 def test_other_tools_are_shown_as_before() -> None:
     assert tool("Bash", {"stdout": "ok", "stderr": ""}) == "Bash: Find out why. ok"
+
+
+def test_what_a_file_read_showed_is_kept_however_deep_the_answer_holds_it() -> None:
+    whole = {
+        "type": "text",
+        "file": {"filePath": "broker.toml", "content": "host = quokka\nretries = 4", "numLines": 2},
+    }
+    assert tool("Read", whole) == "Read: Find out why. broker.toml\nhost = quokka\nretries = 4"
+    assert tool("read_file", [{"type": "text", "text": "host = quokka"}]) == "read_file: Find out why. host = quokka"
+    image = {"type": "image", "file": {"base64": "iVBORw0K" * 1000, "type": "image/png"}}
+    assert tool("Read", image) == "Read: Find out why."

@@ -137,3 +137,22 @@ def test_what_was_forgotten_does_not_come_back(api: Api) -> None:
 def test_a_message_that_cannot_be_used_is_named(silent: Api, message: dict[str, Any], named: str) -> None:
     reply = silent.ask("POST", "/memory/turns", {"channel": "web", "session_id": "s", "messages": [message]})
     assert (reply.status, named in reply.body["detail"]) == (400, True), reply
+
+
+def test_what_a_tool_printed_is_found_by_a_search_and_stays_out_of_prompts(api: Api) -> None:
+    read = {"name": "Read", "id": "c-1", "input": {"file_path": "broker.toml"}, "output": "host = quokka-17.internal"}
+    ran = {"name": "Bash", "id": "c-2", "input": {"command": "make"}, "output": "zebrafish build: 3 warnings in 20 s"}
+    told(api, {"role": "tool", "content": "", "tool_results": [read, ran]})
+    idle(api.parts)
+    for query in ("quokka-17", "zebrafish"):
+        found = api.get(f"/api/memory/search?q={query}")
+        assert any(query in str(one) for one in found), query
+    assert "quokka" not in context(api, "Which host is quokka-17?")
+
+
+def test_an_isolated_agent_is_given_what_it_was_told_itself(api: Api) -> None:
+    api.ask("PATCH", "/api/memory/settings", {"isolation": True})
+    told(api, {"role": "user", "content": PORT}, agent_id="planner")
+    assert "9443" in context(api, ASKED, agent_id="planner")
+    assert "9443" not in context(api, ASKED, agent_id="reviewer")
+    assert "9443" not in context(api, ASKED)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from bench.pastes import LANGUAGES, STATEMENTS, pastes
+from bench.typed_pastes import missed
+from bench.typed_pastes import pastes as typed_pastes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,3 +99,13 @@ def test_an_agent_that_repeats_a_paste_teaches_nothing() -> None:
 def test_material_is_given_in_the_order_of_the_text() -> None:
     found = material(f"Is <b>{RULE}</b> fine?\n> {RULE}")
     assert [piece.strip() for piece in found] == [f"<b>{RULE}</b>", f"> {RULE}"]
+
+
+def test_what_people_type_around_a_text_makes_it_material() -> None:
+    typed = [*typed_pastes("dev"), *typed_pastes("held")]
+    taught = [paste.text for paste in typed if extract(prompt(paste.text))]
+    assert len(taught) <= len(typed) // 20, taught
+
+
+def test_own_words_around_a_block_are_learned() -> None:
+    assert len(missed()) <= 7, missed()

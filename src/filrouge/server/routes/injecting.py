@@ -29,6 +29,10 @@ class ContextBody(Body):
     user_id: str | None = Field(None, max_length=200, description="Whose memory is asked; none: this daemon's user.")
     project: str | list[str] = Field(default_factory=list[str], description="A project's name, id, or several aliases.")
 
+    agent_id: str | None = Field(
+        None, max_length=200, description="A helper agent that the prompt is for; none for the main one."
+    )
+
     @property
     def names(self) -> list[str]:
         """The names of the project."""
@@ -82,7 +86,7 @@ def _event(
         cwd=cwd,
         project=tuple(body.names),
         transcript="",
-        agent="",
+        agent=body.agent_id or "",
         data=data,
         user=body.user_id or "",
     )
