@@ -36,9 +36,11 @@ HOOK_MAY = (
     "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply",
     "daemon.start_lock", "daemon.spawning",
     "cli.hook",
-    "capture.inbox", "capture.losses", "capture.redact", "capture.guard",
+    "capture.cutting", "capture.inbox", "capture.losses", "capture.redact", "capture.guard",
 )  # fmt: skip
-REACHES_OUT = {"_socket", "http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib"}
+REACHES_OUT = {
+    "_socket", "http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib",
+}  # fmt: skip
 
 
 @cache
