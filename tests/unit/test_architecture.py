@@ -38,7 +38,9 @@ HOOK_MAY = (
     "cli.hook",
     "capture.inbox", "capture.losses", "capture.redact", "capture.guard", "capture.cutting",
 )  # fmt: skip
-REACHES_OUT = {"_socket", "http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib"}
+REACHES_OUT = {
+    "_socket", "http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib",
+}  # fmt: skip
 
 
 @cache
