@@ -4,7 +4,8 @@ A scan over the keywords, each tried against the forms in which English, French,
 a value: a sign (`=`, `:`, `→`), a verb ("is", "est", "was changed to"), a flag, markup, a block of YAML, or the value
 before the keyword ("… is the password for", "use … as the password"). A word that can hardly be anything but a secret
 (`Sun926!`, letters of both cases in no order) goes wherever it stands in the sentence of a keyword.
-Finding the keyword is cheap and says little; most of this module says what is not a secret. Passwords may be any text, so a value is hidden where the form leaves
+Finding the keyword is cheap and says little; most of this module says what is not a secret.
+Passwords may be any text, so a value is hidden where the form leaves
 no doubt (`NAME=value`, quotes) or where it looks like a password (a digit or a sign among letters). Keys and tokens
 are made by machines, so a value without a digit is no token. Placeholders (`changeme`, `<your-token>`) and references
 (`$TOKEN`, `settings.api_key`) stay.
