@@ -41,7 +41,9 @@ def left(lines: Sequence[Line], cut: Callable[[str], str]) -> tuple[int, list[st
 
 @PASSES
 def test_structured_secrets_go(cut: Callable[[str], str]) -> None:
-    total, stayed = left([*structured(SEED, "dev", 2), *structured(SEED, "held-out", 2)], cut)
+    total, stayed = left(
+        [*structured(SEED, "dev", 2), *structured(SEED, "held-out", 2), *structured(SEED, "unseen", 2)], cut
+    )
     assert total > 600
     assert len(stayed) <= 0.02 * total, stayed
 
@@ -56,8 +58,16 @@ def test_spoken_secrets_go(cut: Callable[[str], str], language: str) -> None:
 
 
 @PASSES
+@pytest.mark.parametrize("language", ["en", "fr", "es"])
+def test_a_word_that_looks_like_a_secret_goes_in_any_wording(cut: Callable[[str], str], language: str) -> None:
+    total, stayed = left([line for line in spoken(SEED, "unseen", 1) if line.language == language], cut)
+    assert total > 120
+    assert len(stayed) <= 0.10 * total, stayed
+
+
+@PASSES
 def test_harmless_lines_stay_as_they_are(cut: Callable[[str], str]) -> None:
-    lines = [line.text for part in ("dev", "held-out") for line in benign(SEED, part, 3)]
+    lines = [line.text for part in ("dev", "held-out", "unseen") for line in benign(SEED, part, 3)]
     changed = [f"{line!r} -> {cut(line)!r}" for line in lines if cut(line) != line]
     assert len(changed) <= 0.005 * len(lines), changed
 

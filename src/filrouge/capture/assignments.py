@@ -2,8 +2,10 @@
 
 A scan over the keywords, each tried against the forms in which English, French, Spanish, code and configuration give
 a value: a sign (`=`, `:`, `→`), a verb ("is", "est", "was changed to"), a flag, markup, a block of YAML, or the value
-before the keyword ("… is the password for", "use … as the password"). Finding the keyword is cheap and says little;
-most of this module says what is not a secret. Passwords may be any text, so a value is hidden where the form leaves
+before the keyword ("… is the password for", "use … as the password"). A word that can hardly be anything but a secret
+(`Sun926!`, letters of both cases in no order) goes wherever it stands in the sentence of a keyword.
+Finding the keyword is cheap and says little; most of this module says what is not a secret.
+Passwords may be any text, so a value is hidden where the form leaves
 no doubt (`NAME=value`, quotes) or where it looks like a password (a digit or a sign among letters). Keys and tokens
 are made by machines, so a value without a digit is no token. Placeholders (`changeme`, `<your-token>`) and references
 (`$TOKEN`, `settings.api_key`) stay.
@@ -28,18 +30,21 @@ Family = Literal["password", "made", "code", "login"]
 _TYPED_KEYWORDS: Final = (
     r"pass(?:word|wd|phrase|code|(?![a-z]))|pass?w(?:or|ro|r|o)d(?![a-z])|pswd?(?![a-z])|pwd?(?![a-z])|psk(?![a-z])"
     r"|mots?[ _-]?de[ _-]?passe?(?![a-z])|mdps?(?![a-z])|phrase[ _-](?:secr[eè]te|de[ _-]passe)|passe(?=\s{0,2}[:=])"
-    r"|contrase(?:ñ|n|ny|ni)a|(?<=la )contra(?![a-z])|frase[ _-]de[ _-](?:paso|contraseña)|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
+    r"|contrase(?:ñ|n|ny|ni)a|(?<=la )contra(?![a-z])|frase[ _-]de[ _-](?:paso|contraseña)"
+    r"|clave(?!s?[ _-](?:de[ _-])?(?:api|licencia))"
     r"|identified by(?= [\"'])|code[ _-]wi-?fi"
 )
 _MADE: Final = (
     r"secret(?:os?(?![a-z]))?|token|credentials?|key|shared[_-]?access[_-]?signature|jeton|_auth(?=[ \"':=])"
     r"|cl[eé]f?[ _-](?:secr[eè]te|wi-?fi|wpa|(?:d[e'’u ]{1,3})?(?:api|acc[eè]s|licence|chiffrement|signature|wi-?fi))"
-    r"|clave[ _-](?:de[ _-])?(?:api|licencia)|llave (?:secreta|maestra|(?:de (?:la )?|del )(?:api|acceso|cifrado|wi-?fi))"
+    r"|clave[ _-](?:de[ _-])?(?:api|licencia)|llave (?:secreta|maestra|(?:de (?:la )?|del )(?:api|acceso"
+    r"|cifrado|wi-?fi))"
 )
 _CODE_WORDS: Final = r"codes?|c[oó]digos?|pin|digicode"
 _LOGIN: Final = (
     r"(?:log|sign)(?:ged|ged-| |-)?in|connecte(?:r|s|z|z-vous|-toi)?(?![a-z])|connect as|identifiants?|creds"
-    r"|credenciales|inicia(?:r)? sesi[oó]n|acc[eè]so?s?|con[eé]cta(?:te|s|r|rse)?(?![a-z])|identif[ií]ca(?:te|rse)|identifie(?:-toi|r|z-vous)"
+    r"|credenciales|inicia(?:r)? sesi[oó]n|acc[eè]so?s?|con[eé]cta(?:te|s|r|rse)?(?![a-z])|identif[ií]ca(?:te"
+    r"|rse)|identifie(?:-toi|r|z-vous)"
     r"|connect(?= (?:with|using))|get in(?= (?:with|using))|entrar?|account|compte|cuenta|user(?:name)?(?=[: ])|usuario"
     r"|utilisateur"
 )
@@ -50,8 +55,8 @@ HINTS: Final = (
     "key", "clé", "cle", "llave", "jeton", "_auth", "shared", "wifi", "wi-fi", "la contra", "pasw", "psw", "motde",
 )  # fmt: skip
 _HINTS_OF_DIGITS: Final = (
-    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "accès", "conect", "conéct", "get in", "entra", "account",
-    "compte", "cuenta", "user", "usuario", "utilisateur",
+    "pin", "code", "código", "codigo", "log", "sign", "connect", "identif", "cred", "sesi", "acces", "accès", "conect",
+    "conéct", "get in", "entra", "account", "compte", "cuenta", "user", "usuario", "utilisateur",
 )  # fmt: skip
 #: A part of longer words: nothing stands before them but a sign.
 _ALONE: Final = frozenset({"pw", "psw", "pswd", "psk", "passe", "clave", "_auth", "pin", "identified by"})
@@ -71,10 +76,12 @@ _OF_CODE: Final = (
     r"|(?:for|to|of) (?:the |my |our )?(?:safe|door|garage|gate|alarm|lock|lockbox|locker|building|vault|elevator|lift"
     r"|phone|house|office)|para (?:entrar|abrir|la puerta|la alarma)"
     r"|d['’](?:acc[eè]s|entr[eé]e|activation)|(?:de |du )(?:la |l['’])?(?:porte|portail|portillon|cadenas|bo[iî]te"
-    r"|verrou|casier|interphone|ascenseur|tel|mobile|carte|cl[eé]s?|alarme|r[eé]cup(?:[eé]ration)?|secours|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
+    r"|verrou|casier|interphone|ascenseur|tel|mobile|carte|cl[eé]s?|alarme|r[eé]cup(?:[eé]ration)?|secours"
+    r"|s[eé]curit[eé]|v[eé]rification|d[eé]verrouillage|d[eé]blocage|connexion|box"
     r"|coffre|garage|parking|b[aâ]timent|t[eé]l[eé]phone|local|immeuble|entr[eé]e|cave|voiture)"
     r"|(?:de |del )(?:la |el )?(?:puerta|port[aó]l|port[oó]n|alarma|acceso|entrada|recuperaci[oó]n"
-    r"|candado|tel[eé]fono|m[oó]vil|tarjeta|taquilla|ascensor|casillero|oficina|respaldo|seguridad|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))(?![a-zà-ÿ])"
+    r"|candado|tel[eé]fono|m[oó]vil|tarjeta|taquilla|ascensor|casillero|oficina|respaldo|seguridad"
+    r"|verificaci[oó]n|desbloqueo|caja|casa|edificio|garaje|parking|wifi))(?![a-zà-ÿ])"
 )
 #: Before a bare `pass` that is the end of a longer word: `dbpass`, but not `compass`.
 _HOLDERS: Final = (
@@ -105,9 +112,11 @@ _LINKS: Final = (
 )
 _MOVES: Final = r"to|into|à|en|por|par|a"
 _FILLERS: Final = (
-    r"now|still|currently|again|going|set|changed|reset|updated|rotated|switched|become|to|be|the following|simply|just|maintenant|toujours"
+    r"now|still|currently|again|going|set|changed|reset|updated|rotated|switched|become|to|be|the following"
+    r"|simply|just|maintenant|toujours"
     r"|désormais"
-    r"|bien|changée?|remplacée?|renouvelée?|devenue?|passée?|mise?|été|en|par|à|ahora|siempre|todavía|siendo|ser|a|cambiado|por"
+    r"|bien|changée?|remplacée?|renouvelée?|devenue?|passée?|mise?|été|en|par|à|ahora|siempre|todavía|siendo"
+    r"|ser|a|cambiado|por"
 )
 #: `… of the shared box is`, `… (prod) :`, `…, c'est`: the words, and what ends them.
 _SAID: Final = (
@@ -128,7 +137,8 @@ _PAIR: Final = (
     r"(?:[ ]{1,3}[\w'’-]{1,20}){0,3}?(?:[ ]{0,2}[:=]|[ ]{1,3}(?:with|as|avec|con|comme|en|como|is|are|est|sont|es"
     r"|son))?[ ]{1,3}"
     r"[\"'`]?[\w.@+-]{1,64}[\"'`]?(?:[ ]{0,2}[/|:][ ]{0,2}|[ ]{1,2}(?:with|avec|con)[ ]{1,2}"
-    r"|(?P<loose>[ ]{0,2}[,;&+][ ]{0,2}|[ ]{1,2}(?:-{1,2}|–|—|→)[ ]{1,2}|,?[ ]{1,2}(?:and|et|y|e|plus|then|puis|luego|using)"
+    r"|(?P<loose>[ ]{0,2}[,;&+][ ]{0,2}|[ ]{1,2}(?:-{1,2}|–|—|→)[ ]{1,2}|,?[ ]{1,2}(?:and|et|y|e|plus|then|puis"
+    r"|luego|using)"
     r"(?:[ ]{1,2}(?:then|puis|luego|with|avec|con|ensuite|después))?[ ]{1,2}))(?!/)"
 )
 #: Nouns of which a user and a password are said: after another login word, a loose pair needs a stronger value.
@@ -167,7 +177,8 @@ _AFTER_INVERTED: Final = (
 # --- values -----------------------------------------------------------------------------------------------------------
 
 _QUOTED: Final = (
-    r"\"\"\"\s{0,4}([^\"\\]{1,400})|\\{1,3}[\"']([^\"'\\\n]{1,400})|\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'"
+    r"\"\"\"\s{0,4}([^\"\\]{1,400})|\\{1,3}[\"']([^\"'\\\n]{1,400})|\"((?:[^\"\\\n]|\\.){1,400})\""
+    r"|'((?:[^'\\\n]|\\.){1,400})'"
     r"|`([^`\n]{1,400})`|«\s?([^»\n]{1,400}?)\s?»|“([^”\n]{1,400})”"
 )
 #: A bare value of configuration: to the blank, less what begins another setting.
@@ -208,7 +219,8 @@ _ABOUT: Final = (
 )
 #: Values that stand for one, or for none. `changeme` and its kin are what documentation writes.
 _PLAIN: Final = (
-    r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|undefined|optional|required|str|string|text|bytes|int|any|todo|tbd|unknown"
+    r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|undefined|optional|required|str|string|text|bytes"
+    r"|int|any|todo|tbd|unknown"
     r"|missing|empty|(?:my|your|the|some|new|old|a|user|db|admin|test)?[ _-]?(?:passw(?:or)?d|passphrase|pass"
     r"|secret|token|key|api[_-]?key|credentials?)"
     r"|pwd|mdp|object|boolean|number|bearer|basic|digest|x+|\*+|•+|\.+|-+|_+|…+|change[_-]?me|changeit"
@@ -269,7 +281,9 @@ _SIGNED: Final = (
     r"(?i)(?:[\w./-]+@[\^~]?v?\d[\w.+-]*|[a-z][\w.-]*@[a-z][\w.-]*|[a-z_-]+#\d+|\d[\d.]*[a-z]*[!?+%*]*|.*%[\da-f]{2}.*"
     r"|[a-z]*\d{0,2}[!?+*~]+|[a-z+]{1,2}\d{1,4}[!?]*)$"
 )
-_ALGORITHM: Final = r"(?i)(?:sha|md|rsa|hmac|pbkdf|aes|ecdsa|ed25519|bcrypt|scrypt|argon|base(?=64|32)|utf)-?\d|hmac|pbkdf|withrsa"
+_ALGORITHM: Final = (
+    r"(?i)(?:sha|md|rsa|hmac|pbkdf|aes|ecdsa|ed25519|bcrypt|scrypt|argon|base(?=64|32)|utf)-?\d|hmac|pbkdf|withrsa"
+)
 _SEGMENT: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _CONSONANTS: Final = r"(?i)[b-df-hj-np-tv-xz]{4}"
 #: Next to one of these a word is a part of something longer.
@@ -279,24 +293,31 @@ _AHEAD: Final = 110
 _BEHIND: Final = 80
 #: Between a keyword and a value: the value identifies something else.
 _OTHER_VALUE: Final = (
-    r"(?i)\b(?:hash\w*|digest|ids?|fingerprint|checksum|commit|versions?|class|types? (?:is|of|was)|algorithm\w*|function|method|called"
+    r"(?i)\b(?:hash\w*|digest|ids?|fingerprint|checksum|commit|versions?|class|types? (?:is|of|was)"
+    r"|algorithm\w*|function|method|called"
     r"|named|using|uses|file|branch|package|librar\w+|calls?)\b"
 )
 #: What a sentence says of a password without giving it: participles and adjectives by their endings, then others.
 _PREDICATE: Final = (
-    r"(?:.*(?:ed|ing|able|ible|ful|less|ive|ous|ory|ary|ent|ant|ical|ional|ically|ally|ably|ibly|ently|antly|ively|ously|edly|ully|ised|ized|proof"
+    r"(?:.*(?:ed|ing|able|ible|ful|less|ive|ous|ory|ary|ent|ant|ical|ional|ically|ally|ably|ibly|ently|antly"
+    r"|ively|ously|edly|ully|ised|ized|proof"
     r"|[éèi]e?s?|ue?s?|oires?|ifs?|eux|euses?|elles?|els?|aires?|iques?"
     r"|ad[oa]s?|id[oa]s?|bles?|ori[oa]s?|ntes?|ales?|iv[oa]s?|os[oa]s?|ic[oa]s?|ari[oa]s?)"
-    r"|plaintext|cleartext|early|daily|weekly|monthly|likely|unlikely|friendly|broken|forgotten|stolen|hidden|written|given|taken|chosen|shown|known|unknown|wrong|invalid|valid|correct|strong"
-    r"|short|longer|shorter|secure|insecure|safe|unsafe|secret|blank|empty|missing|private|simple|complex|unique|default"
+    r"|plaintext|cleartext|early|daily|weekly|monthly|likely|unlikely|friendly|broken|forgotten|stolen|hidden"
+    r"|written|given|taken|chosen|shown|known|unknown|wrong|invalid|valid|correct|strong"
+    r"|short|longer|shorter|secure|insecure|safe|unsafe|secret|blank|empty|missing|private|simple|complex"
+    r"|unique|default"
     r"|numeric|random|static|stale|obsolete|legacy|global|local|above|below|there|elsewhere|nowhere|somewhere|again"
-    r"|already|enough|never|always|today|tomorrow|yesterday|better|worse|stronger|weaker|easier|harder|different|similar"
+    r"|already|enough|never|always|today|tomorrow|yesterday|better|worse|stronger|weaker|easier|harder"
+    r"|different|similar"
     r"|identical|equal|complete|correct|incorrect|exact|intact|public|visible|plain|perfect|great|terrible|awful|absent"
     r"|requis\w*|mauvais\w*|inconnue?|faible|longue?|court\w*|facile|difficile|simple|ancien\w*|nouve\w+|fausse"
     r"|bonne|s[uû]re?|public\w*|secr[eè]t\w*|dehors|dedans|partout|ailleurs|toujours|jamais|demain|aujourd|compris\w*"
-    r"|promis|perdue?|transmis\w*|admis\w*|omis\w*|remis\w*|soumis\w*|ouvert\w*|offert\w*|masque|claire?|vierge|unique|pareil\w*"
+    r"|promis|perdue?|transmis\w*|admis\w*|omis\w*|remis\w*|soumis\w*|ouvert\w*|offert\w*|masque|claire?|vierge"
+    r"|unique|pareil\w*"
     r"|correct[oa]?s?|incorrect[oa]|secret[oa]|segur[oa]|insegur[oa]|nuev[oa]|viej[oa]|antigu[oa]|cort[oa]|larg[oa]"
-    r"|escrit[oa]|puest[oa]|abiert[oa]|cubiert[oa]|expuest[oa]|distint[oa]|incierto|fals[oa]|vac[ií][oa]|d[eé]bil|f[aá]cil"
+    r"|escrit[oa]|puest[oa]|abiert[oa]|cubiert[oa]|expuest[oa]|distint[oa]|incierto|fals[oa]|vac[ií][oa]"
+    r"|d[eé]bil|f[aá]cil"
     r"|dif[ií]cil|in[uú]til|[uú]til|fuerte|mejor|peor|simple|inv[aá]lid[oa]|v[aá]lid[oa]|siempre|nunca|ma[nñ]ana|ahora"
     r"|tambi[eé]n|nuestr[oa]|vuestr[oa]|suficiente|complej[oa]|absurd[oa]|err[oó]ne[oa]|ajen[oa]|compartid[oa])$"
 )
@@ -304,7 +325,9 @@ _PREDICATE: Final = (
 _CLAUSE_END: Final = r"([a-zñ]{6,24})(?=[ ]{0,2}(?:[,;]|[.!](?:\s|$)|\n|\r|$))"
 _STRONG_WORDS: Final = r"pass?w|passphrase|mdp|mot|phrase|contrase|frase"
 #: A link of `_SAID` after which one word is a value, or none.
-_COPULA: Final = r"(?:is|was|remains|est|était|c['’]est|reste|es|era|siendo|sigue siendo|still|toujours)[ ]{0,2}:?[ ]{0,3}$"
+_COPULA: Final = (
+    r"(?:is|was|remains|est|était|c['’]est|reste|es|era|siendo|sigue siendo|still|toujours)[ ]{0,2}:?[ ]{0,3}$"
+)
 _CONTRACTED: Final = rf"['’]s(?:[ ]{{1,2}}(?:{_FILLERS})){{0,3}}[ ]{{1,2}}"
 
 
@@ -357,7 +380,7 @@ def find(text: str, folded: str) -> Iterator[Assigned]:
                 place = max(place, done)
         if named is not None and _stands_alone(text, folded, named):
             candidates = _candidates(text) if candidates is None else candidates
-            for secret in _near(text, folded, named, done, candidates) if candidates else ():
+            for secret in _near(text, named, done, candidates) if candidates else ():
                 yield secret
                 done = secret.end
                 place = max(place, done)
@@ -727,7 +750,12 @@ def _candidates(text: str) -> list[tuple[int, int]]:
     for one in _compiled(_CANDIDATE).finditer(text):
         start, end = one.span()
         before, after = text[start - 1 : start], text[end : end + 1]
-        if before in _JOINED or after in _JOINED or after == "(" or (before == "(" and text[start - 2 : start - 1] != " "):
+        if (
+            before in _JOINED
+            or after in _JOINED
+            or after == "("
+            or (before == "(" and text[start - 2 : start - 1] != " ")
+        ):
             continue
         while text[end - 1] in ".-_":
             end -= 1
@@ -736,16 +764,16 @@ def _candidates(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _near(
-    text: str, folded: str, keyword: _Keyword, done: int, candidates: list[tuple[int, int]]
-) -> Iterator[Assigned]:
+def _near(text: str, keyword: _Keyword, done: int, candidates: list[tuple[int, int]]) -> Iterator[Assigned]:
     """The words of the keyword's sentence that look like a secret: those after it, or else the last before it."""
     kind = "password" if keyword.family in ("password", "login") else "code" if keyword.family == "code" else "secret"
     first = bisect_left(candidates, (keyword.end, 0))
     has_value = done > keyword.start
-    for start, end in candidates[first:]:
+    for start, end in (candidates[place] for place in range(first, len(candidates))):
+        if start - keyword.end > _AHEAD:
+            break
         between = text[keyword.end : start]
-        if start - keyword.end > _AHEAD or _is_broken(between) or _compiled(_OTHER_VALUE).search(between):
+        if _is_broken(between) or _compiled(_OTHER_VALUE).search(between):
             break
         if start >= done:
             has_value = True
@@ -753,9 +781,10 @@ def _near(
     if has_value or not first or keyword.family == "login":
         return
     start, end = candidates[first - 1]
+    if start < done or keyword.start - end > _BEHIND:
+        return
     between = text[end : keyword.start]
-    near = start >= done and keyword.start - end <= _BEHIND and not _is_broken(between)
-    if near and not _compiled(_OTHER_VALUE).search(between):
+    if not _is_broken(between) and not _compiled(_OTHER_VALUE).search(between):
         yield Assigned(start, end, kind)
 
 
@@ -869,7 +898,11 @@ def _is_telling(value: str, family: Family) -> bool:
         or " " in value
     ):
         return False
-    if _compiled(_COUNTED).match(value) or _is_common(value) or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value))):
+    if (
+        _compiled(_COUNTED).match(value)
+        or _is_common(value)
+        or (not digits and _compiled(_TYPED_KEYWORDS).search(fold(value)))
+    ):
         return False
     return password or (_compiled(_SHAPED).match(value) is not None and not _compiled(_DOTTED).match(value))
 
@@ -879,11 +912,11 @@ def _stands_out(value: str) -> bool:
     if not 6 <= len(value) <= 60 or _compiled(_CANDIDATE).fullmatch(value) is None:
         return False
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
-    if letters and digits and any(one in _SIGNS for one in value) or (digits > 2 and value[-1] == "+"):
+    if (letters and digits and any(one in _SIGNS for one in value)) or (letters and digits > 2 and value[-1] == "+"):
         if _compiled(_SIGNED).match(value) or _is_common(value.rstrip("!?+*")):
             return False
         only_last = not any(one in _SIGNS for one in value[:-1])
-        return not only_last or (digits >= 2 and letters >= 2 and not value[: letters].isupper())
+        return not only_last or (digits >= 2 and letters >= 2 and not value[:letters].isupper())
     return value.isalnum() and _is_irregular(value, letters, digits)
 
 

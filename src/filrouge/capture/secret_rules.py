@@ -264,10 +264,24 @@ _FORMS: Final[tuple[Rule, ...]] = (
         r"\bwpa_passphrase\s{1,4}(?:\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s\"'=]{1,64})\s{1,4}" + _ARGUMENT,
     ),
     Rule("password", "net user", r"(?i)\bnet1?\s{1,4}user\s{1,4}[^\s/]{1,64}\s{1,4}([^\s/*][^\s]{2,100})", folded=True),
-    Rule("password", "net use ", r"(?i)\bnet\s{1,4}use\s[^\n|;]{0,100}?\\\\\S{1,100}\s{1,4}([^\s/*][^\s]{2,100})", folded=True),
-    Rule("password", "mysqladmin|mariadb-admin", r"\b(?:mysqladmin|mariadb-admin)\b[^\n|;]{0,120}?\spassword\s{1,4}" + _ARGUMENT),
+    Rule(
+        "password",
+        "net use ",
+        r"(?i)\bnet\s{1,4}use\s[^\n|;]{0,100}?\\\\\S{1,100}\s{1,4}([^\s/*][^\s]{2,100})",
+        folded=True,
+    ),
+    Rule(
+        "password",
+        "mysqladmin|mariadb-admin",
+        r"\b(?:mysqladmin|mariadb-admin)\b[^\n|;]{0,120}?\spassword\s{1,4}" + _ARGUMENT,
+    ),
     Rule("password", " -pw ", r"\b(?:plink|pscp|psftp|putty|kitty)(?:\.exe)?\b[^\n|;]{0,120}?\s-pw\s{1,4}" + _ARGUMENT),
-    Rule("password", "AUTH", r"(?:\bredis-cli\b[^\n|;]{0,100}?\s|(?m:^)\s{0,8}|> )AUTH\s{1,4}(?:[A-Za-z]\w{0,40}\s{1,4})?" + _ARGUMENT, checked=True),
+    Rule(
+        "password",
+        "AUTH",
+        r"(?:\bredis-cli\b[^\n|;]{0,100}?\s|(?m:^)\s{0,8}|> )AUTH\s{1,4}(?:[A-Za-z]\w{0,40}\s{1,4})?" + _ARGUMENT,
+        checked=True,
+    ),
     Rule("password", "useradd|usermod", r"\buser(?:add|mod)" + _TO_FLAG + r"(?:-p|--password)[ =]{1,3}" + _ARGUMENT),
     Rule(
         "secret",
@@ -281,16 +295,34 @@ _FORMS: Final[tuple[Rule, ...]] = (
         r"\bconfigure\s{1,4}set\s{1,4}[\w.-]{0,60}(?:secret|token|password|key)[\w]{0,20}\s{1,4}" + _ARGUMENT,
         checked=False,
     ),
-    Rule("password", "http-basic", r"\bconfig\b[^\n|;]{0,60}?\shttp-basic\.\S{1,100}\s{1,4}\S{1,64}\s{1,4}" + _ARGUMENT),
+    Rule(
+        "password", "http-basic", r"\bconfig\b[^\n|;]{0,60}?\shttp-basic\.\S{1,100}\s{1,4}\S{1,64}\s{1,4}" + _ARGUMENT
+    ),
     Rule(
         "token",
         "-token.|-oauth.|authToken|_password",
         r"\bconfig\b[^\n|;]{0,60}?\s\S{0,100}(?:-token\.|-oauth\.|:_authToken|:_password)\S{0,60}\s{1,4}" + _ARGUMENT,
     ),
-    Rule("password", "ctl register", r"\b(?:prosody|ejabberd)ctl\s{1,4}register\s{1,4}\S{1,64}\s{1,4}\S{1,100}\s{1,4}" + _ARGUMENT),
-    Rule("password", "openssl passwd", r"\bopenssl\s{1,4}passwd(?:\s{1,4}-[a-z0-9]{1,12}(?:\s{1,4}[^\s-]\S{0,15})??){0,3}\s{1,4}([^\s\"'|;-][^\s\"'|;]{2,200})"),
-    Rule("password", "-password", r"\bsecurity\s{1,4}add-(?:generic|internet)-password" + _TO_FLAG + r"-w\s{1,4}" + _ARGUMENT),
-    Rule("password", "-storepass |-keypass |-srcstorepass |-deststorepass ", r"\s-(?:(?:src|dest)?storepass|(?:src|dest)?keypass)\s{1,4}" + _ARGUMENT),
+    Rule(
+        "password",
+        "ctl register",
+        r"\b(?:prosody|ejabberd)ctl\s{1,4}register\s{1,4}\S{1,64}\s{1,4}\S{1,100}\s{1,4}" + _ARGUMENT,
+    ),
+    Rule(
+        "password",
+        "openssl passwd",
+        r"\bopenssl\s{1,4}passwd(?:\s{1,4}-[a-z0-9]{1,12}(?:\s{1,4}[^\s-]\S{0,15})??){0,3}\s{1,4}([^\s\"'|;-][^\s\"'|;]{2,200})",
+    ),
+    Rule(
+        "password",
+        "-password",
+        r"\bsecurity\s{1,4}add-(?:generic|internet)-password" + _TO_FLAG + r"-w\s{1,4}" + _ARGUMENT,
+    ),
+    Rule(
+        "password",
+        "-storepass |-keypass |-srcstorepass |-deststorepass ",
+        r"\s-(?:(?:src|dest)?storepass|(?:src|dest)?keypass)\s{1,4}" + _ARGUMENT,
+    ),
     Rule("password", "SecureString", r"\bConvertTo-SecureString\s{1,4}(?:-String\s{1,4})?" + _ARGUMENT, checked=True),
     Rule("password", " pass:", r"\s-pass(?:in|out)?\s{1,4}[\"']?pass:([^\s\"']{3,200})"),
     Rule("token", " login ", r"\b(?:vault|cargo|flyctl|huggingface-cli)\s{1,4}login\s{1,4}" + _ARGUMENT, checked=True),
