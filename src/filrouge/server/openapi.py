@@ -59,14 +59,16 @@ _TAGS: Final = {
 def described(app: FastAPI) -> dict[str, Any]:
     """The document of an application."""
     load_all(app)
-    for route in routes_of(app.routes):
+    routes = list(routes_of(app.routes))
+    for route in routes:
         _with_models(route)
     raw = get_openapi(
         title="Filrouge",
         version=app.version,
         summary="The memory of your agents.",
         description=_DESCRIPTION,
-        routes=app.routes,
+        # Not `app.routes`: FastAPI keeps a copy of each included route from its first request on, without the models.
+        routes=routes,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=[{"url": "/"}],
     )
