@@ -854,7 +854,9 @@ def _is_order_on_it(plain: str) -> bool:
 
 
 #: Asked or said of the user's own statements.
-_AGREES: Final = lazy_re.compile(r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b")
+_AGREES: Final = lazy_re.compile(
+    r"\b(?:clear|ok|okay|understood|got it|agreed|d'accord|compris|vale|entendido|claro)\b"
+)
 
 
 def _paragraph_count(lines: list[_Line]) -> int:

@@ -36,11 +36,11 @@ def extract(api: Api, *words: str, said: str = "") -> tuple[int, str, str]:
 
 
 def test_a_text_of_standard_input_is_understood_under_its_source(api: Api) -> None:
-    code, out, _ = extract(api, "--source", "openclaw/shop", "--json", said=f"User: {PORT}")
+    code, out, _ = extract(api, "--source", "openclaw/shop", "--json", said=PORT)
     assert (code, json.loads(out)["stored_count"]) == (0, 1)
     [fact] = api.get("/api/memory/facts")
     assert (fact["channel"], fact["project_name"]) == ("openclaw", "shop")
-    code, out, _ = extract(api, "--source", "openclaw/shop", said=f"User: {PORT}")
+    code, out, _ = extract(api, "--source", "openclaw/shop", said=PORT)
     assert (code, out) == (0, "0 statements read: 0 stored, 0 updated, 0 deleted.\n")
 
 
