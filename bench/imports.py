@@ -86,7 +86,7 @@ def written(rounds: dict[str, list[Start]]) -> str:
 
 def main() -> int:
     """Measure, write, and compare."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--before", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path)

@@ -189,7 +189,7 @@ def test_what_cannot_be_tied_is_refused_with_the_reason(shop: Workshop) -> None:
         tied(shop, "a", "a")
     with pytest.raises(BadInput, match="two projects"):
         tied(shop, "a", "b")
-    with pytest.raises(BadInput, match="The type of a bridge is .*, not 'likes'"):
+    with pytest.raises(BadInput, match=r"The type of a bridge is .*, not 'likes'"):
         tied(shop, "a", "b", "likes")
     with pytest.raises(NotFound, match="'nobody'"):
         tied(shop, "a", "nobody")
