@@ -102,6 +102,7 @@ def test_uninstall_leaves_what_was_there(connected: Connected) -> None:
 
 def test_afterwards_nothing_runs_and_nothing_is_shown(connected: Connected) -> None:
     desk = connected.desk
+    desk.product.run("daemon", "start")  # uninstall stopped it
     before = desk.product.status()["events"]
     [answer] = desk.ask("claude-code", desk.project("harbor"), QUESTION)
     assert "17300" not in answer.first.text

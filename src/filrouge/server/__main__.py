@@ -73,8 +73,10 @@ def _loaded() -> ModuleType:
     try:
         return importlib.import_module("filrouge.server.serving")
     except ImportError as error:
+        from filrouge.installation import reinstall  # looks at installed packages, which takes a start too long
+
         raise FilrougeError(
-            f"The daemon cannot be loaded: {error}.", remedy="Reinstall it: `pip install --force-reinstall filrouge`."
+            f"The daemon cannot be loaded: {error}.", remedy=f"Reinstall it: `{reinstall('filrouge')}`."
         ) from error
     finally:
         gc.freeze()

@@ -18,7 +18,7 @@ message contenu analyse fichier code json response result data type value functi
 #: Words that are no topic by themselves, nor among themselves.
 GENERIC_TOPICS: Final = frozenset(_GENERIC.split())
 SHORTEST: Final = 3
-_LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*")
+_LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W_]+")
 _EDGES: Final = " \t\r\n,.;:!?¿¡…\"'“”«»()[]{}*`"
 
@@ -44,3 +44,9 @@ def _is_subject(plain: str) -> bool:
     if len(plain) < SHORTEST or not any(char.isalpha() for char in plain):
         return False
     return any(fold(word) not in GENERIC_TOPICS for word in _WORD.findall(plain))
+
+
+def without_label(text: str) -> str:
+    """The text without the label that some hosts put before it: `MESSAGE:`, `CONTENU:`, `FICHIER:`."""
+    label = _LABEL.match(text)
+    return text[label.end() :] if label else text

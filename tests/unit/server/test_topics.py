@@ -60,7 +60,13 @@ def test_recall_and_facts_answer_for_a_day_in_the_past(told: Api) -> None:
 
 def test_an_agent_that_knows_nothing_is_told_so(told: Api) -> None:
     answer = told.ask("POST", "/search", {"query": "production port", "agent": "gemini"}).body
-    assert answer == {"results": [], "notices": [], "known": 0.0, "nothing_known": True}
+    assert answer == {
+        "results": [],
+        "notices": [],
+        "known": 0.0,
+        "nothing_known": True,
+        "message": "Nothing is known about that.",
+    }
 
 
 def test_topics_and_timeline_have_their_fields(told: Api) -> None:

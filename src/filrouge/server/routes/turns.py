@@ -25,7 +25,7 @@ class MessageBody(BaseModel):
     """One message of a conversation."""
 
     role: Role
-    content: str = Field("", max_length=1_000_000)
+    content: str = Field("", description="The text; one that is very long is cut, with a mark that says so.")
     tool_results: list[str | dict[str, Any]] = Field(
         default_factory=list[str | dict[str, Any]],
         max_length=200,
