@@ -62,7 +62,7 @@ def large(shape: str, size: int) -> dict[str, Any]:
 def body(kind: str, data: dict[str, Any]) -> dict[str, Any]:
     id_ = new_id(SystemClock().now())
     event = {"id": id_, "host": "claude-code", "kind": kind, "session": "s", "at": time.time(), "key": f"{kind}:{id_}"}
-    return {"events": [event | {"project": ["path:/work/ferry"], "cwd": "/", "data": data}]}
+    return {"events": [event | {"project": ["path:/home/ana/ferry"], "cwd": "/", "data": data}]}
 
 
 class Watch:
