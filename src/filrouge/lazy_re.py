@@ -9,6 +9,7 @@ start needs none. A pattern that is wrong raises `re.error` at its first use ins
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from re import (
     ASCII,
@@ -54,24 +55,32 @@ T = TypeVar("T")
 
 #: Every pattern that was asked for and is not compiled yet.
 _waiting: set[_LazyPattern] = set()
+#: A pattern may be made of others in waiting, so the thread that compiles may come back.
+_compiling = threading.RLock()
 
 
 class _LazyPattern:
-    """A pattern in waiting; after its first use it has the compiled one's attributes as its own."""
+    """A pattern in waiting; after its first use it has the compiled one's public attributes as its own.
+
+    Threads may share it: the first use compiles under a lock, and the others wait for it.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         _waiting.add(self)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
-        _waiting.discard(self)
-        compiled = self._make()
-        for each in dir(compiled):
-            if not each.startswith("__"):
-                self.__dict__[each] = getattr(compiled, each)
-        return getattr(compiled, name)
+        with _compiling:
+            if self in _waiting:
+                compiled = self._make()
+                self.__dict__.update({each: getattr(compiled, each) for each in dir(compiled) if each[0] != "_"})
+                _waiting.discard(self)
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 (stands in for `re.compile`)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re as standard
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
 from filrouge import lazy_re as re
 
@@ -35,6 +39,22 @@ def test_a_wrong_pattern_says_so_at_its_first_use() -> None:
     wrong = re.compile("(")
     with pytest.raises(standard.error):
         wrong.search("anything")
+
+
+@pytest.mark.parametrize("engine", [standard, re2], ids=lambda engine: engine.__name__)
+def test_threads_may_share_the_first_use_of_a_pattern(engine: Any, request: pytest.FixtureRequest) -> None:
+    interval = sys.getswitchinterval()
+    request.addfinalizer(lambda: sys.setswitchinterval(interval))
+    sys.setswitchinterval(1e-6)
+
+    def use(pattern: Any, together: threading.Barrier) -> str:
+        together.wait(10)
+        return pattern.sub("x", "a1")
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(50):
+            pattern, together = re.made_when_used(lambda n=number: engine.compile(f"a|{n}y")), threading.Barrier(8)
+            assert set(pool.map(use, [pattern] * 8, [together] * 8)) == {"x1"}
 
 
 def test_every_pattern_of_the_product_can_be_compiled() -> None:
