@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filrouge.cli import hook, talk
+from filrouge.clock import SystemClock
 from filrouge.hosts.project import names as project_names
 
 RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
+_TIMESTAMP = re.compile(r'("timestamp": ?")[^"]+')
 EXPECTED: dict[str, Any] = json.loads((RECORDINGS / "expected.json").read_text(encoding="utf-8"))
 
 
@@ -87,8 +90,23 @@ def play_everything(only: str = "") -> None:
             continue
         sessions: list[dict[str, Any]] = json.loads((RECORDINGS / host / "sessions.json").read_text(encoding="utf-8"))
         session = next(one for one in sessions if one["label"] == label)
+        transcript = _said_now(RECORDINGS / host / session["file"])
         for line in (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines():
             payload = json.loads(line)
             if payload["session_id"] == session["session_id"]:
-                run_hook(host, payload | {"transcript_path": str(RECORDINGS / host / session["file"])})
+                run_hook(host, payload | {"transcript_path": str(transcript)})
     assert talk.poll(talk.idle, 60)
+
+
+def _said_now(recorded: Path) -> Path:
+    """The transcript as if the session happened while it is played: beside the home, and made once.
+
+    A hook's event bears the time of playing. Were the transcript two days older, a correction that is read there first,
+    as may happen on a busy machine, would be older than what it corrects.
+    """
+    played = Path(os.environ["FILROUGE_HOME"]).parent / "transcripts" / recorded.name
+    if not played.exists():
+        played.parent.mkdir(exist_ok=True)
+        now = SystemClock().now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        played.write_text(_TIMESTAMP.sub(rf"\g<1>{now}", recorded.read_text(encoding="utf-8")), encoding="utf-8")
+    return played
