@@ -56,5 +56,5 @@ def test_lists_of_decisions_lose_no_memory_and_leave_one_live_version() -> None:
         "refused",
     }
     reached = {"add", "update", "delete", "noop", "conflict", *verbs}
-    fewest = EXAMPLES // 5 if is_proof() else 1  # a sample may hold few of what needs a certain memory
+    fewest = EXAMPLES // 5 if is_proof() else 2  # a sample holds few of what needs a certain memory
     assert {name for name in reached if done[name] < fewest} == set()
