@@ -38,6 +38,8 @@ settings.load_profile("filrouge")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the directory of the run, before any test module is imported."""
+    # Several workers share the processors: threads of the linear algebra in each of them only wait for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if RUN not in os.environ:
         place = _place()
         _remove_abandoned(place)

@@ -23,6 +23,7 @@ from filrouge.app.lanes import WriterLane
 from filrouge.app.parts import Parts
 from filrouge.clock import SystemClock, new_id
 from filrouge.daemon import client
+from filrouge.daemon.process import is_held
 from filrouge.errors import CannotWrite
 from filrouge.model.event import Event
 from filrouge.model.scope import Scope
@@ -200,7 +201,7 @@ def test_a_daemon_on_a_full_disk_refuses_and_resumes_when_there_is_space(home: s
         assert run(home, "remember", "the kiosk service listens on port 19032").code == 0
         eventually("everything is understood", lambda: quiet(home))
         assert client.request(home, "POST", "/daemon/stop").status == 200
-        eventually("the daemon has left", lambda: not os.path.exists(places.socket_path(home)))
+        eventually("the daemon has left", lambda: not is_held(home))
         found = left(home)
         keys = {row["key"] for row in found.events}
         assert {f"prompt:{number}" for number in acknowledged} - keys == set()

@@ -14,11 +14,21 @@ from filrouge.server.problems import PROBLEM
 Json = dict[str, Any]
 
 
+#: Making the document takes a second of CPU, and it is the same for every application of a process.
+_DOCUMENTS: list[Json] = []
+
+
+def _document(app: FastAPI) -> Json:
+    if not _DOCUMENTS:
+        _DOCUMENTS.append(app.openapi())
+    return _DOCUMENTS[0]
+
+
 class Contract:
     """The document of an application, to hold answers against."""
 
     def __init__(self, app: FastAPI) -> None:
-        self.document: Json = app.openapi()
+        self.document = _document(app)
         self._paths = {
             re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))): methods
             for path, methods in cast("Json", self.document["paths"]).items()

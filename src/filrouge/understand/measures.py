@@ -136,8 +136,8 @@ _NUMBERED: Final = re.compile(
 #: What is told apart by numbers: "customer 29 listens" counts no listens. Where one has come to (level, chapter) is
 #: `_NUMBERED`, and where something is ("on server 3") may change.
 _LABELLED: Final = re.compile(
-    r"(?<!\bin )(?<!\bat )(?<!\bon )(?<!\bto )(?<!\binto )(?<!\bfrom )(?<!\bdans )(?<!\ben )(?<!\bsur )(?<!\bau )(?<!\bvers )\b(?P<noun>account|apartment|building|camera|client|compte|customer|desk|device|district|floor|gate|group|groupe|host|invoice|issue|job|machine|node|order|platform|pod|region|replica"
-    r"|room|route|salle|sector|sensor|server|serveur|service|shard|table|tenant|ticket|usuario|user|utilisateur|worker|zone|cliente|commande|facture|noeud|tache|task) (?:no\.? ?|n° ?|#)?(?P<n>\d+)\b(?![.,:]\d)"
+    r"(?<!\bin )(?<!\bat )(?<!\bon )(?<!\bto )(?<!\binto )(?<!\bfrom )(?<!\bdans )(?<!\ben )(?<!\bsur )(?<!\bau )(?<!\bvers )\b(?P<noun>account|apartment|bay|berth|building|bus|cabin|camera|casier|client|compte|crew|customer|desk|device|district|equipe|floor|gate|group|groupe|hall|host|invoice|issue|job|locker|machine|node|order|platform|pod|rack|region|replica"
+    r"|room|route|salle|seat|sector|sensor|server|serveur|service|shard|shelf|table|team|tenant|ticket|usuario|user|utilisateur|worker|zone|cliente|commande|facture|noeud|tache|task) (?:no\.? ?|n° ?|#)?(?P<n>\d+)\b(?![.,:]\d)"
 )
 #: "my album, currently 31", "we are close to 900 now": a bare number, of something said elsewhere in the sentence.
 _BARE: Final = re.compile(
