@@ -71,7 +71,7 @@ UPDATE: tuple[tuple[str, str], ...] = (
 ADD: tuple[tuple[str, str], ...] = (
     ("The export of customer 28 listens on port 4100.", "The export of customer 30 listens on port 4102."),
     ("The export of customer 28 listens on port 4100.", "The almanac of customer 29 listens on port 4101."),
-    ("Locker 9 belongs to crew 9.", "Locker 10 belongs to crew 10."),
+    ("Remember: locker 9 belongs to crew 9.", "Remember: locker 10 belongs to crew 10."),
     ("Le service du client 3 tourne sur le port 4100.", "Le service du client 4 tourne sur le port 4101."),
     ("We use Postgres 16 for orders.", "We use Postgres for analytics."),
     ("The admin panel listens on port 4100.", "The worker listens on port 4200."),
