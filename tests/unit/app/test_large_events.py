@@ -24,6 +24,7 @@ from filrouge.home import SPOOL, inside
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.imported import ImportedTurn
 from filrouge.testing import idle, running
+from tests.support.waiting import eventually
 
 from .given import event
 
@@ -58,7 +59,8 @@ def by_hook(parts: Parts) -> None:
 
 
 def by_spool(parts: Parts) -> None:
-    inbox.append(inside(parts.home, SPOOL), event(text=LONG).to_json())
+    file = Path(inbox.append(inside(parts.home, SPOOL), event(text=LONG).to_json()))
+    eventually("the spool is taken in", lambda: not file.exists(), 60)
 
 
 def by_program(parts: Parts) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from filrouge.model.note import NotesFound
 from filrouge.store.settings import StoredSettings
 from filrouge.store.vault import StoredChunk, StoredVault
 from filrouge.testing import AnotherHash, running
+from tests.support.waiting import eventually
 
 from .given import SHOP, event
 
@@ -45,13 +45,6 @@ def parts(tmp_path: Path, folder: Path) -> Generator[Parts]:
     with running(str(tmp_path / "home"), environ={"FILROUGE_NOTES_FOLDER": str(folder)}) as parts:
         settled(parts)
         yield parts
-
-
-def eventually(what: str, true: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not true: {what}"
-        time.sleep(0.02)
 
 
 def state(parts: Parts) -> dict[str, Any]:

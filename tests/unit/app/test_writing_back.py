@@ -24,6 +24,7 @@ from filrouge.errors import BadConfig
 from filrouge.model.memory import Memory
 from filrouge.store.settings import StoredSettings
 from filrouge.testing import idle, running
+from tests.support.waiting import eventually
 
 from .given import SHOP, event, say
 
@@ -58,13 +59,6 @@ def parts(tmp_path: Path, folder: Path) -> Generator[Parts]:
 
 def change(parts: Parts, **settings: Any) -> None:
     parts.writer.run(lambda tx: StoredSettings(tx).put(settings, parts.clock.now()))
-
-
-def eventually(what: str, true: Callable[[], Any], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not true: {what}"
-        time.sleep(0.02)
 
 
 def page(folder: Path) -> Path:
