@@ -45,6 +45,23 @@ def damaged(template: str) -> Generator[str]:
         yield home
 
 
+@pytest.fixture(scope="module")
+def repaired_template(template: str) -> Generator[str]:
+    """The same home after a repair, whose damaged files are kept; each test gets a copy."""
+    with throw_away_home() as home:
+        shutil.copytree(template, home)
+        assert run(home, "repair", "--yes").code == 0
+        yield home
+
+
+@pytest.fixture
+def repaired(repaired_template: str) -> Generator[str]:
+    """A home that was repaired, and whose damaged files are kept."""
+    with throw_away_home() as home:
+        shutil.copytree(repaired_template, home)
+        yield home
+
+
 def damage(home: str) -> None:
     path = os.path.join(home, places.DATABASE)
     connection: Any = apsw.Connection(path)
@@ -130,98 +147,92 @@ def test_a_program_gets_the_plan_and_what_was_done(damaged: str) -> None:
     assert kept(damaged) == [told["kept"]]
 
 
-def test_a_sound_memory_is_not_asked_about(damaged: str) -> None:
-    run(damaged, "repair", "--yes")
-    before = content(damaged)
-    assert at_a_terminal(damaged, "repair", typed="y\n").out == "Nothing is wrong.\n"
-    done = run(damaged, "repair")
+def test_a_sound_memory_is_not_asked_about(repaired: str) -> None:
+    before = content(repaired)
+    assert at_a_terminal(repaired, "repair", typed="y\n").out == "Nothing is wrong.\n"
+    done = run(repaired, "repair")
     assert (done.code, done.out) == (0, "Nothing is wrong.\n")
-    assert json.loads(run(damaged, "repair", "--json").out)["done"] is False
-    assert content(damaged) == before
+    assert json.loads(run(repaired, "repair", "--json").out)["done"] is False
+    assert content(repaired) == before
 
 
-def test_a_daemon_makes_room_for_the_question_and_comes_back(damaged: str) -> None:
-    run(damaged, "repair", "--yes")
-    with daemon(damaged):
-        was = lock_holder(damaged)
-        assert at_a_terminal(damaged, "repair", "--all", typed="n\n").out.endswith("Nothing was changed.\n")
-        eventually("another daemon answers", lambda: is_up(damaged) and lock_holder(damaged) not in (0, was))
+def test_a_daemon_makes_room_for_the_question_and_comes_back(repaired: str) -> None:
+    with daemon(repaired):
+        was = lock_holder(repaired)
+        assert at_a_terminal(repaired, "repair", "--all", typed="n\n").out.endswith("Nothing was changed.\n")
+        eventually("another daemon answers", lambda: is_up(repaired) and lock_holder(repaired) not in (0, was))
 
 
-def test_a_repair_is_taken_back_after_it_is_asked_and_only_once(damaged: str) -> None:
+def test_a_repair_is_taken_back_after_it_is_asked_and_only_once(damaged: str, repaired: str) -> None:
     before = content(damaged)
-    run(damaged, "repair", "--yes")
-    repaired, [damage_kept] = content(damaged), kept(damaged)
-    shown = run(damaged, "repair", "--undo", "--dry-run")
+    was, [damage_kept] = content(repaired), kept(repaired)
+    shown = run(repaired, "repair", "--undo", "--dry-run")
     assert (shown.code, damage_kept in shown.out) == (0, True)
-    refused = run(damaged, "repair", "--undo")
+    refused = run(repaired, "repair", "--undo")
     assert (refused.code, "--yes" in refused.err) == (2, True)
-    assert at_a_terminal(damaged, "repair", "--undo", typed="n\n").out.endswith("Nothing was changed.\n")
-    assert content(damaged) == repaired
+    assert at_a_terminal(repaired, "repair", "--undo", typed="n\n").out.endswith("Nothing was changed.\n")
+    assert content(repaired) == was
 
-    done = at_a_terminal(damaged, "repair", "--undo", typed="y\n")
+    done = at_a_terminal(repaired, "repair", "--undo", typed="y\n")
     assert done.code == 0, done.err
-    assert content(damaged) == before
-    [now, _] = kept(damaged)
+    assert content(repaired) == before
+    [now, _] = kept(repaired)
     assert done.out.endswith(f"filrouge restore {now}\n")
-    again = run(damaged, "repair", "--undo", "--yes")
+    again = run(repaired, "repair", "--undo", "--yes")
     assert (again.code, "no repair to take back" in again.err) == (1, True)
-    assert run(damaged, "restore", now, "--yes").code == 0
-    assert diagnose(damaged) == []
+    assert run(repaired, "restore", now, "--yes").code == 0
+    assert diagnose(repaired) == []
 
 
-def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(damaged: str) -> None:
-    run(damaged, "repair", "--yes")
-    with daemon(damaged):
-        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
-        eventually("it is understood", lambda: quiet(damaged))
-    told = json.loads(run(damaged, "repair", "--undo", "--yes", "--json").out)
+def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(repaired: str) -> None:
+    with daemon(repaired):
+        assert run(repaired, "remember", "The almanac listens on port 19031").code == 0
+        eventually("it is understood", lambda: quiet(repaired))
+    told = json.loads(run(repaired, "repair", "--undo", "--yes", "--json").out)
     assert told["done"] is True
-    assert b"port 19031" not in content(damaged)
-    assert b"port 19031" in Path(backup.path_of(damaged, told["kept"])).read_bytes()
+    assert b"port 19031" not in content(repaired)
+    assert b"port 19031" in Path(backup.path_of(repaired, told["kept"])).read_bytes()
 
 
-def test_what_stood_in_the_log_comes_back_with_the_damaged_files(damaged: str) -> None:
-    run(damaged, "repair", "--yes")
-    with daemon(damaged):
-        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
-        eventually("it is understood", lambda: quiet(damaged))
-        kill(lock_holder(damaged))
-    assert b"port 19031" in Path(damaged, f"{places.DATABASE}-wal").read_bytes()
-    assert b"port 19031" not in content(damaged)
-    told = json.loads(run(damaged, "repair", "--all", "--yes", "--json").out)
-    assert os.path.exists(f"{backup.path_of(damaged, told['kept'])}-wal")
-    undone = json.loads(run(damaged, "repair", "--undo", "--yes", "--json").out)
+def test_what_stood_in_the_log_comes_back_with_the_damaged_files(repaired: str) -> None:
+    with daemon(repaired):
+        assert run(repaired, "remember", "The almanac listens on port 19031").code == 0
+        eventually("it is understood", lambda: quiet(repaired))
+        kill(lock_holder(repaired))
+    assert b"port 19031" in Path(repaired, f"{places.DATABASE}-wal").read_bytes()
+    assert b"port 19031" not in content(repaired)
+    told = json.loads(run(repaired, "repair", "--all", "--yes", "--json").out)
+    assert os.path.exists(f"{backup.path_of(repaired, told['kept'])}-wal")
+    undone = json.loads(run(repaired, "repair", "--undo", "--yes", "--json").out)
     assert (undone["undone"], undone["log"]) == (told["kept"], True)
-    assert b"port 19031" in content(damaged)
-    assert not os.path.exists(os.path.join(damaged, f"{places.DATABASE}-wal"))
+    assert b"port 19031" in content(repaired)
+    assert not os.path.exists(os.path.join(repaired, f"{places.DATABASE}-wal"))
 
 
-def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(damaged: str) -> None:
-    run(damaged, "repair", "--yes")
-    with daemon(damaged):
-        assert run(damaged, "remember", "The almanac listens on port 19031").code == 0
-        kill(lock_holder(damaged))
-    told = json.loads(run(damaged, "repair", "--all", "--yes", "--json").out)
-    path = Path(backup.path_of(damaged, told["kept"]))
+def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(repaired: str) -> None:
+    with daemon(repaired):
+        assert run(repaired, "remember", "The almanac listens on port 19031").code == 0
+        kill(lock_holder(repaired))
+    told = json.loads(run(repaired, "repair", "--all", "--yes", "--json").out)
+    path = Path(backup.path_of(repaired, told["kept"]))
     log = Path(f"{path}-wal")
     for one in (path, log):
         one.write_bytes(b"no database" * 400 + one.read_bytes()[4400:])
     before = path.read_bytes(), log.read_bytes()
-    done = at_a_terminal(damaged, "repair", "--undo", typed="y\n")
+    done = at_a_terminal(repaired, "repair", "--undo", typed="y\n")
     assert done.out.index("its log cannot be read any more") < done.out.index("Put the damaged files back?")
-    assert content(damaged) == before[0]
+    assert content(repaired) == before[0]
     assert (path.read_bytes(), log.read_bytes()) == before
 
 
-def test_files_that_a_restore_kept_are_no_repair(damaged: str) -> None:
-    sound = json.loads(run(damaged, "repair", "--yes", "--json").out)
-    made = json.loads(run(damaged, "backup", "--json").out)
-    run(damaged, "daemon", "stop")
-    damage(damaged)
-    assert run(damaged, "restore", made["name"], "--yes").code == 0
-    assert kept(damaged)[0] != sound["kept"]
-    done = run(damaged, "repair", "--undo", "--yes")
+def test_files_that_a_restore_kept_are_no_repair(repaired: str) -> None:
+    [sound] = kept(repaired)
+    made = json.loads(run(repaired, "backup", "--json").out)
+    run(repaired, "daemon", "stop")
+    damage(repaired)
+    assert run(repaired, "restore", made["name"], "--yes").code == 0
+    assert kept(repaired)[0] != sound
+    done = run(repaired, "repair", "--undo", "--yes")
     assert (done.code, "no repair to take back" in done.err) == (1, True)
 
 

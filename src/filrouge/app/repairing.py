@@ -36,12 +36,11 @@ from filrouge.store.soundness import broken_by_table, faults
 from filrouge.store.sql import migrations
 from filrouge.store.sqlite import Database
 from filrouge.transfer import backup, files, replacing
+from filrouge.transfer.replacing import GO
 
 _REMEDY: Final = "`filrouge restore latest` puts the newest backup in its place."
 #: The new database and the copy that is read, beside the damaged files that are kept.
 _ROOM: Final = 3
-#: What whoever was shown the plan answers, if it may be done.
-GO: Final = "go"
 
 Agreed = Callable[[dict[str, Any]], bool]
 """Is shown what would be done, in the form of what is returned, and says whether it may."""

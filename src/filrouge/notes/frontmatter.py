@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import yaml
-
 from filrouge import lazy_re as re
 from filrouge.notes import tags
 
@@ -41,6 +39,8 @@ def parted(content: str) -> Front:
         return Front(tags=(), aliases=(), text=content)
     if len(block[1]) > _LONGEST:
         return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is too long")
+    import yaml  # only notes with a frontmatter need it, and a daemon's start does not wait for it
+
     try:
         read: Any = yaml.load(block[1], Loader=yaml.BaseLoader)  # noqa: S506 (texts, lists and mappings alone)
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError):

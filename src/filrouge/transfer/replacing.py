@@ -18,6 +18,8 @@ from filrouge.transfer.files import LOGS, NEW, sync_directory, unfinished, writi
 
 #: A database that is to take the place of the present one, and is whole.
 NEXT: Final = f"{DATABASE}.next"
+#: What the process that was shown a plan for it answers, if it may be done.
+GO: Final = "go"
 
 
 def begun(home: str) -> str:

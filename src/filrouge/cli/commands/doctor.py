@@ -6,17 +6,16 @@ that a daemon or a provider that hangs keeps nobody waiting.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.commands.doctoring.bundle import write_bundle
-from filrouge.cli.commands.doctoring.examining import Mended, examine, mend
-from filrouge.cli.commands.doctoring.finding import Finding
-from filrouge.cli.commands.doctoring.scene import scene_of
-from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
 from filrouge.home import home
+
+if TYPE_CHECKING:
+    from filrouge.cli.commands.doctoring.examining import Mended
+    from filrouge.cli.commands.doctoring.finding import Finding
 
 _MARKS: Final = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
@@ -37,6 +36,12 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check the machine, the home, the database, the daemon, the models and the agents."""
+    # The checks load what they look at; no other command needs it.
+    from filrouge.cli.commands.doctoring.bundle import write_bundle
+    from filrouge.cli.commands.doctoring.examining import examine, mend
+    from filrouge.cli.commands.doctoring.scene import scene_of
+    from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
+
     scene, checks = scene_of(home(), deep=deep), (*CHECKS, *(DEEP_CHECKS if deep else ()))
     findings = examine(scene, checks)
     mended = mend(scene, checks, findings) if fix else []

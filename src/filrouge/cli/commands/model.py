@@ -17,7 +17,6 @@ from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, Transf
 from filrouge import installation
 from filrouge.cli import output
 from filrouge.cli.progress import bars as progress_bars
-from filrouge.embed import building
 from filrouge.embed.model_files import state_of
 from filrouge.embed.published import fetched_path, published
 from filrouge.errors import BadInput, EmbedderUnavailable
@@ -68,6 +67,8 @@ def status(json: Json = False) -> None:
 @app.command()
 def build() -> None:
     """Build the model of `e5-onnx` from the weights that are installed; nothing is fetched."""
+    from filrouge.embed import building  # numpy
+
     path = building.model_path()
     building.build(path, lambda step, share: output.say(f"{step} ({round(100 * share)} %)"))
     output.say(f"The model is in {path}.")
@@ -85,6 +86,8 @@ def _bring() -> Any:
 
 
 def _models() -> list[dict[str, Any]]:
+    from filrouge.embed import building  # numpy
+
     paths = {"e5-onnx": building.model_path(), "e5-fetched": fetched_path(published({}))}
     return [
         {"model": name, "state": state_of(path), "bytes": _bytes(path), "path": path} for name, path in paths.items()

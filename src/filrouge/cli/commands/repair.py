@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from filrouge.app import repairing
 from filrouge.cli import output
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.restoring import between_daemons
@@ -21,10 +20,13 @@ from filrouge.daemon import client
 from filrouge.daemon.problems import named_error
 from filrouge.errors import BadInput, Corrupt
 from filrouge.home import home
+from filrouge.transfer.replacing import GO
 
 _COUNTS: Final = ("saved", "unreadable", "refused", "orphaned", "remade")
 _PROGRESS: Final = "Reading on a copy what is wrong and what can be saved; agents go on, and hooks write to the spool."
 _NOT_NEEDED: Final = "Nothing is wrong."
+#: The module that repairs, in a process of its own: a crash of native code is told and not suffered.
+_WORKER: Final = "filrouge.app.repairing"
 
 Show = Callable[[dict[str, Any]], None]
 
@@ -97,14 +99,14 @@ def _carried_out(
         plan: dict[str, Any] = first["plan"]
         if not leave(plan):
             return plan, None
-        return plan, _said(worker, repairing.GO)
+        return plan, _said(worker, GO)
 
 
 @contextmanager
 def _worker(directory: str, ways: list[str]) -> Generator[subprocess.Popen[str]]:
     """The process that does it; without an answer to its plan it changes nothing and ends."""
     moment = to_text(SystemClock().now())
-    command = [sys.executable, "-P", "-m", repairing.__name__, directory, moment, "--ask", *ways]
+    command = [sys.executable, "-P", "-m", _WORKER, directory, moment, "--ask", *ways]
     with subprocess.Popen(  # noqa: S603 (it is ourselves)
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as worker:

@@ -1,6 +1,6 @@
 """`filrouge restore`: a memory is live again, or a backup stands in the place of the whole memory.
 
-The second is done by this process, between two daemons, so this module loads what a daemon loads.
+The second is done by this process, between two daemons; what a daemon loads is loaded for it alone.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from filrouge.app.restoring import Restored
-from filrouge.app.restoring import restore as restored
 from filrouge.cli import output
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.changing import change
@@ -26,6 +24,9 @@ from filrouge.daemon.waking import wake
 from filrouge.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.home import home
 from filrouge.transfer import backup as files
+
+if TYPE_CHECKING:
+    from filrouge.app.restoring import Restored
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _DRAIN_SECONDS = 30.0
@@ -64,7 +65,7 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
     path = files.find(directory, what)
     if not dry_run and not yes:
         _confirm(path)
-    done = restored(directory, what, SystemClock(), dry_run=True) if dry_run else _replaced(directory, what)
+    done = _verified(directory, what) if dry_run else _replaced(directory, what)
     if json:
         output.show_json(done.to_json())
     else:
@@ -72,8 +73,16 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
             output.say(line)
 
 
+def _verified(directory: str, what: str) -> Restored:
+    from filrouge.app.restoring import restore as restored  # the storage and its libraries
+
+    return restored(directory, what, SystemClock(), dry_run=True)
+
+
 def _replaced(directory: str, what: str) -> Restored:
     """Restore between two daemons, if there is one."""
+    from filrouge.app.restoring import restore as restored  # the storage and its libraries
+
     with between_daemons(directory):
         return restored(directory, what, SystemClock())
 
