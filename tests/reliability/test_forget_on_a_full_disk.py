@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.app import ballast
-from filrouge.app.ballast import BALLAST, BYTES
+from filrouge.app.ballast import BALLAST, BYTES, keep
 from filrouge.capture import inbox
 from filrouge.home import SPOOL, inside
 from filrouge.store.tombstones import FILE, KEY, HomeKey, StoneFile, Tombstone
@@ -26,10 +26,24 @@ def files_with(home: str, word: str) -> list[str]:
     return [path.name for path in paths if word.encode() in path.read_bytes().lower()]
 
 
+def size(home: str) -> int:
+    path = inside(home, BALLAST)
+    return os.path.getsize(path) if os.path.exists(path) else -1
+
+
+def test_a_reserve_that_was_cut_short_is_made_whole(home: str) -> None:
+    os.makedirs(home, 0o700, exist_ok=True)
+    for cut in (0, 4096):
+        with open(inside(home, BALLAST), "wb") as file:
+            file.write(bytes(cut))
+        assert keep(home)
+        assert size(home) == BYTES
+
+
 def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) -> None:
     with tiny_disk(home, megabytes=100) as fill:
         with daemon(home):
-            eventually("there is a reserve", lambda: os.path.exists(inside(home, BALLAST)))
+            eventually("there is a reserve", lambda: size(home) == BYTES)
             assert run(home, "remember", f"The {SECRET} supplier sends invoices on Fridays.").code == 0
             eventually("everything is understood", lambda: quiet(home))
             assert not os.path.exists(inside(home, KEY))
@@ -49,8 +63,7 @@ def test_the_reserve_is_released_and_taken_again_when_there_is_space(home: str) 
             os.unlink(inside(home, "filler"))
             assert "supplier" not in run(home, "recall", "Which supplier sends invoices?").out
         with daemon(home):
-            eventually("the reserve is back", lambda: os.path.exists(inside(home, BALLAST)))
-            assert os.path.getsize(inside(home, BALLAST)) == BYTES
+            eventually("the reserve is back", lambda: size(home) == BYTES)
             assert files_with(home, SECRET) == []
         assert_sound(home)
 

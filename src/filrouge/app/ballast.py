@@ -30,8 +30,10 @@ T = TypeVar("T")
 def keep(home: str) -> bool:
     """Take ballast aboard if there is none and enough space; whether there is some afterwards."""
     path = inside(home, BALLAST)
-    if os.path.exists(path):
-        return True
+    with suppress(FileNotFoundError):
+        if os.path.getsize(path) == BYTES:
+            return True
+        os.unlink(path)  # a process ended while it wrote it
     if shutil.disk_usage(home).free < LEAST_FREE:
         return False
     with suppress(OSError):
