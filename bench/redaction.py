@@ -34,6 +34,7 @@ from filrouge.capture.redact_complete import redact_completely
 PASSES: Final[dict[str, Callable[[str], str]]] = {"hook": redact, "daemon": redact_completely}
 PARTS: Final[tuple[Part, ...]] = ("dev", "held-out", "unseen")
 SEED: Final = 20261123
+OTHER_HAND: Final = Path(__file__).parent.parent / "tests" / "fixtures" / "redaction"
 TEXT_FILES: Final = frozenset(
     {".py", ".md", ".rst", ".txt", ".toml", ".yaml", ".yml", ".js", ".ts", ".html", ".css", ".pyi"}
 )
@@ -108,6 +109,28 @@ def _conversation(path: Path) -> Iterator[str]:
         return
 
 
+def other_hand(most: int) -> list[str]:
+    """A table of what somebody wrote who knew no rule of redaction; every fourth sentence was never looked at."""
+    said = json.loads((OTHER_HAND / "spoken.json").read_text("utf-8"))
+    harmless = json.loads((OTHER_HAND / "benign.json").read_text("utf-8"))
+    rows = ["| another hand | looked at | not looked at |", "|---|--:|--:|"]
+    cells: dict[str, list[str]] = defaultdict(list)
+    for unseen in (False, True):
+        shown: list[str] = []
+        lines = [
+            Line(kind="spoken", text=one["text"], language=one["language"], secrets=tuple(one["secrets"]))
+            for number, one in enumerate(said)
+            if (number % 4 == 3) is unseen
+        ]
+        for language, one in counted(lines, redact, shown).items():
+            cells[language].append(f"{one.gone}/{one.total} {one.share:.1%}")
+        still = altered((text for number, text in enumerate(harmless) if (number % 4 == 3) is unseen), redact, shown)
+        cells["benign, altered"].append(f"{still.gone}/{still.total} {still.share:.2%}")
+        if not unseen:
+            _show("another hand", shown, most)
+    return [*rows, *(f"| {name} | {' | '.join(two)} |" for name, two in cells.items())]
+
+
 def _summed(counts: Iterable[Count]) -> Count:
     total = Count()
     for one in counts:
@@ -158,6 +181,7 @@ def main() -> int:
     for kind in [*first, *(kind for kind in cells if kind not in first)]:
         # A kind that one part lacks has fewer cells; its columns are the parts in their order.
         rows.append(f"| {kind} | " + " | ".join(cells[kind]) + " |")
+    rows += ["", *other_hand(args.show)]
     rows += ["", "| real text | lines | altered by the hook | by the daemon |", "|---|--:|--:|--:|"]
     for folder, lines in real_lines(args.benign, args.lines):
         results: list[Count] = []

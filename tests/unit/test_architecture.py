@@ -31,6 +31,7 @@ NAMED_EXCEPTIONS = {
     ("filrouge.capture.redact_complete", "filrouge.capture.assignments"),
     ("filrouge.capture.redact_complete", "filrouge.capture.redact"),
     ("filrouge.capture.redact_complete", "filrouge.capture.secret_rules"),
+    ("filrouge.capture.redact_complete", "filrouge.capture.spoken_secrets"),
 }
 HOOK_MAY = (
     "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply",

@@ -219,7 +219,7 @@ _ABOUT: Final = (
 )
 #: Values that stand for one, or for none. `changeme` and its kin are what documentation writes.
 _PLAIN: Final = (
-    r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|undefined|optional|required|str|string|text|bytes"
+    r"(?i)[<\[(*]*(?:true|false|yes|no|on|off|null|none|nil|aucune?|ningun[oa]|undefined|optional|required|str|string|text|bytes"
     r"|int|any|todo|tbd|unknown"
     r"|missing|empty|(?:my|your|the|some|new|old|a|user|db|admin|test)?[ _-]?(?:passw(?:or)?d|passphrase|pass"
     r"|secret|token|key|api[_-]?key|credentials?)"

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, Protocol, cast
 
-from filrouge.capture import assignments
+from filrouge.capture import assignments, spoken_secrets
 from filrouge.capture.secret_rules import RULES, Rule
 
 MARK = "[redacted:"
@@ -143,7 +143,7 @@ def _once(text: str) -> str:
     for rule in RULES:
         if applies(rule, text, lowered):
             text = _compiled(rule.pattern).sub(cutter(rule), text)
-    return assignments.redact(text, mark)
+    return spoken_secrets.redact(assignments.redact(text, mark), mark)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
 
-from filrouge.capture import assignments
+from filrouge.capture import assignments, spoken_secrets
 from filrouge.capture.redact import MARK, Found, cutter, mapped, mark, settled, without_blocks
 from filrouge.capture.secret_rules import RULES
 from filrouge.lazy_re import made_when_used
@@ -70,7 +70,7 @@ def _once(text: str) -> str:
             if hint in where:
                 text = pattern.sub(cut, text)
                 break
-    text = assignments.redact(text, mark)
+    text = spoken_secrets.redact(assignments.redact(text, mark), mark)
     near = any(hint in lowered for hint in (*assignments.HINTS, "auth", "signature"))
     return _NEARBY.sub(_cut_random, text) if near else text
 

@@ -290,3 +290,18 @@ def test_no_text_takes_long(cut: Callable[[str], str], piece: str) -> None:
     began = time.monotonic()
     cut(piece * (200_000 // len(piece)))
     assert time.monotonic() - began < 5
+
+
+OTHER_HAND = Path(__file__).parents[2] / "fixtures" / "redaction"
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "es"])
+def test_what_people_say_in_their_own_words_gives_no_secret_away(language: str) -> None:
+    said = [one for one in json.loads((OTHER_HAND / "spoken.json").read_text("utf-8")) if one["language"] == language]
+    kept = [secret for one in said for secret in one["secrets"] if secret in redact(one["text"])]
+    assert len(kept) <= 0.1 * sum(len(one["secrets"]) for one in said)
+
+
+def test_what_people_say_about_secrets_stays_as_it_is() -> None:
+    harmless = json.loads((OTHER_HAND / "benign.json").read_text("utf-8"))
+    assert sum(redact(text) != text for text in harmless) <= 0.01 * len(harmless)
