@@ -1,14 +1,13 @@
-"""How a route reaches the parts, and waits for a lane without blocking the event loop; and which routes there are."""
+"""How a route reaches the parts, and waits for a lane without blocking the event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
-from fastapi import Request
-from fastapi.routing import APIRoute
+from starlette.requests import Request
 
 from filrouge.app.parts import Parts
 from filrouge.app.wiring import Running
@@ -40,13 +39,3 @@ async def recalling(parts: Parts, read: Callable[[Tx], T]) -> T:
 async def elsewhere(work: Callable[[], T]) -> T:
     """Do something that blocks on a thread of its own."""
     return await asyncio.to_thread(work)
-
-
-def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
-    """The routes of an application; newer FastAPIs keep an included router whole."""
-    for route in routes:
-        if isinstance(route, APIRoute):
-            yield route
-        else:
-            included: Any = getattr(route, "original_router", None)
-            yield from routes_of(included.routes if included is not None else ())

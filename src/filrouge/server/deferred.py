@@ -8,16 +8,16 @@ document does not depend on what was imported first. `import_all` imports the re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from threading import Lock
 from typing import Any, cast
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from filrouge.server.access import routes_of
 from filrouge.server.door import guard
 
 _PACKAGE = "filrouge.server"
@@ -69,6 +69,16 @@ class DeferredRouter(BaseRoute):
             place = routes.index(self) + 1
             routes[place:place] = added
             self._is_loaded = True
+
+
+def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:
+    """The routes of an application; newer FastAPIs keep an included router whole."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            yield route
+        else:
+            included: Any = getattr(route, "original_router", None)
+            yield from routes_of(included.routes if included is not None else ())
 
 
 def methods_at(app: FastAPI, path: str) -> set[str]:

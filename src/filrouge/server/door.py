@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from fastapi.requests import HTTPConnection
 from starlette.exceptions import WebSocketException
+from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -91,7 +91,7 @@ class Door:
             return
         server = scope.get("server")
         inside = server is not None and server[1] is None
-        answer = _signing(self._counted(scope, send), () if inside else tuple(_GUARDS.items()))
+        answer = signing(self._counted(scope, send), () if inside else tuple(_GUARDS.items()))
         if inside:
             scope[ACCESS] = Access(scope="admin", by="socket")
             await self._app(scope, receive, answer)
@@ -264,7 +264,7 @@ def _cookie(scope: Scope, name: str) -> str:
     return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
 
 
-def _signing(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send:
+def signing(send: Send, more: Sequence[tuple[bytes, bytes]]) -> Send:
     """Every answer names the version that gave it."""
 
     async def signed(message: Message) -> None:

@@ -18,8 +18,7 @@ from collections.abc import Coroutine, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
-from fastapi import WebSocket
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from filrouge._version import __version__
 from filrouge.app.bus import Lost, Message, Subscription

@@ -16,9 +16,8 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi.utils import create_model_field
 
-from filrouge.server.access import routes_of
 from filrouge.server.answers import MODEL, Problem
-from filrouge.server.deferred import load_all
+from filrouge.server.deferred import load_all, routes_of
 from filrouge.server.once import HEADER, LONGEST
 from filrouge.server.problems import PROBLEM
 from filrouge.server.scopes import needed

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi.responses import JSONResponse
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from filrouge.errors import FilrougeError, TooMany, Unauthorized

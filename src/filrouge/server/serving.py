@@ -10,12 +10,12 @@ import signal
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from threading import Event as Flag
 from threading import Thread
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
 
 from filrouge._version import __version__
 from filrouge.app import wiring
@@ -27,9 +27,8 @@ from filrouge.daemon.process import announced, bound_socket
 from filrouge.errors import FilrougeError
 from filrouge.home import DATABASE, LOG, RUNTIME, inside
 from filrouge.lazy_re import compile_waiting
-from filrouge.server.api import create_app
-from filrouge.server.deferred import import_all
 from filrouge.server.door import settings_of
+from filrouge.server.front import Front
 from filrouge.server.listening import Listening, listening, outside
 from filrouge.server.listening import inside as inside_config
 from filrouge.server.wire import end_overdue
@@ -137,7 +136,7 @@ async def _listen(home: str, running: wiring.Running, found: Listening, listens:
     blocking = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="filrouge-request")
     asyncio.get_running_loop().set_default_executor(blocking)
     leaving = _Leaving(home, running.parts.leaving)
-    app = create_app(running, leaving.leave, found)
+    app = Front(running, leaving.leave, found)
     served = [(_Server(inside_config(app), leaving), bound_socket(home))]
     if found.listener is not None:
         served.append((_Server(outside(app, settings_of(running.parts)), leaving), found.listener))
@@ -152,11 +151,12 @@ async def _listen(home: str, running: wiring.Running, found: Listening, listens:
         watch.cancel()
 
 
-def _prepare(app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
-    """What no start needs and the first text or request of its kind would wait for: patterns, routers."""
+def _prepare(front: Front, loop: asyncio.AbstractEventLoop) -> None:
+    """What no start needs and the first text or request of its kind would wait for: patterns, FastAPI, routers."""
     compile_waiting()
+    app = front.load()
     with suppress(RuntimeError):  # the loop is closed: the daemon left meanwhile
-        import_all(app, loop)
+        import_module("filrouge.server.deferred").import_all(app, loop)
 
 
 async def _leave_with_the_home(leaving: _Leaving, home: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from filrouge.app.observe import observe
 from filrouge.server import routes, short_ids
-from filrouge.server.access import routes_of
+from filrouge.server.deferred import routes_of
 from filrouge.testing import idle
 from tests.unit.app.given import SHOP, event
 from tests.unit.app.spoken import COUPON, POSTGRES

@@ -1,0 +1,123 @@
+"""The front of the daemon: hooks are served at once, everything else once FastAPI is loaded.
+
+FastAPI and the models of all answers are a quarter of what the daemon imports, and a hook needs none of it. Until they
+are loaded the front answers `/health` and the events of hooks itself, over the unix socket; the first request of any
+other kind, and any that is not plain, waits for the whole application and is passed on to it unread. Afterwards every
+request goes there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from filrouge._version import __version__
+from filrouge.app.injecting import confirm
+from filrouge.app.wiring import Running
+from filrouge.errors import FilrougeError
+from filrouge.server.cutting import SMALL
+from filrouge.server.delivering import Confirmation, Delivery, answer
+from filrouge.server.door import HEALTH, signing
+from filrouge.server.listening import Listening
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_EVENTS: Final = "/hooks/events"
+_DELIVERED: Final = "/hooks/delivered"
+
+
+class Front:
+    """An ASGI application that becomes FastAPI's when that is needed."""
+
+    def __init__(self, running: Running, leave: Callable[[], None], listening: Listening) -> None:
+        self._running, self._leave, self._listening = running, leave, listening
+        self._lock = Lock()
+        self._app: FastAPI | None = None
+
+    def load(self) -> FastAPI:
+        """The whole application, imported by the first caller; others wait."""
+        with self._lock:
+            if self._app is None:
+                made: FastAPI = import_module("filrouge.server.api").create_app(
+                    self._running, self._leave, self._listening
+                )
+                self._app = made
+            return self._app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if self._app is None and _is_plain(scope):
+            body = b"" if scope["method"] == "GET" else await _read(receive)
+            receive = _again(body, receive)
+            response = await self._answered(scope, body, receive)
+            if response is not None:
+                self._running.parts.meters.request(scope["method"], scope["path"], response.status_code)
+                await response(scope, receive, signing(send, ()))
+                return
+        app: ASGIApp = self._app or await asyncio.to_thread(self.load)
+        await app(scope, receive, send)
+
+    async def _answered(self, scope: Scope, body: bytes, receive: Receive) -> Response | None:
+        """The answer to a request of a hook; None where the whole application has to say what is wrong with it."""
+        parts = self._running.parts
+        try:
+            if scope["path"] == HEALTH:
+                return JSONResponse({"status": "healthy", "version": __version__})
+            given: Any = json.loads(body)
+            if scope["path"] == _DELIVERED:
+                confirm(parts, Confirmation.model_validate(given).recall)
+                return JSONResponse({"success": True})
+            return await answer(parts, Delivery.model_validate(given), Request(scope, receive).is_disconnected)
+        except (FilrougeError, ValidationError, ValueError):
+            return None
+
+
+def _is_plain(scope: Scope) -> bool:
+    """True for what a hook sends over the socket, in the form in which it does."""
+    server = scope.get("server")
+    if scope["type"] != "http" or server is None or server[1] is not None or scope["query_string"]:
+        return False
+    if scope["method"] == "GET":
+        return scope["path"] == HEALTH
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"")
+    return (
+        scope["method"] == "POST"
+        and scope["path"] in (_EVENTS, _DELIVERED)
+        and headers.get(b"content-type", b"").split(b";")[0].strip().lower() == b"application/json"
+        and b"idempotency-key" not in headers
+        and length.isdigit()
+        and len(length) < 10
+        and int(length) <= SMALL
+    )
+
+
+async def _read(receive: Receive) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The request from its beginning, for whoever reads it next."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
