@@ -1,0 +1,86 @@
+"""The form of labelled talk: reads a project's file, and checks that quotes are exact and keys tell statements apart.
+
+    python bench/talk_format.py bench/data/talk/*/*.json
+
+Exit 1 where a file is not well formed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+KINDS: Final = frozenset({"fact", "decision", "rule", "preference", "constraint", "intent", "deadline", "cause"})
+PROBES: Final = frozenset({"question", "task", "start", "unknown", "unrelated"})
+Project = dict[str, Any]
+
+
+def read(path: Path) -> Project:
+    """One project."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def folded(text: str) -> str:
+    """The text in lower case without accents."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+
+
+def speaks_of(text: str, keys: Sequence[Sequence[str]]) -> bool:
+    """True where of every group of keys one alternative occurs in the text."""
+    text = folded(text)
+    return all(any(folded(word) in text for word in group) for group in keys)
+
+
+def problems(data: Project) -> Iterator[str]:
+    """What is wrong with a project, a line each."""
+    sessions = {one["id"]: one for one in data["sessions"]}
+    statements = {one["id"]: one for one in data["statements"]}
+    for one in statements.values():
+        for what in _of_statement(one, statements, sessions):
+            yield f"{data['id']} {one['id']}: {what}"
+    for one in data["probes"]:
+        for what in _of_probe(one, statements, sessions):
+            yield f"{data['id']} {one['id']}: {what}"
+
+
+def _of_statement(one: Project, all_: dict[str, Project], sessions: dict[int, Project]) -> Iterator[str]:
+    by = one.get("by", "user")
+    if one["kind"] not in KINDS or one["scope"] not in {"project", "user"} or by not in {"user", "assistant"}:
+        yield "kind, scope or by"
+    turns = sessions.get(one["session"], {"turns": []})["turns"]
+    if not 0 < one["turn"] <= len(turns):
+        yield "no such turn"
+        return
+    if one["quote"] not in turns[one["turn"] - 1][by]:
+        yield f"quote is not in the turn: {one['quote']!r}"
+    if not speaks_of(f"{one['quote']} {one['gist']}", one["keys"]):
+        yield "keys do not match its own quote or gist"
+    if one.get("supersedes") and one["supersedes"] not in all_:
+        yield f"supersedes the unknown {one['supersedes']}"
+    for other in all_.values():
+        replaces = one["id"] == other.get("supersedes") or other["id"] == one.get("supersedes")
+        if other is not one and not replaces and speaks_of(other["quote"], one["keys"]):
+            yield f"its keys also match {other['id']}: {other['quote']!r}"
+
+
+def _of_probe(one: Project, statements: dict[str, Project], sessions: dict[int, Project]) -> Iterator[str]:
+    if one["kind"] not in PROBES or one["after"] not in sessions:
+        yield "kind or after"
+    for name in ("expect", "accept", "forbid"):
+        for ref in one.get(name, []):
+            if ref not in statements:
+                yield f"{name} names the unknown {ref}"
+            elif statements[ref]["session"] > one["after"]:
+                yield f"{name} names {ref}, which is said later"
+    if one["kind"] in {"unknown", "unrelated"} and one.get("expect"):
+        yield "nothing is to be expected"
+
+
+if __name__ == "__main__":
+    wrong = [line for path in sys.argv[1:] for line in problems(read(Path(path)))]
+    print("\n".join(wrong) or "well formed")
+    sys.exit(bool(wrong))
