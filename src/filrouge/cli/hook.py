@@ -10,7 +10,7 @@ setting `hook_wait_ms` says. An alarm at 900 ms ends a wait, never the work betw
 
 On a machine where processes get little time (the hook itself began late), the event goes to the spool before anything
 else; a hook that only captures then leaves the daemon alone. An event that cannot be written is counted
-(`capture.losses`).
+(`capture.losses`), on a full disk too.
 
 Importing is most of its time, so only the standard library's light modules and the hook's own are imported here.
 """
