@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 from filrouge import home as places
-from filrouge.app.ballast import BALLAST
+from filrouge.home import BALLAST
 from filrouge.app.erase import erase
 from filrouge.app.lanes import WriterLane
 from filrouge.app.parts import Parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from filrouge.app.ballast import BALLAST
+from filrouge.home import BALLAST
 from filrouge.clock import SystemClock
 from filrouge.home import BACKUPS, DATABASE, SPOOL
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from filrouge import installation
 from filrouge._version import __version__
-from filrouge.app.ballast import BALLAST
+from filrouge.home import BALLAST
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, ok, warn
 from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.clock import from_text
