@@ -14,6 +14,7 @@ import pytest
 
 from filrouge.app.backlog import drain_spool
 from filrouge.capture import inbox, losses
+from filrouge.cli.hook import run
 from filrouge.daemon.client import notify, written
 from filrouge.home import SPOOL, inside, socket_path
 from filrouge.ports import Vector
@@ -130,6 +131,20 @@ def test_a_prompt_is_answered_by_words_where_the_model_is_late(api: Api) -> None
         assert "8443" in answer["context"]
     [row] = logged(api)
     assert any("only words" in notice for notice in row["notices"])
+
+
+def test_the_files_that_claude_code_s_glob_and_grep_named_are_found(api: Api, tmp_path: Path) -> None:
+    shared = {"session_id": "s", "cwd": str(tmp_path), "hook_event_name": "PostToolUse", "transcript_path": ""}
+    glob = {"filenames": ["src/quokka.py", "src/zebra.py"], "durationMs": 12, "numFiles": 2, "truncated": False}
+    grep = {"mode": "files_with_matches", "filenames": ["docs/walrus.md"], "numFiles": 1}
+    for name, pattern, answer in (("Glob", "**/*.py", glob), ("Grep", "port", grep)):
+        call = {"tool_name": name, "tool_use_id": name, "tool_input": {"pattern": pattern}, "tool_response": answer}
+        raw = json.dumps(shared | call).encode()
+        assert run([], lambda raw=raw: raw, lambda line: None, {"FILROUGE_HOME": api.home}) == 0
+    drain_spool(api.parts)  # a busy machine lets the hook spool
+    idle(api.parts)
+    for word in ("quokka", "zebra", "walrus"):
+        assert any(word in one["content"] for one in api.get(f"/api/memory/search?q={word}")), word
 
 
 def test_an_event_that_is_spooled_and_delivered_is_stored_once(api: Api) -> None:
