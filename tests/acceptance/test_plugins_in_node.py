@@ -280,10 +280,8 @@ def test_a_program_that_hangs_is_left_after_the_deadline(
 @pytest.mark.parametrize("plugin", [OPENCLAW, OPENCODE], ids=["openclaw", "opencode"])
 def test_what_a_hook_answers_after_two_seconds_and_a_half_is_used(plugin: str, tmp_path: Path) -> None:
     program = tmp_path / "filrouge"
-    program.write_text(
-        '#!/bin/sh\ncase "$(cat)" in *session_start*|*SessionStart*) ;; *) sleep 2.5 ;; esac\necho \'{"context":"as told"}\'\n',
-        encoding="utf-8",
-    )
+    late = 'case "$(cat)" in *session_start*|*SessionStart*) ;; *) sleep 2.5 ;; esac'
+    program.write_text(f'#!/bin/sh\n{late}\necho \'{{"context":"as told"}}\'\n', encoding="utf-8")
     program.chmod(0o755)
     path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
     if plugin == OPENCLAW:

@@ -146,9 +146,11 @@ def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
 def _output(value: object, source: SourceType) -> str:
     """What a person would read of a tool's output; of a helper agent's the answer that its JSON wraps."""
     answer = "" if source != "task" else told(value) if isinstance(value, str) else answer_of(value)
-    if not answer and (isinstance(value, dict) or (source == "file_read" and isinstance(value, list)) or _blocks(value)):
+    if answer:
+        return answer
+    if isinstance(value, dict) or _blocks(value) or (source == "file_read" and isinstance(value, list)):
         return "\n".join(_texts(cast("object", value)))
-    return answer or _flat(value)
+    return _flat(value)
 
 
 def _blocks(value: object) -> bool:

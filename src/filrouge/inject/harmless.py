@@ -3,8 +3,8 @@
 Stored text may be hostile. It loses control, bidirectional, zero-width and tag characters and spans no lines; it
 cannot close the block it stands in, cannot open a tag that a host or a model gives meaning to, in whatever width, with
 whatever marks, entities or look-alike letters it is written, cannot begin with the name of a speaker, and makes no
-client fetch a picture, run an attribute or follow a link. Letters that are not hostile stay. Most texts hold nothing of the kind, so each
-step is taken only where its sign is there.
+client fetch a picture, run an attribute or follow a link. Letters that are not hostile stay. Most texts hold nothing of
+the kind, so each step is taken only where its sign is there.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ _LABEL: Final = re.compile(r"(?:^|(?<= / ))[\[［【]([^\[\]［］【】:：]{2,
 _SPEAKERS: Final = frozenset(
     """
     system systemprompt systemmessage systemnote systemreminder systeminstruction systeminstructions
-    developermessage usermessage assistantmessage ai aiassistant ia ki bot llm model toolresult assistant human user developer tool function chatgpt claude copilot gemini
+    developermessage usermessage assistantmessage ai aiassistant ia ki bot llm model toolresult
+    assistant human user developer tool function chatgpt claude copilot gemini
     systeme utilisateur utilisatrice humain assistante developpeur developpeuse outil
     sistema usuario usuaria humano humana asistente desarrollador desarrolladora herramienta
     benutzer benutzerin nutzer nutzerin mensch assistent assistentin entwickler werkzeug
@@ -81,7 +82,8 @@ _LABELS: Final = frozenset(
     """
     system systemprompt systemmessage systemnote systemreminder systeminstruction systeminstructions systeme sistema
     messagesysteme mensajedelsistema systemnachricht developermessage usermessage assistantmessage assistant human
-    ai aiassistant система системноесообщение 系统 系统消息 系统提示 系統 系統訊息 用户 助手 システム システムメッセージ ユーザー アシスタント 시스템
+    ai aiassistant система системноесообщение 系统 系统消息 系统提示 系統 系統訊息 用户 助手
+    システム システムメッセージ ユーザー アシスタント 시스템
     """.split()
 )
 #: More marks on one letter than any script writes: what hides a name from who looks for it.
