@@ -182,6 +182,7 @@ def test_lists_are_of_this_project_and_of_the_user_unless_all_is_asked_for(user:
     [
         ("What is the colour of the moon?", "Nothing is known about that.\n"),
         ("Quelle est la couleur de la lune ?", "Rien n’est connu à ce sujet.\n"),
+        ("¿De qué color es la luna?", "No se sabe nada al respecto.\n"),
     ],
 )
 def test_recall_says_when_nothing_is_known(user: User, question: str, told: str) -> None:
