@@ -16,13 +16,16 @@ from filrouge.app.backlog import drain_spool
 from filrouge.capture import inbox, losses
 from filrouge.cli.hook import run
 from filrouge.daemon.client import notify, written
-from filrouge.home import SPOOL, inside, socket_path
+from filrouge.home import SPOOL, brief_path, inside, socket_path
 from filrouge.ports import Vector
 from filrouge.testing import idle
 
 from ..app.given import SHOP
+from ..cli.test_hook import START, hook, injected, locks, place
 from .conftest import Api
 from .test_routes import PORT, QUESTION, event
+
+__all__ = ["locks", "place"]  # fixtures
 
 
 def deliver(api: Api, text: str = QUESTION, **more: Any) -> dict[str, Any]:
@@ -192,3 +195,22 @@ def test_a_resumed_session_gets_the_start_block_once(api: Api) -> None:
     assert starts("resume") == ""
     assert "8443" in starts("compact")
     assert "8443" in starts("resume", session="another")
+
+
+def test_a_session_whose_start_had_the_brief_gets_no_start_block_when_it_is_resumed(api: Api, place: Path) -> None:
+    api.remember(PORT, SHOP[0])
+    idle(api.parts)
+    brief = Path(brief_path(str(place), f"path:{place.parent / 'shop'}"))
+    brief.parent.mkdir()
+    brief.write_text("Production listens on port 8443.\n", "utf-8")
+    assert "8443" in injected(hook(place, START))  # no daemon runs, and none can
+    [path] = inbox.waiting(str(place / SPOOL))
+    [start] = inbox.read(path).events
+
+    def resumed(session: str) -> str:
+        again = event("session_start", source="resume") | {"host": start["host"], "session": session}
+        return api.ask("POST", "/hooks/events", {"events": [again], "context": True}).body["context"]
+
+    assert api.ask("POST", "/hooks/events", {"events": [start]}).body["accepted"] == 1
+    assert resumed(start["session"]) == ""
+    assert "8443" in resumed("another")

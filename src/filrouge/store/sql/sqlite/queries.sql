@@ -1097,7 +1097,12 @@ UPDATE memory_retrievals SET outcome = 'delivered' WHERE id = :id AND outcome = 
 -- name: recalls.began
 SELECT id FROM memory_retrievals
 WHERE channel = :channel AND session_id = :session_id AND outcome = 'delivered' AND user_message_preview = :preview
-      AND created_at > :since LIMIT 1
+      AND created_at > :since
+UNION ALL
+SELECT id FROM events
+WHERE tenant = 'local' AND host = :channel AND session_id = :session_id AND kind = 'session_start'
+      AND payload ->> '$.data.briefed' AND at > :since
+LIMIT 1
 -- name: recalls.long
 -- Earlier releases wrote spaces into the JSON.
 SELECT id, items, omitted FROM memory_retrievals WHERE items LIKE '[{"id": "%' ORDER BY id LIMIT :limit
