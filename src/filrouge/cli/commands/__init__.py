@@ -21,7 +21,7 @@ from typing import Final
 import typer
 
 from filrouge import slips
-from filrouge.cli.output import guard, show_error
+from filrouge.cli.output import guard, show_error, warn
 from filrouge.errors import FilrougeError
 
 #: Every module with the commands that it registers, in the order of the help.
@@ -103,7 +103,7 @@ def _say_slips(words: Sequence[str]) -> None:
         return
     with suppress(OSError):  # the directory is gone
         for sentence in slips.sentences(os.environ, os.getcwd()):
-            sys.stderr.write(f"{sentence}\n")
+            warn(sentence)
 
 
 def _loaded(names: Iterable[str]) -> list[ModuleType]:
