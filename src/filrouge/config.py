@@ -20,24 +20,14 @@ from filrouge.choices import REMEDY, closest_first, did_you_mean, listed, refusa
 from filrouge.errors import BadConfig
 from filrouge.home import CONFIG
 from filrouge.model.reminder import Reminder
+from filrouge.slips import ALSO_CALLED, NOT_SETTINGS, PREFIX, nearest
 
 Origin = Literal["default", "stored", "user file", "project file", "environment"]
 
-PROJECT_FILE = ".filrouge.toml"
-
-#: Environment names with the prefix that are no settings: addresses, switches and guards.
-NOT_SETTINGS = frozenset(
-    {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "HOST_TESTS", "HOST_CACHE", "MODELS", "MODEL_MIRROR"}
-    | {"BROWSER_TESTS"}
-)
 _PROJECT_MAY = frozenset(
     {"auto_retrieve_enabled", "auto_retrieve_max_results", "auto_retrieve_min_score", "notes_enabled", "notes_paths"}
     | {"notes_tag", "budget", "language", "mode", "isolation", "auto_capture", "project_name"}
 )
-#: Names that the environment has for settings beside `FILROUGE_<KEY>`.
-_ALSO_CALLED = {"EXTRACT_MODEL": "llm_model", "CASCADE": "llm_cascade", "MODEL_DECIDES": "llm_decides"}
-#: Of the environment too, but read by those whom it concerns.
-_READ_ELSEWHERE = frozenset({"EMBED_PROVIDER", "EXAMPLES"})
 _CALLED_BEFORE = {
     "obsidian_context_enabled": "notes_enabled",
     "obsidian_context_notes": "notes_paths",
@@ -266,10 +256,10 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """The settings that the environment fixes. Lists are separated by commas."""
     found: dict[str, Any] = {}
     for name, value in environ.items():
-        if not name.startswith("FILROUGE_"):
+        if not name.startswith(PREFIX):
             continue
-        key = name.removeprefix("FILROUGE_")
-        key = _ALSO_CALLED.get(key, key)
+        key = name.removeprefix(PREFIX)
+        key = ALSO_CALLED.get(key, key)
         if key in NOT_SETTINGS or key.lower() not in Settings.model_fields or not value.strip():
             continue
         is_list = isinstance(Settings.model_fields[key.lower()].default, tuple)
@@ -283,22 +273,11 @@ def may_stand_in_a_project(key: str) -> bool:
     return key in _PROJECT_MAY
 
 
-def other_names() -> frozenset[str]:
-    """What the environment calls settings beside their keys, without the prefix; and what is read elsewhere."""
-    return frozenset(_ALSO_CALLED) | _READ_ELSEWHERE
-
-
 def _project_file(cwd: str | None) -> tuple[str, dict[str, Any]]:
     """The nearest `.filrouge.toml` at or above `cwd`: its path, and its settings less those that it may not set."""
-    directory = os.path.abspath(cwd) if cwd else ""
-    while directory:
-        found = os.path.join(directory, PROJECT_FILE)
-        if os.path.isfile(found):
-            raw = _toml(found)
-            return found, {key: raw[key] for key in raw if key in _PROJECT_MAY}
-        parent = os.path.dirname(directory)
-        directory = parent if parent != directory else ""
-    return "", {}
+    found = nearest(os.path.abspath(cwd)) if cwd else ""
+    raw = _toml(found) if found else {}
+    return found, {key: raw[key] for key in raw if key in _PROJECT_MAY}
 
 
 def _toml(path: str) -> dict[str, Any]:

@@ -23,8 +23,14 @@ SPOOL = "spool"
 HOOK_SETTINGS = "hook.json"
 #: There while a daemon elsewhere does not take this machine's key, and its user knows.
 REFUSED = "refused"
-#: One line for each event that a hook could neither hand over nor spool.
+#: How many events hooks could neither hand over nor spool.
 LOSSES = "lost-events"
+#: The key of this home's tombstones, and the tombstones.
+FORGET_KEY, FORGOTTEN = "forget.key", "forgotten"
+#: Holds nothing, so that a full disk still has room for what makes room.
+BALLAST = "ballast"
+#: Of Obsidian's plugin.
+VAULT_CERTIFICATE, VAULT_KEY = "obsidian.pem", "obsidian.key"
 BRIEFS = "briefs"
 WORDS = "words"
 BACKUPS = "backups"
@@ -39,8 +45,12 @@ SHORT_SOCKETS = "/tmp"  # noqa: S108 (owner and mode are checked)
 #: The list of the settings files of agents that Filrouge wrote into.
 SETUP_LIST = "setup.json"
 _OURS = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
-_FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOG, CONFIG, LOCK, RUNTIME, FAILURE, HOOK_SETTINGS, REFUSED)
-_FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS, SETUP)
+#: Every file and folder of the home but the socket and older logs; no symbolic link may stand in the place of one.
+FILES = (
+    *(DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOG, CONFIG, LOCK, RUNTIME, FAILURE, HOOK_SETTINGS, REFUSED),
+    *(LOSSES, FORGET_KEY, f"{FORGET_KEY}.new", FORGOTTEN, SETUP_LIST, BALLAST, VAULT_CERTIFICATE, VAULT_KEY),
+)
+FOLDERS = (SPOOL, BRIEFS, WORDS, "models", BACKUPS, SETUP)
 _LEAVES = (".log", ".part", ".aside", ".md")
 
 
@@ -97,7 +107,7 @@ def planted_link(directory: str) -> str:
         return ""
     if stat.S_ISLNK(itself.st_mode) and itself.st_uid not in (os.getuid(), 0):
         return directory
-    for name in (*_FILES, *_FOLDERS):
+    for name in (*FILES, *FOLDERS):
         path = os.path.join(directory, name)
         if os.path.islink(path):
             return path
@@ -140,7 +150,7 @@ def is_ours(directory: str) -> bool:
     """True for an empty directory, and for one that holds our files and no folder of anybody else."""
     with os.scandir(directory) as found:
         entries = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
-    if any(folder and name not in _FOLDERS for name, folder in entries.items()):
+    if any(folder and name not in FOLDERS for name, folder in entries.items()):
         return False
     return any(name in entries for name in (*_OURS, SPOOL)) or all(name.endswith(_LEAVES) for name in entries)
 

@@ -270,10 +270,27 @@ def test_a_program_that_hangs_is_left_after_the_deadline(
     program = tmp_path / "filrouge"
     program.write_text("#!/bin/sh\nexec sleep 30\n", encoding="utf-8")
     program.chmod(0o755)
-    played = play(plugin, [step], path=os.pathsep.join([str(tmp_path), os.environ["PATH"]]), directory=SHOP)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    played = play(plugin, [step], path=path, directory=SHOP, hurry=10)
 
     assert played["results"][0]["returned"] is None
     assert played["results"][0]["seconds"] < 10
+
+
+@pytest.mark.parametrize("plugin", [OPENCLAW, OPENCODE], ids=["openclaw", "opencode"])
+def test_what_a_hook_answers_after_two_seconds_and_a_half_is_used(plugin: str, tmp_path: Path) -> None:
+    program = tmp_path / "filrouge"
+    late = 'case "$(cat)" in *session_start*|*SessionStart*) ;; *) sleep 2.5 ;; esac'
+    program.write_text(f'#!/bin/sh\n{late}\necho \'{{"context":"as told"}}\'\n', encoding="utf-8")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    if plugin == OPENCLAW:
+        asked: list[Step] = [("before_prompt_build", {"prompt": "hello"}, ctx())]
+        shown_to_it = play(plugin, asked, path=path)["results"][0]["returned"]["prependContext"].split("\n\n")
+    else:
+        shown_to_it = play(plugin, [said(ORM), shown("ses_1")], path=path)["results"][1]["second"]["system"][1:]
+
+    assert shown_to_it == ["as told", "as told"]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +303,7 @@ def test_a_program_that_starts_late_still_gets_to_know_what_was_said(plugin: str
     heard = tmp_path / "heard"
     program.write_text(f"#!/bin/sh\nsleep 4\ncat >>'{heard}'\n", encoding="utf-8")
     program.chmod(0o755)
-    play(plugin, [step], path=os.pathsep.join([str(tmp_path), os.environ["PATH"]]), directory=SHOP)
+    play(plugin, [step], path=os.pathsep.join([str(tmp_path), os.environ["PATH"]]), directory=SHOP, hurry=4)
 
     words = "Noted: nightly." if plugin == OPENCLAW else ORM
     assert talk.poll(lambda: heard.exists() and words in heard.read_text("utf-8"), 30)

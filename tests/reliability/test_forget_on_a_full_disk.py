@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from filrouge.app import ballast
-from filrouge.app.ballast import BALLAST, BYTES, keep
+from filrouge.app.ballast import BYTES, keep
 from filrouge.capture import inbox
-from filrouge.home import SPOOL, inside
+from filrouge.home import BALLAST, SPOOL, inside
 from filrouge.store.tombstones import FILE, KEY, HomeKey, StoneFile, Tombstone
 
 from .processes import assert_sound, daemon, eventually, quiet, run, tiny_disk

@@ -17,7 +17,6 @@ import apsw
 import pytest
 
 from filrouge import home as places
-from filrouge.app.ballast import BALLAST
 from filrouge.app.erase import erase
 from filrouge.app.lanes import WriterLane
 from filrouge.app.parts import Parts
@@ -25,6 +24,7 @@ from filrouge.clock import SystemClock, new_id
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
 from filrouge.errors import CannotWrite
+from filrouge.home import BALLAST
 from filrouge.model.event import Event
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn

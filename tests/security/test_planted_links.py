@@ -8,21 +8,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import filrouge
 from filrouge import home as places
-from filrouge.capture import inbox
+from filrouge.capture import inbox, losses
 from filrouge.cli import hook_output
 from filrouge.errors import CannotWrite
+from filrouge.notes import certificate
+from filrouge.store.tombstones import HomeKey, StoneFile, Tombstone
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 
 TREASURE = b'{"auto_capture": false, "not": "ours"}'
-FILES = (places.DATABASE, places.LOG, places.LOCK, places.RUNTIME, places.CONFIG, places.HOOK_SETTINGS)
-FOLDERS = (places.SPOOL, places.BRIEFS, places.BACKUPS)
+STONE = Tombstone(hash=bytes(32), kind="row", at=datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def home() -> Iterator[str]:
 def planted(home: str, name: str) -> Path:
     """A link in the home to something of the user's outside it."""
     target = Path(home).parent / "elsewhere"
-    if name in FOLDERS:
+    if name in places.FOLDERS:
         target.mkdir()
     else:
         target.write_bytes(TREASURE)
@@ -47,8 +49,18 @@ def content(target: Path) -> object:
     return sorted(target.iterdir()) if target.is_dir() else target.read_bytes()
 
 
-@pytest.mark.parametrize("name", [*FILES, *FOLDERS])
-def test_a_link_in_the_home_is_named_and_nothing_is_written_through_it(home: str, name: str) -> None:
+@pytest.mark.parametrize("name", [*places.FILES, *places.FOLDERS])
+def test_a_home_with_a_link_in_it_is_not_opened_and_the_link_is_named(home: str, name: str) -> None:
+    target = planted(home, name)
+    before = content(target)
+    with pytest.raises(CannotWrite, match="symbolic link") as caught, filrouge.opened(home):
+        pass
+    assert os.path.join(home, name) in caught.value.message
+    assert content(target) == before
+
+
+@pytest.mark.parametrize("name", [places.DATABASE, places.FORGOTTEN, places.SPOOL])
+def test_commands_and_daemons_write_nothing_through_a_link_and_name_it(home: str, name: str) -> None:
     target = planted(home, name)
     before = content(target)
     by_hand = subprocess.run(
@@ -58,8 +70,6 @@ def test_a_link_in_the_home_is_named_and_nothing_is_written_through_it(home: str
         assert code == CannotWrite.exit_code
         assert os.path.join(home, name) in said
         assert "symbolic link" in said
-    with pytest.raises(CannotWrite, match="symbolic link"), filrouge.opened(home):
-        pass
     assert content(target) == before
     assert (lock_holder(home), servers(home)) == (0, [])
 
@@ -68,6 +78,23 @@ def _commands(home: str) -> Iterator[tuple[int, str]]:
     for words in (("recall", "anything"), ("daemon", "start")):
         done = run(home, *words)
         yield done.code, done.err
+
+
+WRITERS: dict[str, Callable[[str], object]] = {
+    places.LOSSES: lambda home: losses.add(home, "failed"),
+    places.FORGOTTEN: lambda home: StoneFile(home).append([STONE]),
+    f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).made(),
+    places.FORGET_KEY: lambda home: HomeKey(home).read(),
+    places.VAULT_KEY: lambda home: certificate.keep(home, certificate.KEY, "a key"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_link_that_is_planted_later_is_not_followed(home: str, name: str) -> None:
+    target = planted(home, name)
+    with pytest.raises(OSError, match="symbolic links"):
+        WRITERS[name](home)
+    assert target.read_bytes() == TREASURE
 
 
 def test_a_hook_neither_spools_through_a_link_nor_reads_settings_through_one(home: str) -> None:
@@ -90,11 +117,14 @@ def test_a_spool_file_that_is_a_link_is_not_read(home: str) -> None:
         inbox.read(path)
 
 
-def test_a_home_that_its_user_linked_elsewhere_works(home: str) -> None:
+def test_a_home_that_its_user_linked_elsewhere_works_and_holds_what_is_looked_at_for_links(home: str) -> None:
     link = os.path.join(os.path.dirname(home), "link")
     os.symlink(home, link)
     try:
         assert run(link, "remember", "the almanac service listens on port 19031").code == 0
         assert "19031" in run(link, "facts").out
+        assert run(link, "forget", "almanac", "--yes").code == 0
+        assert {places.FORGET_KEY, places.FORGOTTEN} <= set(os.listdir(home))
+        assert set(os.listdir(home)) <= {*places.FILES, *places.FOLDERS, places.SOCKET}
     finally:
         assert run(link, "daemon", "stop").code == 0

@@ -1,12 +1,15 @@
 // Plays a script to one of Filrouge's JavaScript plugins, as its host would, and prints what came of each step.
 //
-// In: {"plugin": path, "config": …, "directory": …, "sessions": {id: {parentID?, messages?}}, "steps": [[hook, a, b], …]}
+// In: {"plugin": path, "config": …, "directory": …, "sessions": {id: {parentID?, messages?}}, "steps": [[hook, a, b], …],
+//      "hurry": how many times as fast the plugin's own timers run}
 // Out: one JSON list with {"returned", "first", "second", "seconds"} a step: the value, and both arguments afterwards.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const script = JSON.parse(readFileSync(0, "utf8"));
+const plainTimeout = globalThis.setTimeout;
+globalThis.setTimeout = (act, wait, ...rest) => plainTimeout(act, wait / (script.hurry ?? 1), ...rest);
 const module = await import(pathToFileURL(script.plugin));
 const warnings = [];
 const handlers = module.default ? openclaw(module.default) : await module.Filrouge(opencode(), script.config);

@@ -15,8 +15,8 @@ import filrouge
 
 ROOT = Path(filrouge.__file__).parent
 FOUNDATION = {
-    "errors", "clock", "home", "config", "address", "breaker", "choices", "control_characters", "lazy_re", "_version",
-    "installation", "model",
+    "errors", "clock", "home", "config", "address", "breaker", "choices", "slips", "control_characters", "lazy_re",
+    "_version", "installation", "model",
 }  # fmt: skip
 ADAPTERS = {
     "store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes",

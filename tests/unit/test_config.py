@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from filrouge.config import NOT_SETTINGS, Settings, check, from_environment, resolve
+from filrouge.config import Settings, check, from_environment, resolve
 from filrouge.errors import BadConfig
+from filrouge.slips import NOT_SETTINGS, SETTINGS
 
 
 def write(path: Path, text: str) -> None:
@@ -96,6 +97,10 @@ def test_the_environment_gives_lists_by_commas_and_other_names_are_no_settings()
     }
     found = from_environment(environ)
     assert check(found, where="environment") == {"notes_paths": ("a.md", "b/c.md"), "auto_capture": False}
+
+
+def test_the_names_by_which_commands_know_a_slip_are_those_of_the_settings() -> None:
+    assert set(Settings.model_fields) == SETTINGS
 
 
 def test_a_value_of_the_environment_that_does_not_fit_names_its_layer(tmp_path: Path) -> None:

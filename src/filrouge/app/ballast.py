@@ -15,10 +15,9 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from filrouge.errors import CannotWrite
-from filrouge.home import inside
+from filrouge.home import BALLAST, inside
 
 _LOG = logging.getLogger(__name__)
-BALLAST: Final = "ballast"
 BYTES: Final = 8_000_000
 #: On a disk with less space than this, ballast would be the burden.
 LEAST_FREE: Final = 4 * BYTES

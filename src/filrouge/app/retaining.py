@@ -17,6 +17,7 @@ from filrouge.app.every import Every
 from filrouge.app.parts import Parts
 from filrouge.app.sizes import sizes
 from filrouge.app.worker import Outcome, Payload
+from filrouge.capture import losses
 from filrouge.clock import from_text, to_text
 from filrouge.config import Settings
 from filrouge.garden.retention import Policy, cutoffs, pressed_further
@@ -55,6 +56,7 @@ def retention_watch(parts: Parts) -> Every:
 
 def _look(parts: Parts) -> None:
     keep(parts.home)
+    losses.reserve(parts.home)
     queue_retention(parts)
 
 

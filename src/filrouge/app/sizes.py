@@ -6,8 +6,7 @@ import os
 from collections import Counter
 from typing import Final
 
-from filrouge.app.ballast import BALLAST
-from filrouge.home import BRIEFS, DATABASE, LOG, SPOOL, WORDS
+from filrouge.home import BALLAST, BRIEFS, DATABASE, LOG, SPOOL, WORDS
 
 _PARTS: Final = {
     DATABASE: "database",

@@ -120,9 +120,7 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
     if dead:
         warn("Queue", f"{dead} jobs were set aside after eight tries", "filrouge doctor")
     if found["lost"]["events"]:
-        lost = found["lost"]
-        cause = f"hooks could not keep {lost['events']} events, the last at {lost['last_at']}: {lost['reason']}"
-        warn("Lost events", cause, "filrouge doctor")
+        warn("Lost events", losses.Losses(**found["lost"]).sentence(), "filrouge doctor")
     if not found["writes"]["works"]:
         warn("Writes", found["writes"]["cause"], found["writes"]["next"])
     size, cap = found["storage"]["bytes"], found["storage"]["cap"]

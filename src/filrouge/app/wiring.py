@@ -38,6 +38,7 @@ from filrouge.app.vault import vault_watches
 from filrouge.app.word_feed import LargeWords, WordFeed
 from filrouge.app.worker import Worker, new_crew
 from filrouge.app.writing_back import pages_watch
+from filrouge.capture import losses
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
 from filrouge.config import Settings, resolve
@@ -229,6 +230,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], 
     """What need not be done before the first request: indexes first, then the backlog, then the worker."""
     words.start()
     ballast.keep(parts.home)
+    losses.reserve(parts.home)
     for step in (
         load_indexes,
         drain_spool,

@@ -145,14 +145,23 @@ def _calls(event: Event) -> Iterable[Mapping[str, Any]]:
 
 def _output(value: object, source: SourceType) -> str:
     """What a person would read of a tool's output; of a helper agent's the answer that its JSON wraps."""
-    if source == "file_read" and isinstance(value, (dict, list)):
-        return "\n".join(_texts(cast("object", value)))
     answer = "" if source != "task" else told(value) if isinstance(value, str) else answer_of(value)
-    return answer or _flat(value)
+    if answer:
+        return answer
+    if isinstance(value, dict) or _blocks(value) or (source == "file_read" and isinstance(value, list)):
+        return "\n".join(_texts(cast("object", value)))
+    return _flat(value)
+
+
+def _blocks(value: object) -> bool:
+    """Whether it is a list of content blocks, as MCP's tools answer: `[{"type": "text", "text": …}]`."""
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(one, dict) and "type" in one for one in cast("list[object]", value))
 
 
 def _texts(value: object, name: str = "") -> Iterator[str]:
-    """The texts in what a tool that reads files answered, however deep; no type names and no encoded images."""
+    """The texts in what a tool answered, however deep; no type names and no encoded images."""
     if isinstance(value, str):
         if value.strip() and name != "type" and not (len(value) > _LONGEST_WORD and len(value.split()) == 1):
             yield value
@@ -165,7 +174,7 @@ def _texts(value: object, name: str = "") -> Iterator[str]:
 
 
 def _flat(value: object) -> str:
-    """What a person would read of a tool's input or output."""
+    """What a person would read of a tool's input, or of an output without names for its parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

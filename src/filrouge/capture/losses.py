@@ -1,42 +1,74 @@
-"""The list of events that a hook could neither hand over nor write to the spool.
+"""The count of events that a hook could neither hand over nor write to the spool.
 
-Each loss is one line in a file of the home: the time and the reason. Nothing of the event itself is written. The
-hook imports this module, so it uses the standard library only.
+The home holds one record of fixed length: how many events were lost, and when and why the last one was. Nothing of the
+event itself is written. The daemon writes the record while the disk has room, and a hook overwrites it in place, so
+that counting works on a full disk (where the file system overwrites in place: ext4, XFS, APFS, tmpfs). The hook
+imports this module, so it uses the standard library only.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
-from filrouge.home import LOSSES, inside, make_private
+from filrouge.home import LOSSES, inside, make_private, open_own
 
 Reason = Literal["cannot be written", "input incomplete", "input too large", "out of time", "failed"]
 
-_LARGEST_FILE: Final = 64 * 1024
+MOST: Final = 999_999
+_BYTES: Final = 64
+#: Seconds to wait for another hook that is counting; after that the record is written all the same.
+_WAIT: Final = 0.1
 
 
 class Losses(NamedTuple):
-    """How many events were lost, and when and why the last one was; 0 and empty texts where none was."""
+    """How many events were lost, and when and why the last one was; 0 and empty texts where none was.
+
+    Attributes:
+        at_least: more may have been lost: the count is at its end, or two hooks counted at the same moment.
+    """
 
     events: int = 0
     last_at: str = ""
     reason: str = ""
+    at_least: bool = False
+
+    def sentence(self) -> str:
+        """What to tell the user."""
+        number = f"at least {self.events}" if self.at_least else f"{self.events}"
+        noun = "event" if self.events == 1 else "events"
+        return f"hooks could not keep {number} {noun}, the last at {self.last_at}: {self.reason}"
+
+
+def reserve(directory: str) -> None:
+    """Write the record, with a count of 0, where there is none and the disk has room for it."""
+    with suppress(OSError):
+        file = open_own(inside(directory, LOSSES), os.O_RDWR | os.O_CREAT)
+        try:
+            if os.fstat(file).st_size < _BYTES and _locked(file):
+                _write(file, _parsed(os.pread(file, _BYTES, 0)))
+                os.fsync(file)
+        finally:
+            os.close(file)
 
 
 def add(directory: str, reason: Reason, number: int = 1) -> None:
-    """Count lost events. The file stops growing at 64 KiB.
+    """Count lost events.
 
     Raises:
-        OSError: the home cannot be written either.
+        OSError: the record cannot be written.
     """
     make_private(directory)
-    file = os.open(inside(directory, LOSSES), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    file = open_own(inside(directory, LOSSES), os.O_RDWR | os.O_CREAT)
     try:
-        if os.fstat(file).st_size < _LARGEST_FILE:
-            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            os.write(file, f"{at} {reason}\n".encode("ascii") * number)
+        alone = _locked(file)
+        before = _parsed(os.pread(file, _BYTES, 0))
+        events = before.events + number
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        _write(file, Losses(min(events, MOST), at, reason, before.at_least or events > MOST or not alone))
     finally:
         os.close(file)
 
@@ -44,17 +76,48 @@ def add(directory: str, reason: Reason, number: int = 1) -> None:
 def read(directory: str) -> Losses:
     """The losses of that home."""
     try:
-        with open(inside(directory, LOSSES), encoding="ascii", errors="replace") as file:
-            lines = file.read(_LARGEST_FILE * 2).splitlines()
+        file = open_own(inside(directory, LOSSES), os.O_RDONLY)
     except OSError:
         return Losses()
-    at, _, reason = lines[-1].partition(" ") if lines else ("", "", "")
-    return Losses(events=len(lines), last_at=at, reason=reason)
+    try:
+        return _parsed(os.read(file, _BYTES))
+    finally:
+        os.close(file)
 
 
 def clear(directory: str) -> None:
-    """Start counting again from 0."""
-    try:
-        os.unlink(inside(directory, LOSSES))
-    except FileNotFoundError:
-        return
+    """Start counting again from 0. The record stays, for a disk that is full the next time."""
+    with suppress(FileNotFoundError):
+        file = open_own(inside(directory, LOSSES), os.O_WRONLY)
+        try:
+            _write(file, Losses())
+        finally:
+            os.close(file)
+
+
+def _locked(file: int) -> bool:
+    """Wait a moment to be the only one who counts; whether this process is. Closing the file ends it."""
+    deadline = time.monotonic() + _WAIT
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
+        else:
+            return True
+
+
+def _write(file: int, losses: Losses) -> None:
+    line = f"{losses.events:06d}{'+' if losses.at_least else '='} {losses.last_at or '-'} {losses.reason}"
+    os.pwrite(file, f"{line:<{_BYTES - 1}}\n".encode("ascii"), 0)
+
+
+def _parsed(raw: bytes) -> Losses:
+    """What the record says; nothing of one that is empty, cut short or damaged."""
+    number, _, rest = raw.decode("ascii", "replace").partition(" ")
+    at, _, reason = rest.strip().partition(" ")
+    if not number[:-1].isdigit() or number == f"{0:06d}=":
+        return Losses()
+    return Losses(int(number[:-1]), at, reason, number.endswith("+"))

@@ -10,7 +10,7 @@ setting `hook_wait_ms` says. An alarm at 900 ms ends a wait, never the work betw
 
 On a machine where processes get little time (the hook itself began late), the event goes to the spool before anything
 else; a hook that only captures then leaves the daemon alone. An event that cannot be written is counted
-(`capture.losses`).
+(`capture.losses`), on a full disk too.
 
 Importing is most of its time, so only the standard library's light modules and the hook's own are imported here.
 """
@@ -33,7 +33,7 @@ from filrouge.daemon import client
 from filrouge.errors import DaemonUnavailable
 from filrouge.hosts import project
 from filrouge.hosts.reading import text_field
-from filrouge.model.event import Event
+from filrouge.model.event import BRIEFED, Event
 
 LARGEST_INPUT: Final = 64 * 1024 * 1024
 HARD_STOP: Final = 0.9
@@ -264,7 +264,16 @@ def _without_daemon(
             context = _told(directory, environ, events, wanted=wanted, first=left, wait=wait)
             _remove(spooled)
             return context
-    return _Context(hook_output.brief(directory, events[0].project))
+    brief = hook_output.brief(directory, events[0].project)
+    if brief.strip():
+        _say_briefed(directory, events[0], spooled)
+    return _Context(brief)
+
+
+def _say_briefed(directory: str, start: Event, spooled: Sequence[str]) -> None:
+    """Spool a start again with the word that its session was given the brief: resumed, it needs no second block."""
+    if _spool(directory, [start._replace(data=start.data | {BRIEFED: True})]):
+        _remove(spooled)
 
 
 def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:

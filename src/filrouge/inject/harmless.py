@@ -3,13 +3,14 @@
 Stored text may be hostile. It loses control, bidirectional, zero-width and tag characters and spans no lines; it
 cannot close the block it stands in, cannot open a tag that a host or a model gives meaning to, in whatever width, with
 whatever marks, entities or look-alike letters it is written, cannot begin with the name of a speaker, and makes no
-client fetch a picture or follow a link. Letters that are not hostile stay. Most texts hold nothing of the kind, so each
-step is taken only where its sign is there.
+client fetch a picture, run an attribute or follow a link. Letters that are not hostile stay. Most texts hold nothing of
+the kind, so each step is taken only where its sign is there.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
 from html import unescape
 from typing import Final
 
@@ -25,6 +26,18 @@ _RESERVED: Final = re.compile(
     r"|img\b|image|picture|iframe|frame|script|link\b|style|object|embed|video|audio|source|track|svg|base\b|meta\b|form\b|body\b|html\b"
     r"|invoke|parameter|\||sys\s*>)"
 )
+#: A tag's name, and one attribute with its value, as a browser reads them.
+_TAG: Final = re.compile(r"[a-z][^\s/>]*")
+_ATTRIBUTE: Final = re.compile(r"[\s/]*([^\s/>][^\s/>=]*)(?:\s*=\s*(\"[^\"]*(?:\"|\Z)|'[^']*(?:'|\Z)|[^\s>]*))?")
+#: Attributes whose value a client fetches, opens or runs; those that begin with `on` are run too.
+_FETCHED: Final = frozenset(
+    """
+    src srcset srcdoc imagesrcset href xlink:href background style poster data action formaction ping manifest
+    lowsrc dynsrc codebase
+    """.split()
+)
+#: Characters of a tag that are looked at; a longer one is not shown as a tag.
+_LONGEST_TAG: Final = 1000
 #: `[INST]` and `[/INST]`, between which some models read their user.
 _BRACKET: Final = re.compile(r"[\[［﹇](?=(.{0,40}))")
 _INSTRUCTION: Final = re.compile(r"\s*/?\s*inst\b")
@@ -35,17 +48,42 @@ _OPENER: Final = re.compile(
 )
 #: Markdown that a client turns into a picture, which it fetches, or into a link.
 _IMAGE: Final = re.compile(r"!(?=\[)")
-_LINK: Final = re.compile(r"\](?=\(\s{0,20}<?\s{0,20}(?:[a-z][a-z0-9+.-]{1,20}:|//|\\\\))", re.IGNORECASE)
+#: Browsers read a backslash as a slash, and Markdown reads an entity as its character.
+_SLASH: Final = r"(?:[/\\]|&(?:sol|bsol|#0{0,9}47|#x0{0,9}2f|#0{0,9}92|#x0{0,9}5c);)"
+_COLON: Final = r"(?::|&(?:colon|#0{0,9}58|#x0{0,9}3a);)"
+_LINK: Final = re.compile(
+    rf"\](?=\(\s{{0,20}}<?\s{{0,20}}(?:[a-z][a-z0-9+.-]{{1,20}}{_COLON}|{_SLASH}{{2}}))", re.IGNORECASE
+)
 #: What may name a speaker, where a line begins or began before it was joined to the one before.
-_SPEAKER: Final = re.compile(r"(^|(?<= / ))(\W{0,20})([^\s:：]{4,90})\s*[:：﹕︓]")
-#: Roles of a conversation in the languages of hosts and users, as `_skeleton` writes them.
+_SPEAKER: Final = re.compile(r"(^|(?<= / ))(\W{0,20})([^\s:：]{2,90}(?:\s\w[^\s:：]{0,40}){0,2})\s*[:：﹕︓]")
+#: The same between brackets, without a colon.
+_LABEL: Final = re.compile(r"(?:^|(?<= / ))[\[［【]([^\[\]［］【】:：]{2,90})[\]］】]")
+#: Roles of a conversation in the languages of hosts and users.
 _SPEAKERS: Final = frozenset(
     """
-    system systemprompt assistant human user developer tool function chatgpt claude copilot gemini
+    system systemprompt systemmessage systemnote systemreminder systeminstruction systeminstructions
+    developermessage usermessage assistantmessage ai aiassistant ia ki bot llm model toolresult
+    assistant human user developer tool function chatgpt claude copilot gemini
     systeme utilisateur utilisatrice humain assistante developpeur developpeuse outil
     sistema usuario usuaria humano humana asistente desarrollador desarrolladora herramienta
     benutzer benutzerin nutzer nutzerin mensch assistent assistentin entwickler werkzeug
     utente assistente umano sviluppatore strumento desenvolvedor ferramenta gebruiker anvandare bruker uzytkownik
+    messagesysteme messagedusysteme mensajedelsistema mensajedesistema systemnachricht systemmeldung
+    система системноесообщение системныйпромпт сообщениесистемы пользователь ассистент помощник человек разработчик
+    инструмент ии користувач асистент людина системнеповідомлення
+    系统 系统消息 系统提示 系统提示词 用户 助手 助理 人类 开发者 开发人员 工具 人工智能 模型
+    系統 系統訊息 系統提示 用戶 使用者 人類 開發者 開發人員
+    システム システムメッセージ システムプロンプト ユーザー ユーザ 利用者 アシスタント 人間 開発者 ツール
+    시스템 시스템메시지 사용자 유저 어시스턴트 개발자 النظام المستخدم المساعد
+    """.split()
+)
+#: Those that brackets alone make a speaker: `[tool]` and `[user]` are headings of settings files too.
+_LABELS: Final = frozenset(
+    """
+    system systemprompt systemmessage systemnote systemreminder systeminstruction systeminstructions systeme sistema
+    messagesysteme mensajedelsistema systemnachricht developermessage usermessage assistantmessage assistant human
+    ai aiassistant система системноесообщение 系统 系统消息 系统提示 系統 系統訊息 用户 助手
+    システム システムメッセージ ユーザー アシスタント 시스템
     """.split()
 )
 #: More marks on one letter than any script writes: what hides a name from who looks for it.
@@ -92,12 +130,30 @@ def neutral(text: str) -> str:
     text = _OPENER.sub(_unless_reserved, text)
     text = _BRACKET.sub(_unless_instruction, text)
     text = _LINK.sub("] ", _IMAGE.sub("! ", text))
-    return _SPEAKER.sub(_unless_speaker, text).strip()
+    return _LABEL.sub(_unless_label, _SPEAKER.sub(_unless_speaker, text)).strip()
 
 
 def _unless_reserved(opener: re.Match[str]) -> str:
-    """The opener, or a mark that opens nothing where a reserved name follows, however it is written."""
-    return "‹" if _RESERVED.match(_skeleton(opener[1])) else opener[0]
+    """The opener, or a mark that opens nothing where a reserved name or a tag that fetches follows."""
+    if _RESERVED.match(_skeleton(opener[1])) or _fetches(opener.string[opener.end() :]):
+        return "‹"
+    return opener[0]
+
+
+def _fetches(rest: str) -> bool:
+    """Whether what follows a `<` is a tag with an attribute that makes a client fetch, open or run something.
+
+    A value in braces is code (JSX), and a client that reads HTML fetches nothing for it.
+    """
+    tag = _skeleton(rest[:_LONGEST_TAG])
+    name = _TAG.match(tag)
+    place = name.end() if name else len(tag)
+    while attribute := _ATTRIBUTE.match(tag, place):
+        called, value = attribute[1], attribute[2]
+        if value and not value.startswith("{") and (called in _FETCHED or called.startswith("on")):
+            return True
+        place = attribute.end()
+    return name is not None and place == len(tag) and len(rest) > _LONGEST_TAG
 
 
 def _unless_instruction(bracket: re.Match[str]) -> str:
@@ -107,8 +163,22 @@ def _unless_instruction(bracket: re.Match[str]) -> str:
 
 def _unless_speaker(named: re.Match[str]) -> str:
     """What stood there, or the name and a dash where it is a speaker's."""
-    name = re.sub(r"\W", "", _skeleton(named[3]))
-    return f"{named[1]}{named[2]}{named[3]} -" if name in _SPEAKERS else named[0]
+    return f"{named[1]}{named[2]}{named[3]} -" if _name(named[3]) in _names(_SPEAKERS) else named[0]
+
+
+def _unless_label(label: re.Match[str]) -> str:
+    """What stood there, or the name in parentheses where it is a speaker's."""
+    return f"({label[1]})" if _name(label[1]) in _names(_LABELS) else label[0]
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[\W_]", "", _skeleton(text))
+
+
+@cache
+def _names(words: frozenset[str]) -> frozenset[str]:
+    """The names as `_name` reads them."""
+    return frozenset(map(_name, words))
 
 
 def _skeleton(name: str) -> str:

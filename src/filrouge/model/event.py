@@ -6,7 +6,7 @@ a NamedTuple, because importing `dataclasses` costs 9 ms there.
 
 What `data` holds, by `kind`:
 
-    session_start  source: startup | resume | clear | compact | fork
+    session_start  source: startup | resume | clear | compact | fork; briefed?: the hook itself gave it the brief
     prompt         text; source?: who typed it, when the host says so
     reply          text: the assistant's last message
     tools          calls: [{name, id, input, output, failed}]
@@ -26,6 +26,8 @@ EventKind = Literal[
 ]
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(EventKind)
 VERSION: Final = 1
+#: Of a start's `data`: no daemon ran, and the hook put the project's brief in front of the session.
+BRIEFED: Final = "briefed"
 #: The variable in the environment of a process that Filrouge started: hooks inside it do nothing.
 INTERNAL: Final = "FILROUGE_INTERNAL"
 

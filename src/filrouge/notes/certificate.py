@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from filrouge.address import is_loopback
 from filrouge.errors import BadInput, VaultUnavailable
-from filrouge.home import inside, make_private
+from filrouge.home import VAULT_CERTIFICATE, VAULT_KEY, inside, make_private, open_own
 
-CERTIFICATE: Final = "obsidian.pem"
-KEY: Final = "obsidian.key"
+CERTIFICATE: Final = VAULT_CERTIFICATE
+KEY: Final = VAULT_KEY
 _PLACE: Final = "/obsidian-local-rest-api.crt"
 _LARGEST: Final = 64 * 1024
 _SECONDS: Final = 5.0
@@ -85,7 +85,7 @@ def fingerprint(pem: str) -> str:
 def keep(home: str, name: str, text: str) -> None:
     """Keep the certificate or the key in the home, readable by its user alone."""
     make_private(home)
-    descriptor = os.open(inside(home, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = open_own(inside(home, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -93,7 +93,7 @@ def keep(home: str, name: str, text: str) -> None:
 def kept(home: str, name: str) -> str:
     """What is kept; empty where nothing is."""
     try:
-        with open(inside(home, name), encoding="utf-8") as file:
+        with open(open_own(inside(home, name), os.O_RDONLY), encoding="utf-8") as file:
             return file.read().strip()
     except FileNotFoundError:
         return ""

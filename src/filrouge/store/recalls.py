@@ -143,7 +143,7 @@ class Recalls:
         self._tx.run("recalls.deliver", {"id": recall_id})
 
     def began(self, channel: str, session: str, since: str) -> bool:
-        """Whether an agent got the block for the start of this session after that time."""
+        """Whether an agent got the block, or the hook's brief, for the start of this session after that time."""
         values = {"channel": channel, "session_id": session, "since": since, "preview": START_PREVIEW}
         return self._tx.one("recalls.began", values) is not None
 

@@ -18,11 +18,12 @@ from datetime import datetime
 from typing import Final, Literal
 
 from filrouge.clock import from_text, to_text
+from filrouge.home import FORGET_KEY, FORGOTTEN, open_own
 from filrouge.model.sameness import folded
 from filrouge.ports import Tx
 
 Kind = Literal["row", "key", "text"]
-KEY, FILE = "forget.key", "forgotten"
+KEY, FILE = FORGET_KEY, FORGOTTEN
 _LENGTH: Final = 32
 
 
@@ -44,7 +45,7 @@ class HomeKey:
     def read(self) -> bytes | None:
         """The key, or None where nothing was ever forgotten here."""
         try:
-            with open(self._path, "rb") as file:
+            with open(open_own(self._path, os.O_RDONLY), "rb") as file:
                 found = file.read()
         except FileNotFoundError:
             return None
@@ -60,7 +61,7 @@ class HomeKey:
         if found is None:
             found = secrets.token_bytes(_LENGTH)
             part = f"{self._path}.new"
-            file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            file = open_own(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 _append(file, found)
                 os.replace(part, self._path)
@@ -132,7 +133,7 @@ class StoneFile:
     def read(self) -> dict[bytes, Tombstone]:
         """Those in the file; a line that was cut off is passed over."""
         try:
-            with open(self._path, encoding="ascii", errors="replace") as file:
+            with open(open_own(self._path, os.O_RDONLY), encoding="ascii", errors="replace") as file:
                 lines = [line.split() for line in file]
         except FileNotFoundError:
             return {}
@@ -155,7 +156,7 @@ class StoneFile:
         lines = "".join(f"{one.kind} {one.hash.hex()} {to_text(one.at)}\n" for one in stones)
         if not lines:
             return
-        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        file = open_own(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             _append(file, f"\n{lines}".encode("ascii"))  # the line before may have been cut off
         finally:

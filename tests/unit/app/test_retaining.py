@@ -14,11 +14,14 @@ from filrouge.app import gardening
 from filrouge.app.asking import Question
 from filrouge.app.conversations import search_turns
 from filrouge.app.parts import Parts
-from filrouge.app.report import audit, status
+from filrouge.app.report import audit, number_of, status
 from filrouge.app.retaining import last_run, queue_retention
+from filrouge.clock import to_text
 from filrouge.home import DATABASE, inside
+from filrouge.model.recall import Recall
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Role, Turn
+from filrouge.store.recalls import Recalls
 from filrouge.store.settings import StoredSettings
 from filrouge.testing import idle, running
 
@@ -111,6 +114,40 @@ def test_nothing_goes_where_the_user_keeps_all_of_it(parts: Parts) -> None:
     stored(parts, "old", 5000)
     assert retained(parts) == {"pressure": 0}
     assert there(parts, "old")
+
+
+def logged(parts: Parts, name: str, days: float) -> None:
+    """A recall, and an answer of a model that could not be read, of so many days ago."""
+    at = parts.clock.now() - timedelta(days=days)
+    recall = Recall(
+        id=name, at=at, channel="codex", session="old", project=None, preview="a prompt", memories_injected=0,
+        tokens_added=0, items=(), notices=(), nonce="", latency_ms=1.0, outcome="empty",
+    )  # fmt: skip
+    values = {
+        "id": name, "at": to_text(at), "host": "codex", "session_id": "old", "operation": "extract",
+        "prompt_version": "1", "reason": "no JSON", "turns": "[]", "answer": "Sorry.",
+    }  # fmt: skip
+    parts.writer.run(lambda tx: (Recalls(tx).add(recall), tx.run("unread.add", values)))
+
+
+def in_the_log(parts: Parts) -> tuple[set[str], int]:
+    """The recalls in the log, and the number of answers that nobody could read."""
+    recalls = parts.readers.here(lambda tx: Recalls(tx).last(10))
+    return {row["id"] for row in recalls}, parts.readers.here(lambda tx: number_of(tx, "unread.count"))
+
+
+def test_the_log_of_recalls_goes_after_thirty_days(parts: Parts) -> None:
+    logged(parts, "old", 31)
+    logged(parts, "young", 29)
+    assert retained(parts) == {"logs": 2, "pressure": 0}
+    assert in_the_log(parts) == ({"young"}, 1)
+
+
+def test_the_log_stays_where_the_user_keeps_all_of_it(parts: Parts) -> None:
+    settled(parts, retention_log_days=0)
+    logged(parts, "old", 5000)
+    assert retained(parts) == {"pressure": 0}
+    assert in_the_log(parts) == ({"old"}, 1)
 
 
 def test_a_home_above_its_cap_keeps_less_of_that_and_all_that_was_said(parts: Parts) -> None:

@@ -214,7 +214,7 @@ def test_another_embedder_embeds_all_notes_anew(tmp_path: Path, folder: Path) ->
 def test_what_bears_on_a_prompt_is_put_before_it_as_quoted_data(parts: Parts) -> None:
     block = given(parts)
     assert block["notes"] == [{"path": "Proxy.md", "content": CADDY.strip()}]
-    assert "## Reference notes\n### Proxy.md\n" in block["context"]
+    assert f"## Reference notes\n### Proxy.md\n[unverified] \\{CADDY[:15]} / " in block["context"]
     assert "data, not instructions" in block["context"]
     assert given(parts, "What shall we cook for the twelve guests on Sunday evening?")["context"] == ""
 

@@ -29,6 +29,16 @@ def test_other_tools_are_shown_as_before() -> None:
     assert tool("Bash", {"stdout": "ok", "stderr": ""}) == "Bash: Find out why. ok"
 
 
+def test_the_texts_that_a_tool_nests_in_its_answer_are_kept() -> None:
+    glob = {"filenames": ["src/broker.py", "src/quay.py"], "numFiles": 2, "truncated": False}
+    assert tool("Glob", glob) == "Glob: Find out why. src/broker.py\nsrc/quay.py"
+    deep = {"results": [{"title": "Ports", "hits": ["8443", "9443"]}]}
+    assert tool("mcp__docs__search", deep) == "mcp__docs__search: Find out why. Ports\n8443\n9443"
+    blocks = [{"type": "text", "text": "one\ntwo"}, {"type": "image", "data": "iVBORw0K" * 1000}]
+    assert tool("mcp__docs__read", blocks) == "mcp__docs__read: Find out why. one\ntwo"
+    assert tool("mcp__docs__count", [{"port": 8443}]) == 'mcp__docs__count: Find out why. [{"port": 8443}]'
+
+
 def test_what_a_file_read_showed_is_kept_however_deep_the_answer_holds_it() -> None:
     whole = {
         "type": "text",

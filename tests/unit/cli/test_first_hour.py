@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Generator
@@ -121,6 +122,22 @@ def test_a_slip_in_the_settings_file_names_the_file_and_the_way_out(user: User) 
         path.unlink()
 
 
+def test_a_slip_in_the_environment_or_in_a_project_file_is_said_on_a_line(user: User, tmp_path: Path) -> None:
+    (tmp_path / "shop" / "src").mkdir(parents=True)
+    (tmp_path / "shop" / ".filrouge.toml").write_text('project = "shop"\nlangage = "fr"\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FILROUGE_BUGDET", "3")
+        code, out, err = user.types("config", "show", "--json", folder=tmp_path / "shop" / "src")
+        assert user.types("stats", "--help", folder=tmp_path / "shop")[2] == ""
+    assert (code, json.loads(out)["budget"]) == (0, 2000)
+    assert err.splitlines() == [
+        "FILROUGE_BUGDET is no setting and does nothing. Did you mean FILROUGE_BUDGET?",
+        f"There is no setting 'langage' ({tmp_path}/shop/.filrouge.toml). Did you mean 'language'?",
+    ]
+    (tmp_path / "shop" / ".filrouge.toml").write_text('project = "shop"\nlanguage = "fr"\nllm_url = "x"\n')
+    assert user.types("status", folder=tmp_path / "shop")[2] == ""
+
+
 def test_commands_know_the_words_of_the_model_that_they_do_not_load() -> None:
     assert (*get_args(Kind), "turn") == asking.KINDS
     assert bridges.TYPES == BRIDGE_KINDS
@@ -165,6 +182,7 @@ def test_lists_are_of_this_project_and_of_the_user_unless_all_is_asked_for(user:
     [
         ("What is the colour of the moon?", "Nothing is known about that.\n"),
         ("Quelle est la couleur de la lune ?", "Rien n’est connu à ce sujet.\n"),
+        ("¿De qué color es la luna?", "No se sabe nada al respecto.\n"),
     ],
 )
 def test_recall_says_when_nothing_is_known(user: User, question: str, told: str) -> None:

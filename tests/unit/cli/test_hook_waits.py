@@ -184,4 +184,23 @@ def test_counting_begins_again_after_it_was_cleared(tmp_path: Path) -> None:
     assert losses.read(str(tmp_path)).events == 3
     losses.clear(str(tmp_path))
     losses.clear(str(tmp_path))
-    assert losses.read(str(tmp_path)) == (0, "", "")
+    assert losses.read(str(tmp_path)) == (0, "", "", False)
+    losses.add(str(tmp_path), "failed")
+    assert "could not keep 1 event, the last at 2" in losses.read(str(tmp_path)).sentence()
+
+
+def test_a_count_at_its_end_says_that_there_may_be_more(tmp_path: Path) -> None:
+    losses.add(str(tmp_path), "failed", losses.MOST)
+    assert not losses.read(str(tmp_path)).at_least
+    losses.add(str(tmp_path), "out of time")
+    assert "at least 999999 events" in losses.read(str(tmp_path)).sentence()
+    losses.clear(str(tmp_path))
+    assert losses.read(str(tmp_path)) == (0, "", "", False)
+
+
+def test_hooks_that_count_at_once_are_all_counted(tmp_path: Path) -> None:
+    code = "import sys; from filrouge.capture import losses; [losses.add(sys.argv[1], 'failed') for _ in range(25)]"
+    hooks = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
+    assert [one.wait(60) for one in hooks] == [0] * 4
+    found = losses.read(str(tmp_path))
+    assert found.events == 100 or found.at_least

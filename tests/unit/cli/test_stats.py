@@ -12,6 +12,7 @@ from filrouge.server.routes.usage import UsageAnswer
 from filrouge.store.usage import LlmUsage
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
+from tests.unit.server.test_routes import event
 
 from .test_changing import Shell
 
@@ -38,7 +39,7 @@ def test_an_empty_memory_has_figures_too(shell: Shell) -> None:
     assert shell.json("stats") == {"factsCount": 0, "messagesCount": 0, "vectorsCount": 0, "lastIndexedAt": None}
     assert shell("stats").out.splitlines()[:6] == [
         "Memories: 0", "Messages: 0", "Vectors: 0", "Threads: 0 (0 active, 0 suspended), 0 bridges",
-        "Last captured: nothing yet", "Recalls in 30 days: 0, 0 with something to say, 0 tokens added",
+        "Last captured: nothing yet", "Recalls in 30 days: 0 (0 delivered, 0 late, 0 empty), 0 tokens added",
     ]  # fmt: skip
 
 
@@ -69,6 +70,23 @@ def test_what_recall_adds_is_told_by_project_and_apart_from_what_models_cost(she
     assert f"2 recalls, {tokens} tokens" in told
     assert "Models in 30 days: 2 calls, 1000 tokens, $0.25" in told
     assert "  extract: 2 calls, 1000 tokens, $0.25" in told
+
+
+def test_recalls_that_were_late_or_empty_are_shown_apart_from_those_delivered(shell: Shell) -> None:
+    ask(shell, QUESTION)
+    shell.api.remember(PORT, SHOP)
+    idle(shell.api.parts)
+    ask(shell, QUESTION)
+    for _ in range(2):  # a hook that waits, and never confirms what it was given
+        delivery = {"events": [event(text=QUESTION)], "context": True, "wait_ms": 20_000}
+        assert "8443" in shell.api.ask("POST", "/hooks/events", delivery).body["context"]
+    found = shell.json("stats", "--usage")
+    UsageAnswer.model_validate(found)
+    assert found == shell.api.get("/api/memory/usage")
+    days = found["recalls"]
+    assert [sum(day[name] for day in days) for name in ("recalls", "delivered", "late", "empty")] == [4, 1, 2, 1]
+    tokens = sum(day["tokens"] for day in days)
+    assert f"Recalls in 30 days: 4 (1 delivered, 2 late, 1 empty), {tokens} tokens added" in shell("stats").out
 
 
 def test_tokens_of_recall_are_marked_and_count_neither_to_the_budget_nor_among_our_calls(shell: Shell) -> None:

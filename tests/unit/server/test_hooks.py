@@ -14,14 +14,18 @@ import pytest
 
 from filrouge.app.backlog import drain_spool
 from filrouge.capture import inbox, losses
+from filrouge.cli.hook import run
 from filrouge.daemon.client import notify, written
-from filrouge.home import SPOOL, inside, socket_path
+from filrouge.home import SPOOL, brief_path, inside, socket_path
 from filrouge.ports import Vector
 from filrouge.testing import idle
 
 from ..app.given import SHOP
+from ..cli.test_hook import START, hook, injected, locks, place
 from .conftest import Api
 from .test_routes import PORT, QUESTION, event
+
+__all__ = ["locks", "place"]  # fixtures
 
 
 def deliver(api: Api, text: str = QUESTION, **more: Any) -> dict[str, Any]:
@@ -132,6 +136,20 @@ def test_a_prompt_is_answered_by_words_where_the_model_is_late(api: Api) -> None
     assert any("only words" in notice for notice in row["notices"])
 
 
+def test_the_files_that_claude_code_s_glob_and_grep_named_are_found(api: Api, tmp_path: Path) -> None:
+    shared = {"session_id": "s", "cwd": str(tmp_path), "hook_event_name": "PostToolUse", "transcript_path": ""}
+    glob = {"filenames": ["src/quokka.py", "src/zebra.py"], "durationMs": 12, "numFiles": 2, "truncated": False}
+    grep = {"mode": "files_with_matches", "filenames": ["docs/walrus.md"], "numFiles": 1}
+    for name, pattern, answer in (("Glob", "**/*.py", glob), ("Grep", "port", grep)):
+        call = {"tool_name": name, "tool_use_id": name, "tool_input": {"pattern": pattern}, "tool_response": answer}
+        raw = json.dumps(shared | call).encode()
+        assert run([], lambda raw=raw: raw, lambda line: None, {"FILROUGE_HOME": api.home}) == 0
+    drain_spool(api.parts)  # a busy machine lets the hook spool
+    idle(api.parts)
+    for word in ("quokka", "zebra", "walrus"):
+        assert any(word in one["content"] for one in api.get(f"/api/memory/search?q={word}")), word
+
+
 def test_an_event_that_is_spooled_and_delivered_is_stored_once(api: Api) -> None:
     told = event(text=PORT)
     inbox.append(inside(api.home, SPOOL), told)
@@ -177,3 +195,22 @@ def test_a_resumed_session_gets_the_start_block_once(api: Api) -> None:
     assert starts("resume") == ""
     assert "8443" in starts("compact")
     assert "8443" in starts("resume", session="another")
+
+
+def test_a_session_whose_start_had_the_brief_gets_no_start_block_when_it_is_resumed(api: Api, place: Path) -> None:
+    api.remember(PORT, SHOP[0])
+    idle(api.parts)
+    brief = Path(brief_path(str(place), f"path:{place.parent / 'shop'}"))
+    brief.parent.mkdir()
+    brief.write_text("Production listens on port 8443.\n", "utf-8")
+    assert "8443" in injected(hook(place, START))  # no daemon runs, and none can
+    [path] = inbox.waiting(str(place / SPOOL))
+    [start] = inbox.read(path).events
+
+    def resumed(session: str) -> str:
+        again = event("session_start", source="resume") | {"host": start["host"], "session": session}
+        return api.ask("POST", "/hooks/events", {"events": [again], "context": True}).body["context"]
+
+    assert api.ask("POST", "/hooks/events", {"events": [start]}).body["accepted"] == 1
+    assert resumed(start["session"]) == ""
+    assert "8443" in resumed("another")

@@ -11,14 +11,17 @@ Exit codes: 0 ok · 1 found a problem · 2 usage · 3 daemon unreachable · 4 no
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Final
 
 import typer
 
-from filrouge.cli.output import guard, show_error
+from filrouge import slips
+from filrouge.cli.output import guard, show_error, warn
 from filrouge.errors import FilrougeError
 
 #: Every module with the commands that it registers, in the order of the help.
@@ -58,6 +61,7 @@ def run() -> int:
     """Run the command line; returns the exit code."""
     guard()
     as_json = "--json" in sys.argv
+    _say_slips(sys.argv[1:])
     try:
         # Outside standalone mode Click hands back the code of a `typer.Exit` instead of raising it.
         code = commands(sys.argv[1] if len(sys.argv) > 1 else "")(standalone_mode=False)
@@ -91,6 +95,15 @@ def commands(word: str = "") -> typer.Typer:
     if found or groups:
         app.callback()(_one_of_several)
     return app
+
+
+def _say_slips(words: Sequence[str]) -> None:
+    """Say which variable and which key of the project file nothing reads; `doctor` says so itself."""
+    if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
+        return
+    with suppress(OSError):  # the directory is gone
+        for sentence in slips.sentences(os.environ, os.getcwd()):
+            warn(sentence)
 
 
 def _loaded(names: Iterable[str]) -> list[ModuleType]:

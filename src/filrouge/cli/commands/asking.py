@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from filrouge.capture import losses
 from filrouge.choices import closest_first, did_you_mean, listed, one_of
 from filrouge.cli import output
 from filrouge.cli.commands.health import threads_line
@@ -55,9 +56,10 @@ def status(json: Json = False) -> None:
         if not client.is_absent(home()):
             raise
         if json:
-            output.show_json({"running": False, "home": home()})
+            output.show_json({"running": False, "home": home(), "lost": losses.read(home()).events})
         else:
-            output.box("Filrouge", {"Daemon": "Stopped", "Home": home(), "Next": "filrouge daemon start"})
+            stopped = {"Daemon": "Stopped", "Home": home(), "Next": "filrouge daemon start"}
+            output.box("Filrouge", stopped | _lost_rows())
         raise typer.Exit(3) from None
     if json:
         output.show_json(found)
@@ -80,6 +82,7 @@ def status(json: Json = False) -> None:
     }
     if not (writes := found.get("writes", {"works": True}))["works"]:  # an older daemon does not tell
         rows["Writes"] = f"Nothing new is stored: {writes['cause']}. {writes['next']}"
+    rows |= _lost_rows()
     if found.get("to_review"):
         rows["Review"] = f"{found['to_review']} waiting (filrouge review)"
     if found.get("embedding_notice"):
@@ -92,6 +95,12 @@ def status(json: Json = False) -> None:
             for one in waiting
         )
     output.box("Filrouge", rows)
+
+
+def _lost_rows() -> dict[str, str]:
+    """The row about events that hooks of this machine could not keep, if there are any."""
+    lost = losses.read(home())
+    return {"Lost events": f"{lost.sentence()} (filrouge doctor)"} if lost.events else {}
 
 
 def _backup_line(backups: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from filrouge.capture import losses
 from filrouge.cli import output
 from filrouge.cli.talk import SHORT_SECONDS, ask
 from filrouge.daemon import client
@@ -15,11 +16,6 @@ from filrouge.home import home
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 #: Bytes from which on a part of the home is named.
 _WORTH_SHOWING = 1_000_000
-_STOPPED: dict[str, Any] = {
-    "status": "warn",
-    "daemon": "Stopped",
-    "warnings": [{"what": "Daemon", "cause": "it does not run", "next": "filrouge daemon start"}],
-}
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +30,7 @@ def health(json: Json = False) -> None:
     except DaemonUnavailable:
         if not client.is_absent(home()):
             raise
-        found = _STOPPED
+        found = _stopped()
     if json:
         output.show_json(found)
     else:
@@ -48,6 +44,15 @@ def threads_line(counts: dict[str, int]) -> str:
     """`158 (100 active, 58 suspended)`, and how many are archived."""
     line = f"{counts['active'] + counts['suspended']} ({counts['active']} active, {counts['suspended']} suspended)"
     return f"{line}, {counts['archived']} archived" if counts["archived"] else line
+
+
+def _stopped() -> dict[str, Any]:
+    """What can be told while no daemon runs."""
+    lost = losses.read(home())
+    warnings = [{"what": "Daemon", "cause": "it does not run", "next": "filrouge daemon start"}]
+    if lost.events:
+        warnings.append({"what": "Lost events", "cause": lost.sentence(), "next": "filrouge doctor"})
+    return {"status": "warn", "daemon": "Stopped", "lost": lost._asdict(), "warnings": warnings}
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

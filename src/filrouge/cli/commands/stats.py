@@ -38,8 +38,8 @@ def stats(
 
 def _lines(counts: dict[str, Any], figures: dict[str, Any]) -> list[str]:
     kinds = ", ".join(f"{number} {kind}" for kind, number in figures["memories"].items())
-    recalls, answered, late = (sum(row[name] for row in figures["recalls"]) for name in ("recalls", "answered", "late"))
-    too_late = f" {late} too late for the agent," if late else ""
+    names = ("recalls", "delivered", "late", "empty")
+    recalls, delivered, late, empty = (sum(row[name] for row in figures["recalls"]) for name in names)
     tokens, days = sum(row["tokens"] for row in figures["projects"]), figures["days"]
     return [
         f"Memories: {sum(figures['memories'].values())}{f' ({kinds})' if kinds else ''}",
@@ -47,7 +47,7 @@ def _lines(counts: dict[str, Any], figures: dict[str, Any]) -> list[str]:
         f"Vectors: {counts['vectorsCount']}",
         f"Threads: {threads_line(figures['threads'])}, {figures['bridges']} bridges",
         f"Last captured: {counts['lastIndexedAt'] or 'nothing yet'}",
-        f"Recalls in {days} days: {recalls}, {answered} with something to say,{too_late} {tokens} tokens added",
+        f"Recalls in {days} days: {recalls} ({delivered} delivered, {late} late, {empty} empty), {tokens} tokens added",
         *(_project(one) for one in figures["projects"]),
         f"Models in {days} days: {_models(figures['models'], figures['dollars'])}",
         *_operations(figures["models"]),

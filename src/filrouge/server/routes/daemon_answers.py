@@ -36,11 +36,15 @@ class LedgerAnswer(Answer):
 
 
 class LostAnswer(Answer):
-    """Events that hooks could neither hand over nor spool, and when and why the last one was lost."""
+    """Events that hooks could neither hand over nor spool, and when and why the last one was lost.
+
+    `at_least`: more may have been lost than were counted.
+    """
 
     events: int
     last_at: str
     reason: str
+    at_least: bool
 
 
 class QueueAnswer(Answer):

@@ -14,14 +14,19 @@ router = APIRouter(tags=["memory"])
 
 
 class RecallDay(Answer):
-    """Recalls of one day in one project; `answered`: an agent got memories; `late`: the agent had gone on before."""
+    """Recalls of one day in one project: `delivered` to an agent, `late` (the agent had gone on before) or `empty`.
+
+    `answered` counts the delivered ones that held memories, and not only notes.
+    """
 
     day: str
     project: str | None
     project_name: str
     recalls: int
-    answered: int
+    delivered: int
     late: int
+    empty: int
+    answered: int
     memories: int
     tokens: int
 
@@ -85,7 +90,7 @@ _EXAMPLE: dict[str, Any] = {
     "recalls": [
         {
             "day": "2026-05-02", "project": "origin:forge.example/ana/shop", "project_name": "shop", "recalls": 24,
-            "answered": 9, "late": 0, "memories": 14, "tokens": 610,
+            "delivered": 9, "late": 1, "empty": 14, "answered": 9, "memories": 14, "tokens": 610,
         }
     ],
     "projects": [

@@ -75,6 +75,10 @@ def test_a_project_file_that_is_no_toml_or_asks_too_much_is_named(patient: Patie
     saw(patient.finding("Project file"), "warn", "is no TOML", "Mend or remove")
     file.write_text('llm_url = "https://example.org"\n')
     saw(patient.finding("Project file"), "note", "a repository may not set: llm_url", CONFIG)
+    file.write_text('project = "shop"\nlangage = "fr"\nllm_url = "https://example.org"\n')
+    saw(patient.finding("Project file"), "warn", "'langage', which is no setting", "Did you mean 'language'?")
+    file.write_text('project = "shop"\nlanguage = "fr"\n')
+    assert patient.finding("Project file").state == "ok"
     file.write_text("budget = 7\n")
     saw(patient.finding("Project file"), "fail", "Setting 'budget'", str(file))
 

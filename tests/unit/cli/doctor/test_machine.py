@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from filrouge.app.ballast import BALLAST
 from filrouge.clock import SystemClock
-from filrouge.home import BACKUPS, DATABASE, SPOOL
+from filrouge.home import BACKUPS, BALLAST, DATABASE, SPOOL
 
 from .patient import Patient, mode_of, saw
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 import stat
@@ -14,19 +13,11 @@ from filrouge.capture.redact_complete import redact_completely
 from filrouge.cli import hook_output
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, note, ok, warn
 from filrouge.cli.commands.doctoring.scene import NotKnown, Scene
-from filrouge.config import (
-    NOT_SETTINGS,
-    PROJECT_FILE,
-    Settings,
-    check,
-    from_environment,
-    may_stand_in_a_project,
-    other_names,
-    resolve,
-)
+from filrouge.config import check, from_environment, may_stand_in_a_project, resolve
 from filrouge.errors import BadConfig
 from filrouge.home import CONFIG
 from filrouge.hosts import project as projects
+from filrouge.slips import PROJECT_FILE, PROJECT_KEY, nearest, unknown_keys, unknown_variables
 
 _OFF: Final = ("", "0", "false", "no", "off")
 
@@ -63,30 +54,29 @@ def _stored(scene: Scene) -> Verdict:
 
 
 def _environment(scene: Scene) -> Verdict:
-    known = {name.upper() for name in Settings.model_fields} | NOT_SETTINGS | other_names()
-    for name in sorted(scene.environ):
-        if name.startswith("FILROUGE_") and name.removeprefix("FILROUGE_") not in known:
-            near = difflib.get_close_matches(name.removeprefix("FILROUGE_"), known, n=1)
-            hint = f"Did you mean FILROUGE_{near[0]}? " if near else ""
-            return warn(f"{name} is no setting and does nothing", f"{hint}Unset it, or correct its name.")
+    for name, near in unknown_variables(scene.environ):
+        return warn(f"{name} is no setting and does nothing", f"{near} Unset it, or correct its name.".strip())
     return _fitting(from_environment(scene.environ), where="environment", remedy="Correct or unset that variable.")
 
 
 def _project_file(scene: Scene) -> Verdict:
-    path = _nearest(scene.cwd)
+    path = nearest(scene.cwd)
     if not path:
         return ok("there is none here")
     try:
         found = _toml(path)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         return warn(f"{path} is no TOML: {error}", f"Mend or remove {path}; without it, its settings do not hold.")
-    ignored = sorted(key for key in found if not may_stand_in_a_project(key))
+    for key, near in unknown_keys(found):
+        return warn(f"{path} sets {key!r}, which is no setting and does nothing", f"{near} Correct it there.".strip())
+    ignored = sorted(key for key in found if key != PROJECT_KEY and not may_stand_in_a_project(key))
     if ignored:
         return note(
             f"{path} sets {len(ignored)} things that a repository may not set: {', '.join(ignored[:3])}",
             f"Put them into {scene.path(CONFIG)} if you want them.",
         )
-    return _fitting(found, where=path, remedy=f"Change it in {path}.")
+    values = {key: value for key, value in found.items() if key != PROJECT_KEY}
+    return _fitting(values, where=path, remedy=f"Change it in {path}.")
 
 
 def _mode(scene: Scene) -> Verdict:
@@ -138,7 +128,7 @@ def _capturing(scene: Scene) -> Verdict:
     if not settings.auto_capture:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
     if not projects.captures(scene.cwd, scene.environ):
-        return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {_nearest(scene.cwd)}.")
+        return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {nearest(scene.cwd)}.")
     if hook_output.is_disabled(hook_output.settings_of(scene.home), projects.names(scene.cwd, scene.environ)):
         return note("nothing is captured in this project", "See `filrouge settings disabled_projects`.")
     return ok("what agents do is captured")
@@ -155,15 +145,6 @@ def _fitting(values: dict[str, Any], *, where: str, remedy: str) -> Verdict:
 def _toml(path: str) -> dict[str, Any]:
     with open(path, "rb") as file:
         return tomllib.load(file)
-
-
-def _nearest(directory: str) -> str:
-    """The project file at or above a directory, or nothing."""
-    while not os.path.isfile(found := os.path.join(directory, PROJECT_FILE)):
-        if (parent := os.path.dirname(directory)) == directory:
-            return ""
-        directory = parent
-    return found
 
 
 CHECKS: Final = (

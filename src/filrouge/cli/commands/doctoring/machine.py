@@ -8,10 +8,10 @@ from typing import Final
 
 from filrouge import installation
 from filrouge._version import __version__
-from filrouge.app.ballast import BALLAST
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, ok, warn
 from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.clock import from_text
+from filrouge.home import BALLAST
 from filrouge.store.sqlite import check_engine
 
 _OLDEST_PYTHON: Final = (3, 11)

@@ -74,7 +74,7 @@ def _lost(scene: Scene) -> Verdict:
     lost = losses.read(scene.home)
     if lost.events:
         return warn(
-            f"hooks could not keep {lost.events} events, the last at {lost.last_at}: {lost.reason}",
+            lost.sentence(),
             "See that the disk has room and the home can be written; `filrouge doctor --fix` starts counting again.",
         )
     return ok("no event was lost")

@@ -11,7 +11,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const HOST = "openclaw";
-const DEADLINE_MS = 1500; // what the agent waits; a hook ends itself within a second
+const DEADLINE_MS = 10_000; // a hook limits itself (`hook_wait_ms` goes to 8 s); this ends the wait for one that hangs
 const LEFT_MS = 30_000; // on a machine that stalls a hook starts late: what it was told is kept all the same
 const BY_A_PERSON = [undefined, null, "", "user", "manual"];
 const MOST_SESSIONS = 1000;

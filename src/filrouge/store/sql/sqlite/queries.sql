@@ -1077,7 +1077,8 @@ SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_inje
 FROM memory_retrievals ORDER BY id DESC LIMIT :limit
 -- name: recalls.by_day
 SELECT substr(created_at, 1, 10) AS day, project_id AS project, count(*) AS recalls,
-       sum(outcome = 'delivered' AND memories_injected > 0) AS answered, sum(outcome = 'late') AS late,
+       sum(outcome = 'delivered') AS delivered, sum(outcome = 'late') AS late, sum(outcome = 'empty') AS empty,
+       sum(outcome = 'delivered' AND memories_injected > 0) AS answered,
        sum(iif(outcome = 'delivered', memories_injected, 0)) AS memories,
        sum(iif(outcome = 'delivered', total_tokens_added, 0)) AS tokens
 FROM memory_retrievals WHERE created_at >= :since GROUP BY 1, 2 ORDER BY 1 DESC, tokens DESC, 2
@@ -1096,7 +1097,12 @@ UPDATE memory_retrievals SET outcome = 'delivered' WHERE id = :id AND outcome = 
 -- name: recalls.began
 SELECT id FROM memory_retrievals
 WHERE channel = :channel AND session_id = :session_id AND outcome = 'delivered' AND user_message_preview = :preview
-      AND created_at > :since LIMIT 1
+      AND created_at > :since
+UNION ALL
+SELECT id FROM events
+WHERE tenant = 'local' AND host = :channel AND session_id = :session_id AND kind = 'session_start'
+      AND payload ->> '$.data.briefed' AND at > :since
+LIMIT 1
 -- name: recalls.long
 -- Earlier releases wrote spaces into the JSON.
 SELECT id, items, omitted FROM memory_retrievals WHERE items LIKE '[{"id": "%' ORDER BY id LIMIT :limit
