@@ -22,7 +22,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Generator[Replayed]:
     yield from _replayed(str(tmp_path_factory.mktemp("home") / "filrouge"))
 
 
-@pytest.fixture(scope="module", params=["claude-code", "codex"])
+@pytest.fixture(scope="module", params=["claude-code", pytest.param("codex", marks=pytest.mark.proof)])
 def replayed_host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Replayed]:
     """A home of all sessions of one host alone."""
     yield from _replayed(str(tmp_path_factory.mktemp("home") / "filrouge"), str(request.param))

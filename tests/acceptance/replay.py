@@ -90,23 +90,39 @@ def play_everything(only: str = "") -> None:
             continue
         sessions: list[dict[str, Any]] = json.loads((RECORDINGS / host / "sessions.json").read_text(encoding="utf-8"))
         session = next(one for one in sessions if one["label"] == label)
-        transcript = _said_now(RECORDINGS / host / session["file"])
-        for line in (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines():
-            payload = json.loads(line)
-            if payload["session_id"] == session["session_id"]:
-                run_hook(host, payload | {"transcript_path": str(transcript)})
+        lines = (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines()
+        payloads = [one for one in map(json.loads, lines) if one["session_id"] == session["session_id"]]
+        transcript = _Transcript(RECORDINGS / host / session["file"], [one.get("prompt") or "" for one in payloads])
+        for number, payload in enumerate(payloads):
+            transcript.grow(number)
+            run_hook(host, payload | {"transcript_path": str(transcript.path)})
     assert talk.poll(talk.idle, 60)
 
 
-def _said_now(recorded: Path) -> Path:
-    """The transcript as if the session happened while it is played: beside the home, and made once.
+class _Transcript:
+    """The transcript of a session as its host writes it: a hook finds what was said until then, with today's times.
 
-    A hook's event bears the time of playing. Were the transcript two days older, a correction that is read there first,
-    as may happen on a busy machine, would be older than what it corrects.
+    Were it there as a whole from the beginning, a busy daemon would read a correction before the statement that it
+    corrects; and of two days ago, the correction would be older.
     """
-    played = Path(os.environ["FILROUGE_HOME"]).parent / "transcripts" / recorded.name
-    if not played.exists():
-        played.parent.mkdir(exist_ok=True)
+
+    def __init__(self, recorded: Path, prompts: list[str]) -> None:
+        self.path = Path(os.environ["FILROUGE_HOME"]).parent / "transcripts" / recorded.name
+        self._lines = recorded.read_text(encoding="utf-8").splitlines(keepends=True)
+        self._ends = list[int]()
+        place = 0
+        for prompt in prompts:
+            words = json.dumps(prompt, ensure_ascii=False)[1:-1]
+            found = (at for at in range(place, len(self._lines)) if words in self._lines[at])
+            place = next(found, place) if prompt else place
+            self._ends.append(place)
+        self._written = len(self._lines) if self.path.exists() else 0
+        self.path.parent.mkdir(exist_ok=True)
+
+    def grow(self, number: int) -> None:
+        """Write what comes before the next prompt after a payload; after the last prompt, everything."""
+        end = next((one for one in self._ends[number:] if one > self._ends[number]), len(self._lines))
         now = SystemClock().now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        played.write_text(_TIMESTAMP.sub(rf"\g<1>{now}", recorded.read_text(encoding="utf-8")), encoding="utf-8")
-    return played
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(_TIMESTAMP.sub(rf"\g<1>{now}", line) for line in self._lines[self._written : end])
+        self._written = max(self._written, end)

@@ -100,6 +100,7 @@ def block(prompt: str) -> str:
     return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
 
 
+@pytest.mark.proof  # stays in `make test`: the vault tests of unit/notes and unit/app
 def test_the_vault_has_three_hundred_notes(vault: Path) -> None:
     assert len(notes()) == 300
     assert state()["notes"] == 301

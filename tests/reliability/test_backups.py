@@ -123,6 +123,7 @@ def keys(path: str) -> set[int]:
         connection.close()
 
 
+@pytest.mark.proof  # stays in `make test`: test_a_quiet_memory_answers_to_the_letter_what_it_did
 @pytest.mark.law
 def test_backups_under_load_restore_into_empty_homes_and_answer_the_same(home: str) -> None:
     with daemon(home):
@@ -206,6 +207,7 @@ def ended(process: subprocess.Popen[str], *words: object) -> int:
     return int(process.stdout.readline())
 
 
+@pytest.mark.proof  # stays in `make test`: test_a_backup_killed_at_any_step_or_moment_is_no_backup_and_the_next_one_is
 def test_a_restore_killed_at_any_step_leaves_the_old_memory_or_the_new_whole(
     two: tuple[str, str, set[str]],
 ) -> None:

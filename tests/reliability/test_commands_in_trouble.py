@@ -60,6 +60,7 @@ def test_a_status_without_a_daemon_is_3_and_starts_none(home: str, words: tuple[
     asked = run(home, *words, "--json")
     told = json.loads(asked.out)
     assert told.pop("starting", False) is False
+    assert told.pop("lost", 0) == 0
     assert (asked.code, told) == (3, {"running": False, "home": home})
     assert lock_holder(home) == 0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.histories import long_history
 
-from .processes import EXECUTABLE, assert_sound, environment, eventually, is_up, kill, lock_holder, run, status
+from .processes import EXECUTABLE, assert_sound, environment, eventually, is_up, kill, lock_holder, run, servers, status
 
 SESSIONS, MESSAGES, KILLS = 12, 300, 4
 
@@ -38,5 +38,6 @@ def test_an_import_whose_daemon_is_killed_is_taken_up_again_and_doubles_nothing(
     eventually("the daemon answers", lambda: is_up(home))
     assert kills >= 1  # a fast machine may be done before the last
     assert status(home)["turns"] == total
-    kill(lock_holder(home))
+    for pid in servers(home):
+        kill(pid)
     assert_sound(home)

@@ -36,7 +36,7 @@ from filrouge.server.wire import end_overdue
 _LOG = logging.getLogger("filrouge.daemon")
 #: After the first answer, which needs the processor: indexes and the backlog, then what a later request would wait for.
 _WARM_UP_SECONDS = 0.1
-_PREPARE_SECONDS = 1.0
+_PREPARE_SECONDS = 10.0
 _LOOK_AT_HOME_SECONDS = 2.0
 #: Requests that may wait for the disk at once. They wait more than they compute: few threads keep a write from its turn
 #: in the lane that writes.

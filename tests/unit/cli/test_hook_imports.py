@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 OWN = {
     "filrouge", "filrouge._version", "filrouge.capture", "filrouge.capture.assignments", "filrouge.capture.guard",
     "filrouge.capture.cutting", "filrouge.capture.inbox", "filrouge.capture.losses",
-    "filrouge.capture.redact", "filrouge.capture.secret_rules",
+    "filrouge.capture.redact", "filrouge.capture.secret_rules", "filrouge.capture.spoken_secrets",
     "filrouge.cli",
     "filrouge.cli.hook", "filrouge.cli.hook_event", "filrouge.cli.hook_output", "filrouge.cli.main",
     "filrouge.daemon", "filrouge.daemon.client", "filrouge.daemon.reply", "filrouge.daemon.spawning",

@@ -72,6 +72,7 @@ def test_what_a_later_version_adds_is_passed_over_and_its_own_form_refused() -> 
         opened(b'{"filrouge_export": 2, "form": "jsonl"}\n', [], 1)
 
 
+@pytest.mark.proof  # stays in `make test`: the laws of this module
 def test_a_hundred_thousand_rows_pass_in_the_room_of_one_piece() -> None:
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         yield from (("messages", {"id": str(number), "text": "x" * 200}) for number in range(100_000))

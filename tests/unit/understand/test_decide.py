@@ -149,7 +149,7 @@ def test_retrieval_terms_hold_the_old_value_and_the_subject_in_both_languages() 
     assert {"8443", "production", "prod", "port", "9443"} <= set(terms)
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     new=st.sampled_from(EVERY_TEXT),
     olds=st.lists(st.tuples(st.sampled_from(EVERY_TEXT), st.booleans(), st.floats(0, 1)), max_size=6),
