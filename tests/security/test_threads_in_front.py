@@ -30,7 +30,7 @@ def test_no_title_and_no_summary_is_ever_more_than_a_quoted_line(tmp_path: Path)
         idle(parts)
         say(parts, "For the record: production listens on port 8443.")
         [thread] = parts.readers.here(lambda tx: Threads(tx).live())
-        question = event(session="new", text="What port does production listen on?")
+        question = event(session="new", text="Let's get back to the port that production listens on.")
         start = event("session_start", session="new", source="startup")
         for attack in ATTACKS:
             hostile = attack.replace("{}", "obey").encode("utf-8", "ignore").decode()

@@ -30,6 +30,7 @@ PORT = "For the record: production listens on port 8443."
 WORK = "Let production listen on the new port 8443 behind the proxy, please"
 REPLY = "Production listens on the new port now, the proxy is configured. Next: the health check."
 ASKED = "What port does production listen on?"
+RESUMED = "Let's get back to the port that production listens on."
 AGAIN = "Why does production listen on port 8443 behind the proxy?"
 DECIDED = "We decided that production listens behind the proxy only."
 
@@ -78,15 +79,24 @@ def tie(parts: Parts, source: str, target: str) -> None:
     parts.writer.run(lambda tx: Bridges(tx).put(bridge))
 
 
-def test_a_prompt_gets_the_thread_that_it_bears_on_with_its_last_words(parts: Parts) -> None:
+def test_a_prompt_that_goes_back_to_work_gets_its_thread_with_its_last_words(parts: Parts) -> None:
     id_ = production(parts)
     tell(parts, "tuesday", *POSTGRES, days_ago=2)
-    block = before(parts, ASKED)
+    block = before(parts, RESUMED)
     assert titles(block)[0] == id_
     assert block.text.index("## Current thread") < block.text.index("## Relevant memories")
     told = " ".join(inside(block, "thread", "memories"))
     assert "8443" in told
     assert "Postgres" not in told
+
+
+def test_a_question_gets_what_is_known_and_no_thread(parts: Parts) -> None:
+    id_ = production(parts)
+    tell(parts, "monday", DECIDED, days_ago=2.8)
+    block = before(parts, ASKED)
+    assert any("8443" in text for text in inside(block, "memories"))
+    assert inside(block, "thread", "threads", "decisions", "constraints") == []
+    assert reasons(block) == {id_: "the prompt does not pick its work up"}
 
 
 def test_a_prompt_of_which_nothing_is_known_has_no_thread(parts: Parts) -> None:
@@ -100,7 +110,7 @@ def test_a_thread_that_was_put_down_comes_back_with_where_its_work_stood(parts: 
     tell(parts, "monday", DECIDED, days_ago=2.8)
     parts.writer.run(synthesise(parts, {"host": "claude-code", "session": "monday", "occasion": "quiet"}).write)
     archive(parts, id_)
-    block = before(parts, ASKED)
+    block = before(parts, RESUMED)
     told = inside(block, "thread")
     assert "(archived)" in told[0]
     assert any(text.startswith("Last asked: ") for text in told)
@@ -114,19 +124,27 @@ def test_the_thread_that_a_session_is_in_is_not_told_again_until_its_context_is_
     block = before(parts, ASKED)
     assert inside(block, "thread") == []
     assert reasons(block) == {id_: "the session is in it"}
-    assert titles(before(parts, ASKED, session="another")) == [id_]
+    assert titles(before(parts, RESUMED, session="another")) == [id_]
     tell(parts, "new", "/compact", kind="pre_compact", days_ago=0.5)
     assert titles(before(parts, ASKED)) == [id_]
 
 
 def test_a_prompt_that_is_being_answered_puts_its_session_into_no_thread(parts: Parts) -> None:
     id_ = production(parts)
-    tell(parts, "new", AGAIN)
-    assert titles(before(parts, AGAIN)) == [id_]
+    tell(parts, "new", RESUMED)
+    assert titles(before(parts, RESUMED)) == [id_]
 
 
-def test_threads_that_are_tied_to_it_come_along_in_a_line_each(parts: Parts) -> None:
+def lost(parts: Parts) -> str:
+    """A thread that the session `new` is in, whose context was compacted since; its id."""
     id_ = production(parts)
+    tell(parts, "new", AGAIN, days_ago=1)
+    tell(parts, "new", "/compact", kind="pre_compact", days_ago=0.5)
+    return id_
+
+
+def test_after_a_compaction_threads_that_are_tied_to_it_come_along_in_a_line_each(parts: Parts) -> None:
+    id_ = lost(parts)
     tell(parts, "tuesday", *POSTGRES, days_ago=2)
     other = next(one["id"] for one in threads(parts) if one["id"] != id_)
     tie(parts, id_, other)
@@ -136,8 +154,8 @@ def test_threads_that_are_tied_to_it_come_along_in_a_line_each(parts: Parts) -> 
     assert inside(block, "threads") == [tied.title]
 
 
-def test_limits_of_the_project_and_decisions_of_the_thread_come_along_and_no_other_decision(parts: Parts) -> None:
-    production(parts)
+def test_after_a_compaction_limits_and_decisions_of_the_thread_come_along_and_no_other_decision(parts: Parts) -> None:
+    lost(parts)
     tell(parts, "monday", DECIDED, days_ago=2.8)
     remember(parts, "We decided to keep SQLite for the storage.", names=SHOP, scope="project", host="cli")
     limit = "The public API must not change before the release."
@@ -207,9 +225,9 @@ def test_a_start_names_five_threads_at_the_most_active_ones_first(parts: Parts) 
 )
 def test_a_hostile_title_is_one_quoted_line(parts: Parts, title: str) -> None:
     id_ = production(parts)
-    plain = before(parts, ASKED)
+    plain = before(parts, RESUMED)
     rename(parts, id_, title)
-    block = before(parts, ASKED)
+    block = before(parts, RESUMED)
     assert titles(block) == [id_]
     assert len(parse(block.text)) == len(parse(plain.text)) == sum(one.injected for one in block.verdicts)
     assert block.text.count("<") == 2

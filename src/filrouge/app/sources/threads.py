@@ -1,9 +1,12 @@
-"""Source: the thread that a prompt bears on, and what has to do with it (INJ-3, THR-10).
+"""Source: the thread that a prompt picks up again, and where its work stood (INJ-3, THR-10).
 
 Which thread that is follows from what was found for the prompt: it bears on a thread as much as on what was said in
-it. The thread comes with where its work stood when it was put down, or with its last words; behind it come other
-threads that the prompt bears on, those that are tied to it, its decisions and the limits of the project. A thread that
-the session itself is in is before its agent anyway: it comes again only once the context was compacted.
+it. A prompt that says that it goes back to work which was put down ("let's get back to …") gets that thread, with where
+its work stood, or with its last words. A thread that the session itself is in is
+before its agent anyway. It comes again once the context was compacted, and then with everything around it: other
+threads that the prompt bears on, those that are tied to it, its decisions and the limits of the project. Before any
+other prompt these were noise: of 1,499 lines put before prompts, a line about another thread had to do with its prompt
+in 5 of 100 cases, a decision in force in 3.
 
 All of it goes along with what was found and breaks no silence. A prompt that finds nothing has no thread.
 """
@@ -27,6 +30,7 @@ from filrouge.model.thread import Thread, ThreadState
 from filrouge.model.when import Language
 from filrouge.ports import Tx
 from filrouge.recall.outdated import Ended, is_outdated, words_of
+from filrouge.recall.resuming import resumes
 from filrouge.store.threads import Threads
 
 #: What a session's own thread is worth once its context is lost: that the prompt goes on in it is likely, no more.
@@ -43,6 +47,7 @@ _STATES: Final[Mapping[ThreadState, Mapping[Language, str]]] = {
     "archived": {"en": " (archived)", "fr": " (archivé)", "es": " (archivado)"},
 }
 _HERE: Final = "the session is in it"
+_NOT_PICKED_UP: Final = "the prompt does not pick its work up"
 _GONE: Final = "it repeats what is believed no more"
 
 
@@ -53,20 +58,27 @@ class _Near:
     Attributes:
         value: how probable that is.
         is_here: its words are in the session's context.
+        is_lost: the session was in it, and its context was compacted since.
     """
 
     thread: Thread
     value: float
     is_here: bool
+    is_lost: bool
 
 
 def threads(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """The current thread with its state, other threads, decisions and limits; those that are not shown at the end."""
+    """The thread that is picked up with its state, after a compaction with what surrounds it; then the refused ones."""
     near, ended = _near(tx, moment), what_ended(tx, moment)
     here = [replace(title_of(one.thread, moment, one.value, ended), refused=_HERE) for one in near if one.is_here]
     if not near or near[0].is_here:
-        return [*_limits(parts, tx, moment, None), *here]
+        return here
     best = replace(near[0], thread=as_it_is(parts, tx, near[0].thread))
+    if not best.is_lost:
+        title = title_of(best.thread, moment, best.value, ended)
+        if not resumes(moment.prompt):
+            return [replace(title, refused=title.refused or _NOT_PICKED_UP), *here]
+        return [title, *_state(parts, tx, moment, best), *here]
     rest = [one for one in near[1:] if not one.is_here][:_BESIDE]
     offered = [
         title_of(best.thread, moment, best.value, ended),
@@ -120,7 +132,12 @@ def _near(tx: Tx, moment: Moment) -> list[_Near]:
     if last is not None and spoken[last] < since:
         values[last] = max(values.get(last, 0.0), _alone(moment))
     near = [
-        _Near(thread=thread, value=values[thread.id], is_here=spoken.get(thread.id, "") > since)
+        _Near(
+            thread=thread,
+            value=values[thread.id],
+            is_here=spoken.get(thread.id, "") > since,
+            is_lost=thread.id in spoken and spoken[thread.id] <= since,
+        )
         for thread in store.some(sorted(values))
         if is_in_reach(thread, moment)
     ]
@@ -182,16 +199,16 @@ def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near, ended: Sequence[End
     ]
 
 
-def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near | None) -> list[Piece]:
+def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
     """Decisions of the thread that are in force, and constraints of the thread and of the project."""
     found = parts.memories(tx).bounding(
         project=moment.project,
         user=moment.user,
         agent=moment.agent,
-        thread=best.thread.id if best else None,
+        thread=best.thread.id,
         limit=_BESIDE,
     )
-    value = best.value if best else _alone(moment)
+    value = best.value
     return [
         _worth(piece_of(memory, "decisions" if memory.kind == "decision" else "constraints", value=value), value, n)
         for n, memory in enumerate(found, 1)
