@@ -14,7 +14,7 @@ PROOFS ?= proof or law or hypothesis
 demo: $(VENV)/.installed
 	@$(BIN)/filrouge demo
 
-# Everything that a change can break, in less than ten minutes on two processors. `make test TESTS=tests/unit/store`
+# Everything that a change can break. `make test TESTS=tests/unit/store`
 # runs a part of it.
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest $(PARALLEL) $(TESTS)

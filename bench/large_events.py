@@ -34,6 +34,8 @@ from filrouge.daemon import client
 
 MOST_TIMES, MOST_WAIT_MS = 2.0, 300.0
 AFTERWARDS = 10.0
+#: Seconds after its start when a daemon has loaded all of itself; before that its idle size is of a part.
+_LOADED = 14.0
 SHAPES = ("prompt", "tool", "lines")
 WORDS = (
     "the invoice service of the ferry office writes its ledger every night and the kiosk reads it in the morning"
@@ -95,6 +97,7 @@ def measured(shape: str, megabytes: float, source: str) -> dict[str, Any]:
     with processes.throw_away_home() as home, processes.daemon(home, **environ) as process:
         for number in range(20):
             send(home, small(number))
+        time.sleep(_LOADED)
         processes.eventually("it rests", lambda: processes.quiet(home), 120)
         watch = Watch(process.pid)
         waits, failed, sent = list[float](), 0, threading.Event()
