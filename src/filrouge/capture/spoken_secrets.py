@@ -122,7 +122,7 @@ def redact(text: str, mark: Callable[[str], str]) -> str:
 
 def find(text: str) -> Iterator[tuple[int, int, str]]:
     """Where secrets stand, in order, with the kind of their mark."""
-    folded = text.lower()
+    folded = assignments.fold(text)
     if not _may_hold(folded) or not _compiled(_ANY).search(folded):
         return
     for start, end in _sentences(text):

@@ -44,6 +44,23 @@ _LIST_DEPTH: Final = 2
 _DEEP: Final = 7
 
 
+async def read_again(receive: Receive) -> tuple[bytes, Receive]:
+    """The whole body of a request, and the request from its beginning for whoever reads it next."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    waiting: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return bytes(body), again
+
+
 class JsonCutter:
     """Passes JSON on piece by piece, and leaves out what is too much of an item of the body's list."""
 

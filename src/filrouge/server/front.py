@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filrouge._version import __version__
 from filrouge.app.injecting import confirm
 from filrouge.app.wiring import Running
 from filrouge.errors import FilrougeError
-from filrouge.server.cutting import SMALL
+from filrouge.server.cutting import SMALL, read_again
 from filrouge.server.delivering import Confirmation, Delivery, answer
 from filrouge.server.door import HEALTH, signing
 from filrouge.server.listening import Listening
@@ -57,8 +57,7 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         if self._app is None and _is_plain(scope):
-            body = b"" if scope["method"] == "GET" else await _read(receive)
-            receive = _again(body, receive)
+            body, receive = await read_again(receive)
             response = await self._answered(scope, body, receive)
             if response is not None:
                 self._running.parts.meters.request(scope["method"], scope["path"], response.status_code)
@@ -100,24 +99,3 @@ def _is_plain(scope: Scope) -> bool:
         and len(length) < 10
         and int(length) <= SMALL
     )
-
-
-async def _read(receive: Receive) -> bytes:
-    body, more = b"", True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            break
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return body
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """The request from its beginning, for whoever reads it next."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return again

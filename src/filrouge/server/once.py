@@ -18,6 +18,7 @@ from filrouge.app.parts import Parts
 from filrouge.errors import BadInput, Busy, FilrougeError, Stale
 from filrouge.ports import Tx
 from filrouge.server.access import settled
+from filrouge.server.cutting import read_again
 from filrouge.server.deferred import methods_at
 from filrouge.server.door import ACCESS
 from filrouge.server.problems import refused
@@ -124,22 +125,10 @@ async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes,
     """The hashes of the key and of the request, and its body to be read once more."""
     if not 0 < len(key) <= LONGEST or not key.isascii() or not key.isprintable():
         raise BadInput(f"{HEADER} has 1 to {LONGEST} visible characters.", remedy="Send a UUID.")
-    body = bytearray()
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            break
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
+    body, again = await read_again(receive)
     caller = getattr(scope.get(ACCESS), "who", "")
     asked = "\0".join((scope["method"], scope["path"], cast("bytes", scope["query_string"]).decode("latin-1"), ""))
-    hashes = (_hash(f"{caller}\0{key}".encode()), _hash(asked.encode() + bytes(body)))
-    waiting = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-
-    async def again() -> Message:
-        return waiting.pop() if waiting else await receive()
-
+    hashes = (_hash(f"{caller}\0{key}".encode()), _hash(asked.encode() + body))
     return *hashes, again
 
 

@@ -302,6 +302,10 @@ def test_what_people_say_in_their_own_words_gives_no_secret_away(language: str) 
     assert len(kept) <= 0.1 * sum(len(one["secrets"]) for one in said)
 
 
+def test_a_letter_that_is_longer_in_lower_case_hides_no_code() -> None:
+    assert "482917" not in redact(f"{'İ' * 120} the otp is 482917 please")
+
+
 def test_what_people_say_about_secrets_stays_as_it_is() -> None:
     harmless = json.loads((OTHER_HAND / "benign.json").read_text("utf-8"))
     assert sum(redact(text) != text for text in harmless) <= 0.01 * len(harmless)
