@@ -68,7 +68,7 @@ def test_codex_adds_and_searches(desk: Desk) -> None:
     project = desk.project("quay")
     words = ["mcp", "add", "filrouge", "--env", f"FILROUGE_HOME={desk.product.home}", "--", EXECUTABLE, "mcp"]
     subprocess.run([desk.programs["codex"], *words], cwd=project, env=desk.env, check=True, timeout=60)
-    desk.product.status()  # the daemon is there: Codex waits for no tool that is still starting
+    desk.product.run("daemon", "start")  # Codex waits for no tool that is still starting
     add = Call("mcp__filrouge__memory_add", {"text": "The quay's crane lifts 4711 kilos."})
     search = Call("mcp__filrouge__memory_search", {"query": "crane", "limit": 3})
     desk.model.teach(on("Keep the crane in mind", add, "Done."), on("Look up the load", search, "Done."))

@@ -223,6 +223,15 @@ def test_rules_and_pinned_memories_stay_whoever_asks(api: Api) -> None:
         assert used(api, "memory_forget", id=id_)["token"] == ""
 
 
+def test_search_puts_what_is_known_of_the_project_at_hand_first(api: Api) -> None:
+    meta = {PROJECT_META: ["origin:forge.example/ana/quay"]}
+    for text in ("The crane stands at berth 4711.", "The crane was painted in May.", "Crane and berth are booked by fax."):
+        added(api, text)
+    here = added(api, "The quay's crane lifts 4711 kilos.", meta)
+    assert used(api, "memory_search", query="crane", limit=1, meta=meta)["results"][0]["id"] == here
+    assert used(api, "memory_search", query="crane", limit=1)["results"][0]["project"] == "shop"
+
+
 def test_search_sees_every_project_labelled_and_context_only_the_one_at_hand(api: Api) -> None:
     added(api, "The staging API listens on port 17300.")
     added(api, "The staging API of atlas listens on port 15544.", {PROJECT_META: ["origin:forge.example/ana/atlas"]})

@@ -35,6 +35,8 @@ _MOST_LISTED: Final = 20
 #: Relevance below which a hit holds nothing of what was asked.
 _LEAST: Final = 0.01
 _LONGEST_REASON: Final = 300
+#: What a hit of the project at hand, or of the user's own, gains on those of other projects, as relevance.
+_NEARER: Final = 0.25
 
 Arguments = Mapping[str, Any]
 
@@ -60,19 +62,22 @@ class Told:
     text: str
 
 
-async def memory_search(parts: Parts, _: Caller, given: Arguments) -> Told:
-    """Memories and messages for a query, best first."""
+async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> Told:
+    """Memories and messages for a query, best first; of two that bear on it alike, the project at hand's."""
     mode, limit = given.get("mode", "hybrid"), int(given.get("limit", 10))
     names = [given["project"]] if "project" in given else []
 
     def find(tx: Tx) -> dict[str, Any]:
         project = report.project_id(tx, names)
-        question = Question(text=given["query"], project=project, everywhere=not names, mode=mode, limit=limit)
+        here = (None, project or report.project_id(tx, caller.project))
+        more = max(2 * limit, 20)  # so that what is of the project at hand can still come forward
+        question = Question(text=given["query"], project=project, everywhere=not names, mode=mode, limit=more)
         memories, turns = recall(parts, tx, question), search_turns(parts, tx, question)
         rankings = (turns, memories) if mode == "text" else (memories, turns)
         hits = [hit for ranking in rankings for hit in ranking.hits if mode == "text" or hit.relevance >= _LEAST]
         if mode != "text":
-            hits.sort(key=lambda hit: -hit.relevance)  # a probability, so it compares across the two
+            # A probability, so it compares across the two.
+            hits.sort(key=lambda hit: -hit.relevance - _NEARER * (hit.item.scope.project in here))
         known, now = report.names_of(tx), parts.clock.now()
         results = [item_json(hit.item, known, now) | {"relevance": _share(hit)} for hit in hits[:limit]]
         notices = dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)
