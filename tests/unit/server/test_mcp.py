@@ -225,8 +225,7 @@ def test_rules_and_pinned_memories_stay_whoever_asks(api: Api) -> None:
 
 def test_search_puts_what_is_known_of_the_project_at_hand_first(api: Api) -> None:
     meta = {PROJECT_META: ["origin:forge.example/ana/quay"]}
-    for text in ("The crane stands at berth 4711.", "The crane was painted in May.", "Crane and berth are booked by fax."):
-        added(api, text)
+    added(api, "The crane stands at berth 4711.")
     here = added(api, "The quay's crane lifts 4711 kilos.", meta)
     assert used(api, "memory_search", query="crane", limit=1, meta=meta)["results"][0]["id"] == here
     assert used(api, "memory_search", query="crane", limit=1)["results"][0]["project"] == "shop"
