@@ -22,6 +22,8 @@ from filrouge.daemon import waking
 from .replay import run_hook
 from .vault import TARGETS, notes, write
 
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
+
 #: By the mode of the search: how many of the thirty questions bring their note first, and among five, at the least.
 LEAST = {"semantic": (20, 24), "hybrid": (23, 25)}
 #: What a machine at full work may take for what takes one or two seconds.
@@ -100,7 +102,6 @@ def block(prompt: str) -> str:
     return json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
 
 
-@pytest.mark.proof  # stays in `make test`: the vault tests of unit/notes and unit/app
 def test_the_vault_has_three_hundred_notes(vault: Path) -> None:
     assert len(notes()) == 300
     assert state()["notes"] == 301

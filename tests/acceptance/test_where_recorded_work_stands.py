@@ -10,6 +10,8 @@ import re
 from dataclasses import asdict
 from typing import Any
 
+import pytest
+
 from filrouge.home import DATABASE, inside
 from filrouge.model.synthesis import Synthesis
 from filrouge.store.analyses import Session
@@ -17,6 +19,8 @@ from filrouge.store.sqlite import Database
 from filrouge.store.syntheses import Syntheses
 
 from .replay import EXPECTED, RECORDINGS, Replayed
+
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
 
 PLACES = ("/home/ana/shop", "/home/ana/atelier")
 #: An open question is one, and is told as one.

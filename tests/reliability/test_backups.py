@@ -48,6 +48,8 @@ from .processes import (
 )
 from .test_full_disk import deliver
 
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
+
 BACKUPS: Final = 4 if is_proof() else 2
 ROOMS: Final = 12
 
@@ -123,7 +125,6 @@ def keys(path: str) -> set[int]:
         connection.close()
 
 
-@pytest.mark.proof  # stays in `make test`: test_a_quiet_memory_answers_to_the_letter_what_it_did
 @pytest.mark.law
 def test_backups_under_load_restore_into_empty_homes_and_answer_the_same(home: str) -> None:
     with daemon(home):
@@ -207,7 +208,6 @@ def ended(process: subprocess.Popen[str], *words: object) -> int:
     return int(process.stdout.readline())
 
 
-@pytest.mark.proof  # stays in `make test`: test_a_backup_killed_at_any_step_or_moment_is_no_backup_and_the_next_one_is
 def test_a_restore_killed_at_any_step_leaves_the_old_memory_or_the_new_whole(
     two: tuple[str, str, set[str]],
 ) -> None:

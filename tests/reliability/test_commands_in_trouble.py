@@ -34,6 +34,8 @@ from .processes import (
     tiny_disk,
 )
 
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
+
 SAID = "the almanac service listens on port 19031"
 
 

@@ -11,9 +11,13 @@ import subprocess
 import sys
 from typing import Final
 
+import pytest
+
 from filrouge.store.jobs import DEADLY, MOST_DEATHS
 
 from .processes import environment, left, workplace
+
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
 
 _DIES: Final = """
 import os, signal, sys

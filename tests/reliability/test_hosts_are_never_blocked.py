@@ -41,6 +41,8 @@ from .processes import (
     tiny_disk,
 )
 
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
+
 #: The promise is one second; the machine that tests may have other work.
 #: The alarm ends a hook at 0.9 s; the rest is room for a machine that tests other things at the same time.
 LONGEST_SECONDS = 5.0
@@ -154,13 +156,7 @@ TROUBLES: dict[str, Trouble] = {
 }
 
 
-#: Of those that a client cannot tell apart from them, `make test` takes one.
-ALIKE = ("older daemon", "newer daemon", "nobody accepts", "nobody accepts and the queue is full")
-
-
-@pytest.mark.parametrize(
-    "trouble", [pytest.param(name, marks=[pytest.mark.proof] if name in ALIKE[:-1] else []) for name in TROUBLES]
-)
+@pytest.mark.parametrize("trouble", TROUBLES)
 def test_trouble_with_the_daemon_is_not_the_agents(home: str, trouble: str) -> None:
     acknowledge(home)
     with TROUBLES[trouble](home):
@@ -220,9 +216,7 @@ INPUTS: dict[str, Callable[[str], bytes]] = {
 
 
 @pytest.mark.law
-@pytest.mark.parametrize(
-    "there", [pytest.param(True, marks=pytest.mark.proof), False], ids=["with a daemon", "without a daemon"]
-)
+@pytest.mark.parametrize("there", [True, False], ids=["with a daemon", "without a daemon"])
 def test_input_of_any_kind_ends_well(home: str, there: bool) -> None:
     acknowledge(home)
     with daemon(home) if there else down(home):

@@ -40,6 +40,8 @@ from .processes import (
 )
 from .terminals import at_a_terminal
 
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
+
 ROOMS: Final = 6
 RESET: Final = ("init", "--host", "codex", "--reset")
 #: Tables that are no memory, and go over.
@@ -160,7 +162,6 @@ def test_a_memory_is_put_away_behind_a_proven_backup_and_comes_back_by_its_name(
     assert_sound(told)
 
 
-@pytest.mark.proof  # stays in `make test`: test_a_memory_is_put_away_behind_a_proven_backup_and_comes_back_by_its_name
 def test_the_doctor_finds_nothing_wrong_with_a_memory_that_began_anew(told: str) -> None:
     put_away(told)
     with daemon(told):
@@ -263,7 +264,6 @@ def test_a_daemon_makes_room_and_another_begins_with_the_empty_memory(told: str)
         eventually("it is heard", lambda: quiet(told) and said(told) == ["The bridge opens at ten."])
 
 
-@pytest.mark.proof  # stays in `make test`: unit/app tests of resetting
 def test_the_history_of_an_agent_is_read_in_from_its_beginning_where_that_is_said(told: str) -> None:
     path = Path(told, ".claude/projects/-home-lea-shop/591203f2-b3a2-4f34-a08e-8b05a7af2b3d.jsonl")
     path.parent.mkdir(parents=True)

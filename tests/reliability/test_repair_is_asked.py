@@ -21,6 +21,8 @@ from filrouge.transfer import backup
 from .processes import daemon, eventually, hook, is_up, kill, lock_holder, prompt, quiet, run, spooled, throw_away_home
 from .terminals import asked, at_a_terminal
 
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
+
 ROOMS = 12
 
 
@@ -184,7 +186,6 @@ def test_a_repair_is_taken_back_after_it_is_asked_and_only_once(damaged: str, re
     assert diagnose(repaired) == []
 
 
-@pytest.mark.proof  # stays in `make test`: test_a_repair_is_taken_back_after_it_is_asked_and_only_once
 def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(repaired: str) -> None:
     with daemon(repaired):
         assert run(repaired, "remember", "The almanac listens on port 19031").code == 0
@@ -195,7 +196,6 @@ def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(rep
     assert b"port 19031" in Path(backup.path_of(repaired, told["kept"])).read_bytes()
 
 
-@pytest.mark.proof  # stays in `make test`: test_a_repair_is_taken_back_after_it_is_asked_and_only_once
 def test_what_stood_in_the_log_comes_back_with_the_damaged_files(repaired: str) -> None:
     with daemon(repaired):
         assert run(repaired, "remember", "The almanac listens on port 19031").code == 0
@@ -211,7 +211,6 @@ def test_what_stood_in_the_log_comes_back_with_the_damaged_files(repaired: str) 
     assert not os.path.exists(os.path.join(repaired, f"{places.DATABASE}-wal"))
 
 
-@pytest.mark.proof  # stays in `make test`: unit/app/test_repairing
 def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(repaired: str) -> None:
     with daemon(repaired):
         assert run(repaired, "remember", "The almanac listens on port 19031").code == 0
@@ -228,7 +227,6 @@ def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(repaired:
     assert (path.read_bytes(), log.read_bytes()) == before
 
 
-@pytest.mark.proof  # stays in `make test`: unit/app/test_repairing
 def test_files_that_a_restore_kept_are_no_repair(repaired: str) -> None:
     [sound] = kept(repaired)
     made = json.loads(run(repaired, "backup", "--json").out)

@@ -49,6 +49,8 @@ from .processes import (
     spooled,
 )
 
+pytestmark = pytest.mark.proof  # `.ci/run` runs it
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hosts"
 AWAY = {"FILROUGE_URL": "http://127.0.0.1:9"}  # nobody there: the hook spools and starts no daemon
 SESSIONS: list[tuple[str, dict[str, Any]]] = [

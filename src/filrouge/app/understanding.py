@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
+import numpy as np
+
 from filrouge.app.arms import arm
 from filrouge.app.believed import nearest_beliefs
 from filrouge.app.late import overtaken, said_later
@@ -21,6 +23,8 @@ from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors
 from filrouge.config import Settings
 from filrouge.embed.windows import windows
+from filrouge.extraction import reader, replacing
+from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import LEAST_TO_KEEP, Memory, Statement
@@ -79,7 +83,27 @@ def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     """Extract the statements of turns by the rules, unless they are not to, and embed them together; nothing is
     written."""
     ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
-    return readings_of(parts.meaning, [(turn, stated_by(turn) if ruled and not turn.skipped else ()) for turn in turns])
+    meaning = parts.meaning
+    patterns = [stated_by(turn) if ruled and not turn.skipped else () for turn in turns]
+    if not ruled:
+        return readings_of(meaning, list(zip(turns, patterns, strict=True)))
+    return readings_of(meaning, list(zip(turns, _learned(meaning, turns, patterns), strict=True)))
+
+
+def _learned(
+    meaning: Meaning, turns: Sequence[Turn], patterns: Sequence[tuple[Statement, ...]]
+) -> list[tuple[Statement, ...]]:
+    """What turns state: prompts as the statement model reads them, whatever else as the patterns did."""
+    prompts = {at: reader.prompt(turn.text, patterns[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
+    texts = reader.read_units(list(prompts.values()))
+    known = bool(texts) and meaning.space.model == EMBEDDER and not meaning.is_lost
+    made = meaning.passages(texts) if known else None
+    found, begin = list(patterns), 0
+    for at, prompt in prompts.items():
+        end = begin + len(prompt.texts)
+        found[at] = reader.statements(prompt, None if made is None else made[begin:end])
+        begin = end
+    return found
 
 
 def _by_rules(settings: Settings) -> bool:
@@ -167,6 +191,8 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = said_later(parts, tx, near, turn)
     decision = _decision(one, near, frozenset(said.memory.id for said in later))
+    if isinstance(decision, Add) and not later:
+        decision = _newer_value(tx, reading, one, near) or decision
     if turn.trust < TRUST_PROMPT:
         decision = humble(decision, turn.trust, near)
     late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
@@ -188,6 +214,52 @@ def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str])
         again = decide(one.statement, near)
         found = again if isinstance(again, Noop) else found  # it says no more than what was said later
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
+
+
+def _newer_value(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> Decision | None:
+    """The decision where the statement gives another value of what a memory says, as was learned of talk."""
+    space, statement, turn = reading.meaning.space, one.statement, reading.turn
+    if one.vectors is None or space.model != EMBEDDER or statement.key is not None:
+        return None
+    stored = StoredVectors(tx).some("memory", [each.memory.id for each in near], space.id)
+    known = [
+        (each.memory, float((stored[each.memory.id] @ one.vectors[0]).max()))
+        for each in near
+        if each.memory.id in stored
+    ]
+    known = sorted(known, key=lambda pair: -pair[1])[: replacing.MOST]
+    if not known:
+        return None
+    cosines = np.array([cosine for _, cosine in known])
+    rarity = replacing.rarities([memory.text for memory, _ in known])
+    new = replacing.Said(
+        text=statement.text,
+        kind=statement.kind,
+        corrects=statement.corrects,
+        is_correction=statement.is_correction,
+    )
+    chances = [
+        replacing.chance(
+            new,
+            replacing.Said(text=memory.text, kind=memory.kind),
+            replacing.Beside(
+                similarity=cosine,
+                standard=(cosine - float(cosines.mean())) / (float(cosines.std()) + 0.01),
+                rank=rank,
+                same_turn=any(each.turn_id == turn.id for each in memory.evidence),
+                same_session=memory.scope.session == turn.scope.session,
+            ),
+            rarity,
+        )
+        for rank, (memory, cosine) in enumerate(known)
+    ]
+    best = int(np.argmax(chances))
+    if chances[best] < replacing.SURE:
+        return None
+    memory, reason = known[best][0], f"another value of the same ({chances[best]:.2f})"
+    if memory.pinned:
+        return Conflict(statement=statement, existing_id=memory.id, reason=f"{reason}, but the memory is pinned")
+    return Update(statement=statement, old_ids=(memory.id,), reason=reason)
 
 
 def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:

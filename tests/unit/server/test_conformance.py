@@ -31,7 +31,7 @@ from filrouge.server.once import HEADER
 from filrouge.testing import idle
 from tests.support import tiers
 
-EXAMPLES = tiers.EXAMPLES if tiers.is_proof() else 8
+EXAMPLES = tiers.EXAMPLES if tiers.is_proof() else 5
 #: What a person could switch by settings is held, so that nobody is asked anything over a network.
 ENVIRON = {
     "FILROUGE_EMBEDDING_MODEL": "hashing",

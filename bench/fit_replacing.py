@@ -1,0 +1,200 @@
+"""Fit what tells that a statement replaces a memory, on labelled talk, and report on projects that it has not seen.
+
+    python bench/fit_replacing.py               # writes src/filrouge/extraction/replacing_weights.py
+    python bench/fit_replacing.py --dry-run
+
+Every labelled statement of `bench/data/talk/train` is compared with what was known before it in its scope, the twenty
+nearest ones: what it supersedes by its label is right, everything else wrong. Kinds are those that the statement model
+reads, since a label is not there at run time. Logistic regression of scikit-learn (`pip install --group bench`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from bench.embedded import Embedded
+from bench.talk_format import Project
+
+from filrouge.extraction.patterns import pattern_of
+from filrouge.extraction.reader import KINDS
+from filrouge.extraction.replacing import MOST, SURE, Beside, Said, rarities, signs
+from filrouge.extraction.statement_model import judge
+from filrouge.extraction.units import Unit, units
+from filrouge.understand import corrections
+from filrouge.understand.heuristics import statements_of
+from filrouge.understand.reading import read
+
+ROOT: Final = Path(__file__).parent
+TALK: Final = ROOT / "data" / "talk"
+TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A statement where it was made."""
+
+    id: str
+    said: Said
+    of_user: bool
+    place: tuple[int, int, int]
+    ends: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A new statement and what was known: a row of signs each, and which of them it replaces."""
+
+    names: list[str]
+    rows: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    replaces: bool
+
+
+def told(project: Project, embedded: Embedded) -> list[Told]:
+    """The statements of a project, in order."""
+    sessions = {one["id"]: (at, one["turns"]) for at, one in enumerate(project["sessions"])}
+    found = list[Told]()
+    for one in project["statements"]:
+        at, turns = sessions[one["session"]]
+        by = one.get("by", "user")
+        text: str = turns[one["turn"] - 1][by]
+        start = text.find(one["quote"])
+        unit = _unit(text, start, start + len(one["quote"])) if by == "user" else None
+        words = unit.text if unit else one["quote"]
+        clause = read(words, 0)
+        change = corrections.find(clause)
+        said = Said(
+            text=clause.text,
+            kind=_kind(text, unit, embedded) if unit else KINDS[one["kind"]],
+            corrects=change.corrects if change else (),
+            is_correction=change is not None,
+        )
+        place = (at, one["turn"], start)
+        found.append(
+            Told(id=one["id"], said=said, of_user=one["scope"] == "user", place=place, ends=one.get("supersedes") or "")
+        )
+    return sorted(found, key=lambda one: one.place)
+
+
+def _unit(text: str, start: int, end: int) -> Unit | None:
+    mine = [unit for unit in units(text) if min(unit.end, end) > max(unit.start, start)]
+    return max(mine, key=lambda unit: min(unit.end, end) - max(unit.start, start)) if mine else None
+
+
+def _kind(text: str, unit: Unit, embedded: Embedded) -> str:
+    vectors = embedded.passages([unit.text]), embedded.passages([unit.in_setting])
+    return KINDS[judge([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
+
+
+def compared(project: Project, embedded: Embedded) -> Iterator[Compared]:
+    """Every statement of a project beside what was known before it."""
+    every = told(project, embedded)
+    vectors = embedded.passages([one.said.text for one in every])
+    ended = set[str]()
+    for at, new in enumerate(every):
+        known = [old for old in range(at) if every[old].of_user == new.of_user and every[old].id not in ended]
+        if known:
+            near = vectors[known] @ vectors[at]
+            best = np.argsort(-near, kind="stable")[:MOST]
+            rarity = rarities([every[known[one]].said.text for one in best])
+            middle, spread = float(near[best].mean()), float(near[best].std()) + 0.01
+            found = [
+                signs(
+                    new.said,
+                    every[known[one]].said,
+                    Beside(
+                        similarity=float(near[one]),
+                        standard=(float(near[one]) - middle) / spread,
+                        rank=rank,
+                        same_turn=every[known[one]].place[:2] == new.place[:2],
+                        same_session=every[known[one]].place[0] == new.place[0],
+                    ),
+                    rarity,
+                )
+                for rank, one in enumerate(best)
+            ]
+            yield Compared(
+                names=list(found[0]),
+                rows=np.array([list(one.values()) for one in found]),
+                right=np.array([every[known[one]].id == new.ends for one in best]),
+                replaces=bool(new.ends),
+            )
+        ended.add(new.ends)
+
+
+def pairs(part: str, embedded: Embedded) -> list[Compared]:
+    """All comparisons of `train` or `validation`."""
+    paths = sorted((TALK / part).glob("*.json"))
+    return [one for path in paths for one in compared(json.loads(path.read_text("utf-8")), embedded)]
+
+
+def report(given: Sequence[Compared], odds: Sequence[NDArray[np.float64]]) -> Iterator[str]:
+    """Lines of the table: of the statements that replace another, how many are found, and how many ends are wrong."""
+    yield "| from | found | precision | wrong ends | of statements |"
+    yield "|--:|--:|--:|--:|--:|"
+    for least in (0.4, 0.5, 0.6, SURE, 0.8, 0.9):
+        right = wrong = 0
+        for one, own in zip(given, odds, strict=True):
+            best = int(np.argmax(own))
+            if 1 / (1 + np.exp(-own[best])) >= least:
+                right, wrong = right + bool(one.right[best]), wrong + (not one.right[best])
+        found = right / max(1, sum(one.replaces for one in given))
+        yield f"| {least} | {found:.3f} | {right / max(1, right + wrong):.3f} | {wrong} | {len(given)} |"
+
+
+def main() -> None:
+    """Fit, write, report."""
+    parser = argparse.ArgumentParser(description="Fit what replaces what.")
+    parser.add_argument("--dry-run", action="store_true")
+    dry = parser.parse_args().dry_run
+    embedded = Embedded()
+    train, validation = pairs("train", embedded), pairs("validation", embedded)
+    rows = np.concatenate([one.rows for one in train])
+    right = np.concatenate([one.right for one in train])
+    centre, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
+    model = LogisticRegression(C=0.3, max_iter=3000).fit((rows - centre) / spread, right)
+    slopes: NDArray[np.float64] = model.coef_[0] / spread
+    start = float(model.intercept_[0])
+    odds = [(one.rows - centre) @ slopes + start for one in validation]
+    print("\n".join(report(validation, odds)))
+    if not dry:
+        names = train[0].names
+        TARGET.write_text(_module(names, centre, slopes, start), "utf-8")
+
+
+def _module(names: Sequence[str], centre: NDArray[Any], slopes: NDArray[Any], start: float) -> str:
+    lines = [
+        '"""The weights of what replaces what. `bench/fit_replacing.py` writes this file."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Final",
+        "",
+        "#: The mean of each sign over all near pairs.",
+        "CENTRE: Final = {",
+        *(f'    "{name}": {value:.4f},' for name, value in zip(names, centre, strict=True)),
+        "}",
+        "#: What each sign adds to the log odds, beyond its mean.",
+        "WEIGHTS: Final = {",
+        f'    "one": {start:.4f},',
+        *(f'    "{name}": {value:.4f},' for name, value in zip(names, slopes, strict=True)),
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

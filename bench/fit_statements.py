@@ -1,0 +1,233 @@
+"""Fit the statement model on labelled talk, and report what it finds on projects that it has not seen.
+
+    python bench/fit_statements.py                       # writes src/filrouge/extraction/statements.npz
+    python bench/fit_statements.py --dry-run             # only the report
+    python bench/fit_statements.py --held-out DIR        # reports on other projects too
+
+`bench/data/talk/train` and the short prompts for training are fitted on; the thresholds are the lowest at which, on
+`bench/data/talk/validation`, the share of `PRECISION` of the units taken are labelled. Labels miss about a quarter of
+what a second reader would take (README of the data), so true precision is higher. Full-batch logistic regression by
+Adam (Kingma and Ba, 2015) from zero: the same data and machine give the same weights, bit for bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from bench.embedded import Embedded
+from bench.talk_format import Project, read
+
+from filrouge.extraction.features import BUCKETS, dense, hashed, weight
+from filrouge.extraction.patterns import pattern_of
+from filrouge.extraction.statement_model import LABELS, QUESTIONS, StatementWeights, log_odds
+from filrouge.extraction.units import Unit, units
+from filrouge.model.memory import Statement
+from filrouge.understand.heuristics import statements_of
+
+Numbers = NDArray[np.float32]
+ROOT: Final = Path(__file__).parent
+TALK: Final = ROOT / "data" / "talk"
+TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "statements.npz"
+#: Of the units that are taken on validation, the share that is labelled.
+PRECISION: Final = 0.75
+EPOCHS: Final = 220
+RATE: Final = 0.02
+#: Weight decay of dense and of hashed weights.
+DECAY: Final = (1e-4, 2e-4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A unit and what its labels say; `kind` is empty where it states nothing."""
+
+    unit: Unit
+    pattern: Statement | None
+    language: str
+    kind: str
+    user: bool
+
+
+def rows(folder: Path) -> list[Row]:
+    """Every unit of every prompt of the projects in a folder."""
+    return [row for path in sorted(folder.glob("*.json")) for row in _of_project(read(path))]
+
+
+def short_rows(part: str) -> list[Row]:
+    """Every unit of the short prompts of `train` or `validation`."""
+    lines = (TALK / "short" / f"{part}.jsonl").read_text("utf-8").splitlines()
+    return [row for line in lines for row in _of_prompt(json.loads(line))]
+
+
+def _of_prompt(given: Project) -> Iterator[Row]:
+    found = statements_of(given["prompt"])
+    for unit in units(given["prompt"]):
+        label = _label(unit, given["prompt"], given["statements"])
+        yield _row(unit, pattern_of(unit, found), given["language"], label)
+
+
+def _row(unit: Unit, pattern: Statement | None, language: str, label: Project | None) -> Row:
+    kind, user = (label["kind"], label["scope"] == "user") if label else ("", False)
+    return Row(unit=unit, pattern=pattern, language=language, kind=kind, user=user)
+
+
+def _of_project(project: Project) -> Iterator[Row]:
+    said: dict[tuple[Any, int], list[Project]] = {}
+    for one in project["statements"]:
+        if one.get("by", "user") == "user":
+            said.setdefault((one["session"], one["turn"]), []).append(one)
+    for session in project["sessions"]:
+        for number, turn in enumerate(session["turns"], 1):
+            found = statements_of(turn["user"])
+            for unit in units(turn["user"]):
+                label = _label(unit, turn["user"], said.get((session["id"], number), []))
+                yield _row(unit, pattern_of(unit, found), project["language"], label)
+
+
+def _label(unit: Unit, prompt: str, said: Sequence[Project]) -> Project | None:
+    """The statement of which the unit holds half, or that holds most of the unit."""
+    for one in said:
+        start = prompt.find(one["quote"])
+        end = start + len(one["quote"])
+        shared = min(unit.end, end) - max(unit.start, start)
+        if shared > 0 and (shared >= 0.5 * (end - start) or shared >= 0.6 * (unit.end - unit.start)):
+            return one
+    return None
+
+
+def embedded(given: Sequence[Row], made: Embedded) -> tuple[Numbers, Numbers]:
+    """The vectors of the units, and of the units in their setting."""
+    texts = [one.unit.text or " " for one in given] + [one.unit.in_setting or " " for one in given]
+    every = made.passages(texts)
+    return every[: len(given)], every[len(given) :]
+
+
+def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
+    """The answer to each question (rows, columns), and whether it counts: kind and scope only of what is stated."""
+    wanted = np.zeros((len(given), len(QUESTIONS)), np.float32)
+    counts = np.zeros_like(wanted)
+    counts[:, 0] = 1.0
+    for at, one in enumerate(given):
+        if one.kind:
+            wanted[at, 0] = 1.0
+            counts[at, 1:] = 1.0
+            wanted[at, 1 + LABELS.index(one.kind)] = 1.0
+            wanted[at, -1] = one.user
+    return wanted, counts / np.maximum(counts.sum(axis=0), 1.0)
+
+
+def fit(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None) -> StatementWeights:
+    """The weights for these rows; the threshold is still to be chosen."""
+    features = dense([one.unit for one in given], [one.pattern for one in given], vectors)
+    places = [hashed(one.unit) for one in given]
+    column = np.concatenate([np.array(one, np.int64) for one in places])
+    row = np.repeat(np.arange(len(given)), [len(one) for one in places])
+    value = np.array([weight(one) for one in places], np.float32)[row]
+    wanted, counts = answers(given)
+    many = len(QUESTIONS)
+    parts = [np.zeros((features.shape[1], many)), np.zeros((BUCKETS, many)), np.zeros(many)]
+    parts = [part.astype(np.float32) for part in parts]
+    mean, square = [np.zeros_like(part) for part in parts], [np.zeros_like(part) for part in parts]
+    for epoch in range(1, EPOCHS + 1):
+        odds = features @ parts[0] + parts[2]
+        for one in range(many):
+            odds[:, one] += np.bincount(row, parts[1][column, one] * value, len(given))
+        error = (1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30))) - wanted) * counts
+        hashed_slope = np.stack([np.bincount(column, error[row, one] * value, BUCKETS) for one in range(many)], axis=1)
+        slopes = [features.T @ error + DECAY[0] * parts[0], hashed_slope + DECAY[1] * parts[1], error.sum(axis=0)]
+        for at, slope in enumerate(slopes):
+            mean[at] = 0.9 * mean[at] + 0.1 * slope
+            square[at] = 0.999 * square[at] + 0.001 * slope * slope
+            step = mean[at] / (1 - 0.9**epoch) / (np.sqrt(square[at] / (1 - 0.999**epoch)) + 1e-8)
+            parts[at] -= (RATE * step).astype(np.float32)
+    rounded = [part.astype(np.float16).astype(np.float32) for part in parts]
+    return StatementWeights(dense=rounded[0], hashed=rounded[1], bias=rounded[2], threshold=0.5)
+
+
+def odds_of(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None, made: StatementWeights) -> Numbers:
+    """A row a unit, a column a question."""
+    return log_odds([one.unit for one in given], [one.pattern for one in given], vectors, made)
+
+
+def average_precision(right: NDArray[np.bool_], odds: Numbers) -> float:
+    """The mean precision at each labelled unit, by falling odds."""
+    hits = right[np.argsort(-odds, kind="stable")]
+    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+    return float((precision * hits).sum() / max(1, hits.sum()))
+
+
+def threshold_at(right: NDArray[np.bool_], odds: Numbers, precision: float) -> float:
+    """The lowest odds above which that share is labelled."""
+    order = np.argsort(-odds, kind="stable")
+    share = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
+    good = np.flatnonzero(share >= precision)
+    return float(odds[order[good[-1]]]) if len(good) else float(odds.max())
+
+
+def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> Iterator[str]:
+    """Lines of the table of one set of projects."""
+    right = np.array([bool(one.kind) for one in given])
+    log_threshold = float(np.log(threshold / (1 - threshold)))
+    for language in ("", *sorted({one.language for one in given})):
+        here = np.array([language in ("", one.language) for one in given])
+        taken = here & (odds[:, 0] >= log_threshold)
+        said = here & right
+        kind = [LABELS[int(odds[at, 1:-1].argmax())] == given[at].kind for at in np.flatnonzero(said)]
+        scope = [(odds[at, -1] > 0) == given[at].user for at in np.flatnonzero(said)]
+        yield (
+            f"| {name} {language or 'all'} | {here.sum()} | {said.sum()} "
+            f"| {average_precision(right[here], odds[here, 0]):.3f} "
+            f"| {(taken & right).sum() / max(1, taken.sum()):.3f} "
+            f"| {(taken & right).sum() / max(1, said.sum()):.3f} | {np.mean(kind):.2f} | {np.mean(scope):.2f} |"
+        )
+
+
+def main() -> None:
+    """Fit, choose, write, report."""
+    parser = argparse.ArgumentParser(description="Fit the statement model.")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--held-out", type=Path)
+    given = parser.parse_args()
+    train, validation = [*rows(TALK / "train"), *short_rows("train")], rows(TALK / "validation")
+    short = short_rows("validation")
+    other = rows(given.held_out) if given.held_out else []
+    vectors = Embedded()
+    right = np.array([bool(one.kind) for one in validation])
+    stored: dict[str, Any] = {}
+    print("| weights, projects | units | stated | average precision | precision | recall | kind | scope |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for name in ("with vectors", "words alone"):
+        with_vectors = name == "with vectors"
+        made = fit(train, embedded(train, vectors) if with_vectors else None)
+        odds = odds_of(validation, embedded(validation, vectors) if with_vectors else None, made)
+        chosen = threshold_at(right, odds[:, 0], PRECISION)
+        threshold = 1.0 / (1.0 + float(np.exp(-chosen)))
+        for where, projects in (("validation", validation), ("short", short), ("held out", other)):
+            if projects:
+                found = (
+                    odds
+                    if projects is validation
+                    else odds_of(projects, embedded(projects, vectors) if with_vectors else None, made)
+                )
+                print("\n".join(report(f"{name}, {where}", projects, found, threshold)), flush=True)
+        prefix = name.replace(" ", "_")
+        stored |= {f"{prefix}_{part}": getattr(made, part).astype(np.float16) for part in ("dense", "hashed", "bias")}
+        stored[f"{prefix}_threshold"] = np.float32(threshold)
+        print(f"{name}: threshold {threshold:.3f}")
+    if not given.dry_run:
+        np.savez_compressed(TARGET, **stored)
+        print(f"{TARGET.name}: {TARGET.stat().st_size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Which memory a new statement replaces: the probability that it gives another value of the same thing.
+
+Nobody announces most changes: "demo is on Friday then". What gives them away is small and adds up: they speak of one
+thing in words that are rare here, they are of one kind, the number or the name is another, a word of change stands
+there, they were said at different times. A logistic regression over such signs, fitted by `bench/fit_replacing.py` on
+the pairs of labelled talk that replace each other against all other near pairs (`bench/results/replacing.md`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from filrouge import lazy_re as re
+from filrouge.extraction.replacing_weights import CENTRE, WEIGHTS
+from filrouge.understand.measures import measures
+from filrouge.understand.profile import profile
+from filrouge.understand.words import content, fold
+
+#: From this probability on a memory is replaced.
+SURE: Final = 0.7
+#: Memories that are compared, the nearest ones.
+MOST: Final = 20
+_DIGITS: Final = re.compile(r"\d[\d.,:]*")
+_NAME: Final = re.compile(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Ý][\w-]{2,}")
+_CHANGE: Final = re.compile(
+    r"\b(?:now|not|no longer|anymore|instead|moved?|switch\w*|chang\w*|new|out|over|dropp?\w*|replac\w*|actually"
+    r"|back to|finally|bump\w*|rais\w*|lower\w*|until|was|were|maintenant|plus|desormais|finalement|plutot|nouveau"
+    r"|nouvelle|passe\w*|remplac\w*|fini|etait|avant|ahora|ya no|al final|en vez|nuevo|nueva|pas[oa]\w*|cambi\w*|era"
+    r"|antes|dejamos|mejor)\b"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """A statement or a memory as it is compared.
+
+    Attributes:
+        corrects: the old values that it names itself.
+        is_correction: it says that something is no longer so.
+    """
+
+    text: str
+    kind: str
+    corrects: tuple[str, ...] = ()
+    is_correction: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """How a memory stands to the statement.
+
+    Attributes:
+        similarity: cosine of the two.
+        standard: the same, standardised over the memories that are compared.
+        rank: its place among them by similarity, from 0.
+        same_turn, same_session: where the two were said.
+    """
+
+    similarity: float
+    standard: float
+    rank: int
+    same_turn: bool
+    same_session: bool
+
+
+def chance(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> float:
+    """The probability that `new` replaces `old`; `rarity` of words in the memories that are compared."""
+    found = signs(new, old, beside, rarity)
+    odds = WEIGHTS["one"] + sum(WEIGHTS[name] * (value - CENTRE[name]) for name, value in found.items())
+    return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
+
+
+def rarities(texts: Sequence[str]) -> dict[str, float]:
+    """How rare each word of some memories is among them: ln(1 + n / occurrences)."""
+    often = Counter(word for text in texts for word in set(content(text)))
+    return {word: math.log(1 + len(texts) / number) for word, number in often.items()}
+
+
+def signs(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> dict[str, float]:
+    """What is weighed, by name."""
+    mine, theirs = frozenset(content(new.text)), frozenset(content(old.text))
+    shared = mine & theirs
+    weights = [rarity.get(word, 1.0) for word in shared]
+    digits, old_digits = frozenset(_DIGITS.findall(new.text)), frozenset(_DIGITS.findall(old.text))
+    names, old_names = frozenset(_NAME.findall(new.text)), frozenset(_NAME.findall(old.text))
+    measured, old_measured = ({one.kind for one in measures(text)} for text in (new.text, old.text))
+    ours, known = profile(new.text), profile(old.text)
+    named = {word for phrase in new.corrects for word in content(phrase)}
+    return {
+        "similarity": beside.similarity,
+        "standard": beside.standard,
+        "first": float(beside.rank == 0),
+        "rank": 1.0 / (1 + beside.rank),
+        "shared": float(len(shared)),
+        "rare shared": sum(weights),
+        "rarest shared": max(weights, default=0.0),
+        "contained": len(shared) / max(1, min(len(mine), len(theirs))),
+        "alike": len(shared) / max(1, len(mine | theirs)),
+        "number": float(bool(digits)),
+        "old number": float(bool(old_digits)),
+        "same number": float(bool(digits & old_digits)),
+        "other number": float(bool(digits - old_digits) and bool(old_digits - digits)),
+        "same name": float(bool(names & old_names)),
+        "other name": float(bool(names - old_names) and bool(old_names - names)),
+        "same measure": float(bool(measured & old_measured)),
+        "change": float(_CHANGE.search(fold(new.text)) is not None),
+        "correction": float(new.is_correction),
+        "names the old": len(named & theirs) / len(named) if named else 0.0,
+        "same kind": float(new.kind == old.kind),
+        "decision": float(new.kind == "decision"),
+        "old decision": float(old.kind == "decision"),
+        "rule": float(new.kind == "rule"),
+        "old rule": float(old.kind == "rule"),
+        "intent": float(new.kind == "intent"),
+        "same session": float(beside.same_session),
+        "same turn": float(beside.same_turn),
+        "words": min(len(mine), 20) / 10,
+        "old words": min(len(theirs), 20) / 10,
+        "short": float(len(mine) <= 4),
+        "same value": float(bool(ours.held & known.held)),
+        "rejects it": float(bool(ours.rejects & known.held)),
+        "same thing": float(bool(ours.entity) and ours.entity == known.entity),
+        "other mood": float(bool(ours.negated) != bool(known.negated)),
+    }

@@ -1,0 +1,34 @@
+"""Which memory a new statement replaces, by signs that anybody can read off the two."""
+
+from __future__ import annotations
+
+import pytest
+
+from filrouge.extraction.replacing import SURE, Beside, Said, chance, rarities
+
+OLD = "the demo is on Thursday at 10"
+OTHERS = [
+    "the kiosk runs Debian 12",
+    "Lea owns the ledger",
+    "invoices are kept in Postgres",
+    "the almanac is printed in May",
+]
+
+
+def replaced(new: str, old: str = OLD, *, similarity: float = 0.93, same_turn: bool = False) -> float:
+    beside = Beside(similarity=similarity, standard=2.0, rank=0, same_turn=same_turn, same_session=same_turn)
+    return chance(Said(text=new, kind="fact"), Said(text=old, kind="fact"), beside, rarities([old, *OTHERS]))
+
+
+def test_another_value_of_the_same_thing_replaces_it() -> None:
+    assert replaced("the demo is now on Friday at 14") >= SURE
+
+
+@pytest.mark.parametrize("new", ["the kiosk is painted green", "Marc joins the team on Monday"])
+def test_another_thing_replaces_nothing(new: str) -> None:
+    assert replaced(new, similarity=0.82) < SURE
+
+
+def test_two_values_in_one_breath_live_side_by_side() -> None:
+    said = "the demo is now on Friday at 14"
+    assert replaced(said, same_turn=True) < SURE <= replaced(said)
