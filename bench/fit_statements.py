@@ -135,13 +135,14 @@ def fit(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None) -> Statem
     value = np.array([weight(one) for one in places], np.float32)[row]
     wanted, counts = answers(given)
     many = len(QUESTIONS)
-    parts = [np.zeros((features.shape[1], many)), np.zeros((BUCKETS, many)), np.zeros(many)]
-    parts = [part.astype(np.float32) for part in parts]
-    mean, square = [np.zeros_like(part) for part in parts], [np.zeros_like(part) for part in parts]
+    shapes: list[tuple[int, ...]] = [(features.shape[1], many), (BUCKETS, many), (many,)]
+    parts: list[NDArray[Any]] = [np.zeros(shape, np.float32) for shape in shapes]
+    mean: list[NDArray[Any]] = [np.zeros_like(part) for part in parts]
+    square: list[NDArray[Any]] = [np.zeros_like(part) for part in parts]
     for epoch in range(1, EPOCHS + 1):
         odds = features @ parts[0] + parts[2]
         for one in range(many):
-            odds[:, one] += np.bincount(row, parts[1][column, one] * value, len(given))
+            odds[:, one] += np.bincount(row, parts[1][column, one] * value, len(given)).astype(np.float32)
         error = (1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30))) - wanted) * counts
         hashed_slope = np.stack([np.bincount(column, error[row, one] * value, BUCKETS) for one in range(many)], axis=1)
         slopes = [features.T @ error + DECAY[0] * parts[0], hashed_slope + DECAY[1] * parts[1], error.sum(axis=0)]
@@ -182,8 +183,9 @@ def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> 
         here = np.array([language in ("", one.language) for one in given])
         taken = here & (odds[:, 0] >= log_threshold)
         said = here & right
-        kind = [LABELS[int(odds[at, 1:-1].argmax())] == given[at].kind for at in np.flatnonzero(said)]
-        scope = [(odds[at, -1] > 0) == given[at].user for at in np.flatnonzero(said)]
+        stated = [at for at, one in enumerate(said) if one]
+        kind = [LABELS[int(odds[at, 1:-1].argmax())] == given[at].kind for at in stated]
+        scope = [bool(odds[at, -1] > 0) == given[at].user for at in stated]
         yield (
             f"| {name} {language or 'all'} | {here.sum()} | {said.sum()} "
             f"| {average_precision(right[here], odds[here, 0]):.3f} "

@@ -25,7 +25,7 @@ from filrouge.app.observe import is_off
 from filrouge.app.parts import Parts
 from filrouge.app.reconcile import UNIQUE_KEY_LENGTH, add_told
 from filrouge.app.told import place_of
-from filrouge.capture.cutting import LONGEST_TEXT, LONGEST_TOOL_TEXT, TextCutter
+from filrouge.capture.cutting import TextCutter
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.capture.intake import Cut
@@ -104,7 +104,7 @@ def read_in(parts: Parts, page: Handed) -> ReadIn:
 
 def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
     """What the turn says, without secrets and cut as a captured one."""
-    cutter = TextCutter(LONGEST_TOOL_TEXT if turn.role == "tool" else LONGEST_TEXT)
+    cutter = TextCutter()
     text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
     parts.meters.cut(Cut(events=int(cutter.cut > 0), characters=cutter.cut))
     return text

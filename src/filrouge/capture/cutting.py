@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-LONGEST_TOOL_TEXT: Final = 200_000
-LONGEST_TEXT: Final = 400_000
+LONGEST_TEXT: Final = 200_000
 #: All texts of one event together: dense with keywords, they still leave half of the hook's 900 ms.
 LARGEST_EVENT: Final = 600_000
 #: Read beyond a cut, so that a secret that lies across it is still seen whole.
@@ -78,14 +77,13 @@ class TextCutter:
         cut: how many characters went.
     """
 
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
+    def __init__(self) -> None:
         self._left = LARGEST_EVENT
         self.cut = 0
 
     def cleaned(self, text: str, clean: Callable[[str], str]) -> str:
         """The beginning of a text, cleaned; whole where it is not too long."""
-        limit = min(self._longest, self._left)
+        limit = min(LONGEST_TEXT, self._left)
         if len(text) <= limit + SLACK:
             self._left = max(0, self._left - len(text))
             return clean(text)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from filrouge.capture.cutting import LONGEST_TEXT, LONGEST_TOOL_TEXT, MOST_VALUES, SLACK, Pruner, TextCutter
+from filrouge.capture.cutting import MOST_VALUES, SLACK, Pruner, TextCutter
 from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.capture.redact import mapped
@@ -59,7 +59,7 @@ def cleaned(event: Event, redact: Redactor, cut: Cut | None = None) -> Event:
     """
     # A little more than the hook allows: its own marks are not to be cut.
     pruner = Pruner(MOST_VALUES + SLACK)
-    texts = TextCutter(LONGEST_TOOL_TEXT if event.kind == "tools" else LONGEST_TEXT)
+    texts = TextCutter()
     pruned = cast("dict[str, Any]", pruner.pruned(event.data))
     data = mapped(pruned, lambda text: texts.cleaned(text, lambda said: redact(strip_own(said))))
     if cut is not None and (texts.cut or pruner.cut):

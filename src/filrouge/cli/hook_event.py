@@ -12,7 +12,7 @@ import time
 from typing import Any, Final, cast
 
 from filrouge.capture import guard, redact
-from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, LONGEST_TOOL_TEXT, MARGIN, MOST_VALUES, Pruner
+from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MARGIN, MOST_VALUES, Pruner
 from filrouge.hosts.reading import as_list, as_object, whole_text
 from filrouge.model.event import Event
 
@@ -33,11 +33,11 @@ def payload_of(raw: bytes) -> dict[str, Any]:
 def cleaned(event: Event) -> Event | None:
     """The event without secrets and without our own words; None where its text was nothing else."""
     try:
-        data = _cleaned(event.data, LONGEST_TOOL_TEXT if event.kind == "tools" else LONGEST_TEXT)
+        data = _cleaned(event.data)
     except (ValueError, RecursionError):
         if event.kind != "tools":
             raise
-        data = _cleaned(_without_output(event.data), LONGEST_TOOL_TEXT)
+        data = _cleaned(_without_output(event.data))
     if "text" in event.data and not str(data.get("text", "")).strip():
         return None
     return event._replace(
@@ -52,8 +52,8 @@ def cleaned(event: Event) -> Event | None:
     )
 
 
-def _cleaned(data: dict[str, Any], longest: int) -> dict[str, Any]:
-    return cast("dict[str, Any]", redact.mapped(Pruner().pruned(data), _Cleaner(longest).clean))
+def _cleaned(data: dict[str, Any]) -> dict[str, Any]:
+    return cast("dict[str, Any]", redact.mapped(Pruner().pruned(data), _Cleaner().clean))
 
 
 def _without_output(data: dict[str, Any]) -> dict[str, Any]:
@@ -66,15 +66,14 @@ def _without_output(data: dict[str, Any]) -> dict[str, Any]:
 class _Cleaner:
     """Cleans the texts of one event, which share what may be kept and the time there is."""
 
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
+    def __init__(self) -> None:
         self._left = LARGEST_EVENT
         self._until = time.monotonic() + PATIENCE
 
     def clean(self, text: str) -> str:
         if len(text) < SHORTEST_SECRET:
             return whole_text(text)
-        limit = min(self._longest, self._left) if time.monotonic() < self._until else 0
+        limit = min(LONGEST_TEXT, self._left) if time.monotonic() < self._until else 0
         if not limit and text:
             return f"[filrouge: {len(text)} characters cut]"
         short = text[: limit + MARGIN] if len(text) > limit else text

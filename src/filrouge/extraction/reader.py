@@ -105,7 +105,7 @@ def is_read(turn: Turn) -> bool:
 
 def prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
     """A prompt cut into units; the first ones of a long one."""
-    return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 4 * MOST_STATEMENTS]))
+    return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 2 * MOST_STATEMENTS]))
 
 
 def statements(given: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:

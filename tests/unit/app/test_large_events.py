@@ -19,7 +19,7 @@ from filrouge.app.reading_in import Handed, read_in
 from filrouge.app.report import metrics
 from filrouge.app.told import Conversation, Message, tell
 from filrouge.capture import inbox
-from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, LONGEST_TOOL_TEXT, MOST_VALUES
+from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MOST_VALUES
 from filrouge.home import SPOOL, inside
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.imported import ImportedTurn
@@ -92,7 +92,7 @@ def test_tool_output_values_and_a_whole_event_have_their_own_limits(parts: Parts
     calls = [{"name": "Bash", "id": f"c{n}", "input": None, "output": LONG} for n in range(5)]
     observe(parts, [event("tools", calls=calls)]).result(60)
     found = sorted(map(len, texts(parts)))
-    assert found[-1] <= LONGEST_TOOL_TEXT + 100
+    assert found[-1] <= LONGEST_TEXT + 100
     assert sum(found) <= LARGEST_EVENT + 1000
     assert len(found) == 5
     many = [{"line": n, "at": [n, n]} for n in range(50_000)]

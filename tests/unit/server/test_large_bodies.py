@@ -63,7 +63,7 @@ def test_a_long_text_keeps_its_beginning_to_the_letter_and_counts_the_rest(
 
 
 def test_many_long_texts_of_one_event_share_what_is_kept_and_the_next_event_has_its_own() -> None:
-    texts = [str(n) + "x" * 300_000 for n in range(10)]
+    texts = [str(n) + "x" * 150_000 for n in range(10)]
     events = [{"id": str(n), "data": {"calls": [{"output": text} for text in texts]}} for n in range(3)]
     found = json.loads(cut(json.dumps({"events": events}).encode()))
     for event in found["events"]:
