@@ -29,7 +29,7 @@ COUPON = (
 )
 POSTGRES = (
     "We must migrate the Postgres database to version 17, what breaks in our Postgres schema?",
-    "Take a dump of the Postgres database and check the schema before the Postgres migration",
+    "Before the Postgres migration, take a dump of the Postgres database and check the schema",
 )
 #: Conversations of several prompts each, on subjects that have nothing to do with each other.
 SUBJECTS = (

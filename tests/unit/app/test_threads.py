@@ -11,6 +11,7 @@ import pytest
 
 from filrouge.app import threads as by_hand
 from filrouge.app.erase import erase
+from filrouge.app.heard import proved_by
 from filrouge.app.parts import Parts
 from filrouge.app.thread_report import detail, listing, why
 from filrouge.errors import BadInput, NotFound
@@ -175,7 +176,9 @@ def test_a_thread_goes_with_the_last_of_its_turns_and_with_what_speaks_of_it(par
     tell(parts, "b", COUPON[2])
     by_hand.split(parts, coupon, [turn_of(parts, COUPON[2])])
     by_hand.merge(parts, postgres, coupon)
-    erase(parts, [one["id"] for one in thread(parts, coupon)["turns_shown"]])
+    turns = [one["id"] for one in thread(parts, coupon)["turns_shown"]]
+    learned = parts.readers.here(lambda tx: proved_by(tx, turns))
+    erase(parts, [*turns, *(id_ for proved in learned.values() for id_ in proved)])
     idle(parts)
     [left] = threads(parts)
     assert (left["parent"], texts(parts, left["id"])) == (None, [COUPON[2]])
