@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A module's tests stay in one process, because they share its daemon.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= 2000
-PROOFS ?= proof or law or hypothesis
+PROOFS ?= slow or proof or law or hypothesis
 
 .PHONY: demo test proof hosts check docs bench clean
 

@@ -11,7 +11,6 @@ reads, since a label is not there at run time. Ridge logistic regression by Newt
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,21 +22,22 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.embedded import Embedded
+from bench.fit_statements import TALK, embedder
 from bench.talk_format import Project
+from bench.talk_format import read as project_of
 
+from filrouge.app.meaning import in_passes
 from filrouge.extraction.patterns import pattern_of
 from filrouge.extraction.reader import KINDS
-from filrouge.extraction.replacing import MOST, SURE, Beside, Said, rarities, signs
+from filrouge.extraction.replacing import SURE, Known, Said, nearest, rarities, signs
 from filrouge.extraction.statement_model import judge
 from filrouge.extraction.units import Unit, units
+from filrouge.ports import Embedder
 from filrouge.understand import corrections
 from filrouge.understand.heuristics import statements_of
 from filrouge.understand.reading import read
 
-ROOT: Final = Path(__file__).parent
-TALK: Final = ROOT / "data" / "talk"
-TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
+TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
 #: Of standardised weights; Newton's steps, far more than it takes.
 DECAY: Final = 3.3
 STEPS: Final = 25
@@ -64,7 +64,7 @@ class Compared:
     replaces: bool
 
 
-def told(project: Project, embedded: Embedded) -> list[Told]:
+def told(project: Project, model: Embedder) -> list[Told]:
     """The statements of a project, in order."""
     sessions = {one["id"]: (at, one["turns"]) for at, one in enumerate(project["sessions"])}
     found = list[Told]()
@@ -79,7 +79,7 @@ def told(project: Project, embedded: Embedded) -> list[Told]:
         change = corrections.find(clause)
         said = Said(
             text=clause.text,
-            kind=_kind(text, unit, embedded) if unit else KINDS[one["kind"]],
+            kind=_kind(text, unit, model) if unit else KINDS[one["kind"]],
             corrects=change.corrects if change else (),
             is_correction=change is not None,
         )
@@ -91,55 +91,49 @@ def told(project: Project, embedded: Embedded) -> list[Told]:
 
 
 def _unit(text: str, start: int, end: int) -> Unit | None:
-    mine = [unit for unit in units(text) if min(unit.end, end) > max(unit.start, start)]
-    return max(mine, key=lambda unit: min(unit.end, end) - max(unit.start, start)) if mine else None
+    mine = [unit for unit in units(text) if unit.shared(start, end)]
+    return max(mine, key=lambda unit: unit.shared(start, end)) if mine else None
 
 
-def _kind(text: str, unit: Unit, embedded: Embedded) -> str:
-    vectors = embedded.passages([unit.text]), embedded.passages([unit.in_setting])
+def _kind(text: str, unit: Unit, model: Embedder) -> str:
+    vectors = in_passes(model, [unit.text]), in_passes(model, [unit.in_setting])
     return KINDS[judge([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
 
 
-def compared(project: Project, embedded: Embedded) -> Iterator[Compared]:
+def compared(project: Project, model: Embedder) -> Iterator[Compared]:
     """Every statement of a project beside what was known before it."""
-    every = told(project, embedded)
-    vectors = embedded.passages([one.said.text for one in every])
+    every = told(project, model)
+    vectors = in_passes(model, [one.said.text for one in every])
     ended = set[str]()
     for at, new in enumerate(every):
         known = [old for old in range(at) if every[old].of_user == new.of_user and every[old].id not in ended]
         if known:
             near = vectors[known] @ vectors[at]
-            best = [int(one) for one in np.argsort(-near, kind="stable")[:MOST]]
-            rarity = rarities([every[known[one]].said.text for one in best])
-            middle, spread = float(near[best].mean()), float(near[best].std()) + 0.01
-            found = [
-                signs(
-                    new.said,
-                    every[known[one]].said,
-                    Beside(
-                        similarity=float(near[one]),
-                        standard=(float(near[one]) - middle) / spread,
-                        rank=rank,
-                        same_turn=every[known[one]].place[:2] == new.place[:2],
-                        same_session=every[known[one]].place[0] == new.place[0],
-                    ),
-                    rarity,
+            met = [
+                Known(
+                    said=every[old].said,
+                    similarity=float(cosine),
+                    same_turn=every[old].place[:2] == new.place[:2],
+                    same_session=every[old].place[0] == new.place[0],
                 )
-                for rank, one in enumerate(best)
+                for old, cosine in zip(known, near, strict=True)
             ]
+            best = nearest(met)
+            rarity = rarities([met[one].said.text for one, _ in best])
+            found = [signs(new.said, met[one].said, beside, rarity) for one, beside in best]
             yield Compared(
                 names=list(found[0]),
                 rows=np.array([list(one.values()) for one in found]),
-                right=np.array([every[known[one]].id == new.ends for one in best]),
+                right=np.array([every[known[one]].id == new.ends for one, _ in best]),
                 replaces=bool(new.ends),
             )
         ended.add(new.ends)
 
 
-def pairs(part: str, embedded: Embedded) -> list[Compared]:
+def pairs(part: str, model: Embedder) -> list[Compared]:
     """All comparisons of `train` or `validation`."""
     paths = sorted((TALK / part).glob("*.json"))
-    return [one for path in paths for one in compared(json.loads(path.read_text("utf-8")), embedded)]
+    return [one for path in paths for one in compared(project_of(path), model)]
 
 
 def regression(rows: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -175,8 +169,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fit what replaces what.")
     parser.add_argument("--dry-run", action="store_true")
     dry = parser.parse_args().dry_run
-    embedded = Embedded()
-    train, validation = pairs("train", embedded), pairs("validation", embedded)
+    model = embedder()
+    train, validation = pairs("train", model), pairs("validation", model)
     rows = np.concatenate([one.rows for one in train])
     right = np.concatenate([one.right for one in train])
     centre, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6

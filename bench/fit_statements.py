@@ -14,28 +14,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.embedded import Embedded
 from bench.talk_format import Project, read
 
-from filrouge.extraction.features import BUCKETS, dense, hashed, weight
+from filrouge.app.meaning import in_passes
+from filrouge.embed.preferred import e5
+from filrouge.embed.remembered import Remembering
+from filrouge.extraction.features import BUCKETS, Numbers, dense, hashed, weight
 from filrouge.extraction.patterns import pattern_of
 from filrouge.extraction.statement_model import LABELS, QUESTIONS, StatementWeights, log_odds
 from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import Statement
+from filrouge.ports import Embedder
 from filrouge.understand.heuristics import statements_of
 
-Numbers = NDArray[np.float32]
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
 TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "statements.npz"
@@ -99,16 +103,21 @@ def _label(unit: Unit, prompt: str, said: Sequence[Project]) -> Project | None:
     for one in said:
         start = prompt.find(one["quote"])
         end = start + len(one["quote"])
-        shared = min(unit.end, end) - max(unit.start, start)
-        if shared > 0 and (shared >= 0.5 * (end - start) or shared >= 0.6 * (unit.end - unit.start)):
+        shared = unit.shared(start, end)
+        if shared and (shared >= 0.5 * (end - start) or shared >= 0.6 * (unit.end - unit.start)):
             return one
     return None
 
 
-def embedded(given: Sequence[Row], made: Embedded) -> tuple[Numbers, Numbers]:
+def embedder() -> Embedder:
+    """The bundled one, which makes the vector of a text once."""
+    return Remembering(e5(), most_bytes=10**9)
+
+
+def embedded(given: Sequence[Row], model: Embedder) -> tuple[Numbers, Numbers]:
     """The vectors of the units, and of the units in their setting."""
-    texts = [one.unit.text or " " for one in given] + [one.unit.in_setting or " " for one in given]
-    every = made.passages(texts)
+    texts = [one.unit.text for one in given] + [one.unit.in_setting for one in given]
+    every = in_passes(model, texts)
     return every[: len(given)], every[len(given) :]
 
 
@@ -203,15 +212,15 @@ def main() -> None:
     train, validation = [*rows(TALK / "train"), *short_rows("train")], rows(TALK / "validation")
     short = short_rows("validation")
     other = rows(given.held_out) if given.held_out else []
-    vectors = Embedded()
+    model = embedder()
     right = np.array([bool(one.kind) for one in validation])
     stored: dict[str, Any] = {}
     print("| weights, projects | units | stated | average precision | precision | recall | kind | scope |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for name in ("with vectors", "words alone"):
         with_vectors = name == "with vectors"
-        made = fit(train, embedded(train, vectors) if with_vectors else None)
-        odds = odds_of(validation, embedded(validation, vectors) if with_vectors else None, made)
+        made = fit(train, embedded(train, model) if with_vectors else None)
+        odds = odds_of(validation, embedded(validation, model) if with_vectors else None, made)
         chosen = threshold_at(right, odds[:, 0], PRECISION)
         threshold = 1.0 / (1.0 + float(np.exp(-chosen)))
         for where, projects in (("validation", validation), ("short", short), ("held out", other)):
@@ -219,7 +228,7 @@ def main() -> None:
                 found = (
                     odds
                     if projects is validation
-                    else odds_of(projects, embedded(projects, vectors) if with_vectors else None, made)
+                    else odds_of(projects, embedded(projects, model) if with_vectors else None, made)
                 )
                 print("\n".join(report(f"{name}, {where}", projects, found, threshold)), flush=True)
         prefix = name.replace(" ", "_")

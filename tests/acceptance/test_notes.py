@@ -22,7 +22,7 @@ from filrouge.daemon import waking
 from .replay import run_hook
 from .vault import TARGETS, notes, write
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 #: By the mode of the search: how many of the thirty questions bring their note first, and among five, at the least.
 LEAST = {"semantic": (20, 24), "hybrid": (23, 25)}

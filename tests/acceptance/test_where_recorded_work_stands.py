@@ -20,7 +20,7 @@ from filrouge.store.syntheses import Syntheses
 
 from .replay import EXPECTED, RECORDINGS, Replayed
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 PLACES = ("/home/ana/shop", "/home/ana/atelier")
 #: An open question is one, and is told as one.

@@ -48,7 +48,7 @@ from .processes import (
 )
 from .test_full_disk import deliver
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 BACKUPS: Final = 4 if is_proof() else 2
 ROOMS: Final = 12

@@ -34,7 +34,7 @@ from .processes import (
     tiny_disk,
 )
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 SAID = "the almanac service listens on port 19031"
 

@@ -17,7 +17,7 @@ from filrouge.store.jobs import DEADLY, MOST_DEATHS
 
 from .processes import environment, left, workplace
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 _DIES: Final = """
 import os, signal, sys

@@ -41,7 +41,7 @@ from .processes import (
     tiny_disk,
 )
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 #: The promise is one second; the machine that tests may have other work.
 #: The alarm ends a hook at 0.9 s; the rest is room for a machine that tests other things at the same time.

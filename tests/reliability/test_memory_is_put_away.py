@@ -40,7 +40,7 @@ from .processes import (
 )
 from .terminals import at_a_terminal
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 ROOMS: Final = 6
 RESET: Final = ("init", "--host", "codex", "--reset")

@@ -21,7 +21,7 @@ from filrouge.transfer import backup
 from .processes import daemon, eventually, hook, is_up, kill, lock_holder, prompt, quiet, run, spooled, throw_away_home
 from .terminals import asked, at_a_terminal
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 ROOMS = 12
 

@@ -49,7 +49,7 @@ from .processes import (
     spooled,
 )
 
-pytestmark = pytest.mark.proof  # `.ci/run` runs it
+pytestmark = pytest.mark.slow
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hosts"
 AWAY = {"FILROUGE_URL": "http://127.0.0.1:9"}  # nobody there: the hook spools and starts no daemon

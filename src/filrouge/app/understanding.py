@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
-import numpy as np
-
 from filrouge.app.arms import arm
 from filrouge.app.believed import nearest_beliefs
 from filrouge.app.late import overtaken, said_later
@@ -84,21 +82,18 @@ def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     written."""
     ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
     meaning = parts.meaning
-    patterns = [stated_by(turn) if ruled and not turn.skipped else () for turn in turns]
-    if not ruled:
-        return readings_of(meaning, list(zip(turns, patterns, strict=True)))
-    return readings_of(meaning, list(zip(turns, _learned(meaning, turns, patterns), strict=True)))
+    stated = _stated(meaning, turns) if ruled else [()] * len(turns)
+    return readings_of(meaning, list(zip(turns, stated, strict=True)))
 
 
-def _learned(
-    meaning: Meaning, turns: Sequence[Turn], patterns: Sequence[tuple[Statement, ...]]
-) -> list[tuple[Statement, ...]]:
-    """What turns state: prompts as the statement model reads them, whatever else as the patterns did."""
-    prompts = {at: reader.prompt(turn.text, patterns[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
+def _stated(meaning: Meaning, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
+    """The statements of each turn: the statement model reads prompts, patterns alone read everything else."""
+    found = [() if turn.skipped else stated_by(turn) for turn in turns]
+    prompts = {at: reader.prompt(turn.text, found[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
     texts = reader.read_units(list(prompts.values()))
     known = bool(texts) and meaning.space.model == EMBEDDER and not meaning.is_lost
     made = meaning.passages(texts) if known else None
-    found, begin = list(patterns), 0
+    begin = 0
     for at, prompt in prompts.items():
         end = begin + len(prompt.texts)
         found[at] = reader.statements(prompt, None if made is None else made[begin:end])
@@ -222,41 +217,31 @@ def _newer_value(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neigh
     if one.vectors is None or space.model != EMBEDDER or statement.key is not None:
         return None
     stored = StoredVectors(tx).some("memory", [each.memory.id for each in near], space.id)
+    memories = [each.memory for each in near if each.memory.id in stored]
     known = [
-        (each.memory, float((stored[each.memory.id] @ one.vectors[0]).max()))
-        for each in near
-        if each.memory.id in stored
+        replacing.Known(
+            said=replacing.Said(text=memory.text, kind=memory.kind),
+            similarity=float((stored[memory.id] @ one.vectors[0]).max()),
+            same_turn=any(each.turn_id == turn.id for each in memory.evidence),
+            same_session=memory.scope.session == turn.scope.session,
+        )
+        for memory in memories
     ]
-    known = sorted(known, key=lambda pair: -pair[1])[: replacing.MOST]
     if not known:
         return None
-    cosines = np.array([cosine for _, cosine in known])
-    rarity = replacing.rarities([memory.text for memory, _ in known])
     new = replacing.Said(
         text=statement.text,
         kind=statement.kind,
         corrects=statement.corrects,
         is_correction=statement.is_correction,
     )
-    chances = [
-        replacing.chance(
-            new,
-            replacing.Said(text=memory.text, kind=memory.kind),
-            replacing.Beside(
-                similarity=cosine,
-                standard=(cosine - float(cosines.mean())) / (float(cosines.std()) + 0.01),
-                rank=rank,
-                same_turn=any(each.turn_id == turn.id for each in memory.evidence),
-                same_session=memory.scope.session == turn.scope.session,
-            ),
-            rarity,
-        )
-        for rank, (memory, cosine) in enumerate(known)
-    ]
-    best = int(np.argmax(chances))
+    nearest = replacing.nearest(known)
+    rarity = replacing.rarities([known[at].said.text for at, _ in nearest])
+    chances = {at: replacing.chance(new, known[at].said, beside, rarity) for at, beside in nearest}
+    best = max(chances, key=lambda at: chances[at])
     if chances[best] < replacing.SURE:
         return None
-    memory, reason = known[best][0], f"another value of the same ({chances[best]:.2f})"
+    memory, reason = memories[best], f"another value of the same ({chances[best]:.2f})"
     if memory.pinned:
         return Conflict(statement=statement, existing_id=memory.id, reason=f"{reason}, but the memory is pinned")
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)

@@ -11,7 +11,6 @@ from filrouge.model.memory import Statement
 def pattern_of(unit: Unit, found: Sequence[Statement]) -> Statement | None:
     """The first statement that holds more than half of the unit, or of which the unit holds more than half."""
     for one in found:
-        shared = min(one.span.end, unit.end) - max(one.span.start, unit.start)
-        if shared > 0.5 * min(unit.end - unit.start, one.span.end - one.span.start):
+        if unit.shared(one.span.start, one.span.end) > 0.5 * min(unit.end - unit.start, one.span.end - one.span.start):
             return one
     return None

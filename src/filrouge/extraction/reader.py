@@ -19,10 +19,10 @@ from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import LEAST_TO_INJECT, Kind, Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import corrections, moods
-from filrouge.understand.heuristics import MOST_STATEMENTS, written_by_host
+from filrouge.understand.heuristics import MOST_STATEMENTS, is_own_prompt
 from filrouge.understand.masked import unmasked
 from filrouge.understand.profile import subject
-from filrouge.understand.reading import read
+from filrouge.understand.reading import Clause, read
 from filrouge.understand.words import content, fold
 
 #: What is remembered of each label of the model.
@@ -94,13 +94,7 @@ class Prompt:
 
 def is_read(turn: Turn) -> bool:
     """Whether the model reads a turn: what the user wrote to an agent, and nothing else."""
-    return (
-        turn.role == "user"
-        and turn.source == "prompt"
-        and turn.trust == TRUST_PROMPT
-        and not turn.skipped
-        and not written_by_host(turn.text)
-    )
+    return turn.trust == TRUST_PROMPT and not turn.skipped and is_own_prompt(turn)
 
 
 def prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
@@ -118,21 +112,21 @@ def statements(given: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
     pair = None if vectors is None else (vectors[:number], vectors[number:])
     found = [pattern_of(unit, given.patterns) for unit in given.units]
     judged, threshold = judge(given.units, found, pair)
-    wanted = [_wanted(unit, given, threshold) for unit in given.units]
-    taken = [one.states >= least for one, least in zip(judged, wanted, strict=True)]
+    clauses = [read(unit.text, unit.start) for unit in given.units]
+    paste = _is_a_paste(given)
     kept: list[Statement] = []
     for one in given.patterns:
-        own = [at for at, unit in enumerate(given.units) if _shared(unit, one.span) > 0]
+        own = [at for at, unit in enumerate(given.units) if _shared(unit, one) > 0]
         agreed = any(judged[at].states >= (_AGREED if one.confidence >= STRONG else threshold) for at in own)
         if _is_certain(one, alone=number == 1) or not own or agreed:
             kept.append(one)
     for at, unit in enumerate(given.units):
-        if not taken[at]:
+        if paste or judged[at].states < _wanted(unit, clauses[at].plain, threshold):
             continue
-        beside = [one for one in kept if _shared(unit, one.span) > 0]
-        if any(_shared(unit, one.span) >= _MOST_OF_IT * (unit.end - unit.start) or one.key for one in beside):
+        beside = [one for one in kept if _shared(unit, one) > 0]
+        if any(_shared(unit, one) >= _MOST_OF_IT * (unit.end - unit.start) or one.key for one in beside):
             continue
-        mine = _statement(given, at, judged[at], threshold)
+        mine = _statement(given, at, clauses[at], judged[at], threshold)
         if mine is not None:
             kept = [one for one in kept if one not in beside]
             kept.append(mine)
@@ -150,11 +144,14 @@ def _is_certain(one: Statement, *, alone: bool) -> bool:
     return one.confidence >= (STRONG if alone else _CERTAIN)
 
 
-def _wanted(unit: Unit, given: Prompt, threshold: float) -> float:
-    """The probability from which on a unit is taken for a statement."""
-    plain = read(unit.text, unit.start).plain
+def _wanted(unit: Unit, plain: str, threshold: float) -> float:
+    """The probability from which on a unit is taken for a statement.
+
+    Args:
+        plain: its words, folded, without the opening chatter.
+    """
     mood = moods.silent_mood(plain)
-    if mood == "reported" or _is_a_paste(given):
+    if mood == "reported":
         return _NEVER
     if mood in _DOUBTED:
         return _IN_DOUBT
@@ -180,15 +177,13 @@ def _is_outright(unit: Unit) -> bool:
     return _ORDERED.match(plain) is not None or (unit.number == 1 and _STANDING.search(plain) is not None)
 
 
-def _shared(unit: Unit, span: Span) -> int:
-    return max(0, min(unit.end, span.end) - max(unit.start, span.start))
+def _shared(unit: Unit, one: Statement) -> int:
+    return unit.shared(one.span.start, one.span.end)
 
 
-def _statement(given: Prompt, at: int, judged: Judged, threshold: float) -> Statement | None:
+def _statement(given: Prompt, at: int, clause: Clause, judged: Judged, threshold: float) -> Statement | None:
     """The statement of a unit, without its opening chatter; with the unit before it where it points back to that."""
-    unit = given.units[at]
-    clause = read(unit.text, unit.start)
-    start, end = clause.start, unit.end
+    start, end = clause.start, given.units[at].end
     if at and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
         start = given.units[at - 1].start
     words = " ".join(given.text[start:end].split())

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from filrouge import lazy_re as re
 from filrouge.extraction.replacing_weights import CENTRE, WEIGHTS
 from filrouge.understand.measures import measures
@@ -65,6 +67,41 @@ class Beside:
     rank: int
     same_turn: bool
     same_session: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What a statement is compared with.
+
+    Attributes:
+        similarity: cosine of the two.
+        same_turn, same_session: whether the statement was said there too.
+    """
+
+    said: Said
+    similarity: float
+    same_turn: bool
+    same_session: bool
+
+
+def nearest(known: Sequence[Known]) -> list[tuple[int, Beside]]:
+    """The places in `known` of the nearest ones, best first, and how each stands to the statement."""
+    places = sorted(range(len(known)), key=lambda at: -known[at].similarity)[:MOST]
+    cosines = np.array([known[at].similarity for at in places])
+    standard = (cosines - cosines.mean()) / (cosines.std() + 0.01)
+    return [
+        (
+            at,
+            Beside(
+                similarity=known[at].similarity,
+                standard=float(standard[rank]),
+                rank=rank,
+                same_turn=known[at].same_turn,
+                same_session=known[at].same_session,
+            ),
+        )
+        for rank, at in enumerate(places)
+    ]
 
 
 def chance(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> float:

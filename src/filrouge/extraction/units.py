@@ -52,6 +52,10 @@ class Unit:
         """The unit behind the end of the one before it."""
         return f"{self.before[-160:]} {self.text}".strip()
 
+    def shared(self, start: int, end: int) -> int:
+        """How many characters of the prompt the unit shares with those from `start` to `end`."""
+        return max(0, min(self.end, end) - max(self.start, start))
+
 
 def units(prompt: str) -> list[Unit]:
     """The units of a prompt, in order; none of what it quotes or pastes."""

@@ -71,11 +71,15 @@ def written_by_host(text: str) -> bool:
     return _WRITTEN_BY_HOST.match(text) is not None
 
 
+def is_own_prompt(turn: Turn) -> bool:
+    """True for what the user wrote as a prompt, or typed to be remembered."""
+    own = turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT
+    return own and not written_by_host(turn.text)
+
+
 def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
     """Every statement of a turn, in the order of the text; without `mined` only what is said outright."""
-    if turn.role != "user" or turn.trust < TRUST_PROMPT or turn.source != "prompt" or written_by_host(turn.text):
-        return ()
-    return statements_of(turn.text, mined=mined)
+    return statements_of(turn.text, mined=mined) if is_own_prompt(turn) else ()
 
 
 def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
