@@ -20,7 +20,7 @@ from filrouge.model.imported import ImportedMemory, ImportedTurn
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
-from filrouge.store.jobs import ORDINARY, Jobs
+from filrouge.store.jobs import ORDINARY, Job, Jobs
 from filrouge.store.settings import StoredSettings
 from filrouge.store.threads import Threads
 from filrouge.store.vectors import StoredVectors
@@ -158,17 +158,17 @@ def test_the_mark_of_a_file_is_that_of_the_hooks(parts: Parts) -> None:
 def test_the_past_is_understood_a_few_messages_at_a_time_behind_what_is_said_now(tmp_path: Path) -> None:
     with running(str(tmp_path / "home")) as parts:
         idle(parts)
-        parts.writer.run(lambda tx: _queue(parts, tx))
-        leased = parts.writer.run(lambda tx: Jobs(tx).lease("test", parts.clock.now(), lane=ORDINARY))
+        leased = parts.writer.run(lambda tx: _queued_and_leased(parts, tx))
         assert [job.kind for job in leased] == ["analyse"]
 
 
-def _queue(parts: Parts, tx: Tx) -> None:
-    """A page of the past, and behind it a prompt, before any worker looks."""
+def _queued_and_leased(parts: Parts, tx: Tx) -> list[Job]:
+    """What comes first of a page of the past and a prompt behind it; in one transaction, before any worker looks."""
     now = parts.clock.now()
     Jobs(tx).enqueue("backfill", {"turns": ["x"]}, dedupe="backfill:x", at=now)
     Jobs(tx).enqueue("thread", {"turn": "y"}, dedupe="thread:y", at=now)
     Jobs(tx).enqueue("analyse", {"turn": "y"}, dedupe="analyse:y", at=now)
+    return Jobs(tx).lease("test", now, lane=ORDINARY)
 
 
 def test_everything_of_a_long_page_is_followed_up(parts: Parts) -> None:
