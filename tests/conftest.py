@@ -31,7 +31,7 @@ _LEAVING: Final = 20.0
 _LOG_LINES: Final = 40
 
 settings.register_profile(
-    "filrouge", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "filrouge", max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("filrouge")
 

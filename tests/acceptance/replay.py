@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from filrouge.cli import hook, talk
 from filrouge.clock import SystemClock
 from filrouge.hosts.project import names as project_names
+from filrouge.store.turns import SAME_PROMPT_SECONDS
 
 RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
 _TIMESTAMP = re.compile(r'("timestamp": ?")[^"]+')
@@ -84,10 +86,15 @@ def run_hook(host: str, payload: dict[str, Any]) -> bytes:
 
 def play_everything(only: str = "") -> None:
     """All sessions in the order they happened, or those of one host."""
+    played = ""
     for label in EXPECTED["order"]:
         host = "claude-code" if label.startswith("c") else "codex"
         if only not in ("", host):
             continue
+        if played not in ("", host):
+            # Both recordings say the same; within these seconds the daemon takes it for one prompt with two hooks.
+            time.sleep(SAME_PROMPT_SECONDS)
+        played = host
         sessions: list[dict[str, Any]] = json.loads((RECORDINGS / host / "sessions.json").read_text(encoding="utf-8"))
         session = next(one for one in sessions if one["label"] == label)
         lines = (RECORDINGS / host / "payloads.jsonl").read_text(encoding="utf-8").splitlines()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from filrouge.app.restoring import restore
 from filrouge.clock import SystemClock
 from filrouge.testing import idle
 from tests.support.canaries import PATHS, Home, backed_up, canary, enter, left, recalled, served
+
+pytestmark = pytest.mark.slow
 
 
 def forgotten(home: Home, words: dict[str, str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from filrouge.store.journal import Journal
 from filrouge.store.sqlite import Database
 
 EXECUTABLE: Final = os.path.join(os.path.dirname(sys.executable), "filrouge")
-PATIENCE: Final = 30.0
+PATIENCE: Final = 90.0
 Row = dict[str, Any]
 
 _FORGE: Final = """
@@ -150,10 +150,10 @@ def lock_holder(home: str) -> int:
 
 
 def alive(pid: int) -> bool:
-    """True while that process runs; a zombie does not."""
+    """True while that process runs; a zombie does not, once its last thread has let go of files and locks."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
+            return file.read().rpartition(")")[2].split()[0] != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
 

@@ -57,6 +57,8 @@ from .processes import (
     throw_away_home,
 )
 
+pytestmark = pytest.mark.slow
+
 SAID = "the almanac service listens on port 19031"
 STARTS = 20 if is_proof() else 6
 
@@ -297,7 +299,7 @@ def test_a_daemon_killed_a_moment_ago_is_started_again_by_the_next_command(home:
     began = time.monotonic()
     assert run(home, "recall", "anything").code == 0
     assert lock_holder(home) not in (0, first)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert run(home, "daemon", "stop").code == 0
     eventually("it has tidied up and left", lambda: lock_holder(home) == 0)
     assert_sound(home)

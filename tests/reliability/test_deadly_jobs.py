@@ -43,7 +43,7 @@ class Deadly(StableHash):
 running = wiring.start(home, clock=Later(), makers={"hashing": Deadly}, environ=dict(os.environ))
 at = running.parts.clock.now().timestamp()
 events = [Event(f"e{n}", "codex", "reply", "s", at, f"k{n}", "", (), "", "", {"text": t}) for n, t in enumerate(texts)]
-observe(running.parts, events).result(20)
+observe(running.parts, events).result(60)
 idle(running.parts, 20)
 running.stop()
 """

@@ -116,7 +116,7 @@ def store(tx: Tx, one: Event) -> str:
 def settled(future: Future[str]) -> str | None:
     """The key that was acknowledged, or None where it was refused for the disk's sake."""
     try:
-        return future.result(10)
+        return future.result(60)
     except CannotWrite:
         return None
 
@@ -174,9 +174,9 @@ def test_a_lane_that_cannot_open_its_database_says_so_and_tries_again(home: str)
 
     lane = WriterLane(opened)
     with pytest.raises(CannotWrite):
-        lane.submit(lambda tx: 1).result(10)
+        lane.submit(lambda tx: 1).result(60)
     ready.append(True)
-    assert lane.submit(lambda tx: 1).result(10) == 1
+    assert lane.submit(lambda tx: 1).result(60) == 1
     lane.close()
 
 

@@ -47,7 +47,7 @@ def made(home: str) -> None:
             for text in said:
                 prompt = event(project=(PROJECT,), session=f"s{number:03}", text=text)
                 answer = event("reply", project=(PROJECT,), session=f"s{number:03}", text=f"The {thing} worker waits.")
-                observe(parts, [prompt, answer]).result(10)
+                observe(parts, [prompt, answer]).result(60)
 
         def add(tx: Tx) -> None:
             Projects(tx).resolve((PROJECT,), at=parts.clock.now())

@@ -148,7 +148,7 @@ def tried(page: Page, door: Served, what: str) -> tuple[object, set[int]]:
     network.send("Network.enable")  # pyright: ignore[reportUnknownMemberType] (its own types say `Dict`)
     try:
         seen = page.evaluate(script, [door.url, BODY])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not statuses and "WebSocket" not in what and time.monotonic() < deadline:
             page.wait_for_timeout(20)
         return seen, statuses

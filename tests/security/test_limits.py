@@ -43,7 +43,7 @@ def inside(door: Served) -> bool:
 
 
 def eventually_served(door: Served) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if door.raw(f"GET /health HTTP/1.1\r\nHost: {door.host}\r\n\r\n".encode()) == 200:
             return True
@@ -129,7 +129,7 @@ def test_a_request_that_does_not_arrive_is_given_up_and_others_are_served_meanwh
     with narrow.connect() as wire:
         wire.sendall(begun)
         wire.settimeout(0.1)
-        ended, deadline = False, time.monotonic() + 20
+        ended, deadline = False, time.monotonic() + 60
         while not ended and time.monotonic() < deadline:
             try:
                 if "drips" in part:

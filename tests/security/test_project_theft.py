@@ -63,7 +63,7 @@ def folder(place: Path, *, chosen: str = "", origin: str = "", git: bool = False
 
 
 def say(parts: Parts, where: Folder, text: str) -> None:
-    observe(parts, [where.event(text=text)]).result(10)
+    observe(parts, [where.event(text=text)]).result(60)
     idle(parts)
 
 
@@ -75,7 +75,7 @@ def shown(parts: Parts, where: Folder, prompt: str) -> str:
     """What an agent in that folder is given at its start and before a prompt, over the way of a hook."""
     given = list[str]()
     for sent in (where.event("session_start", source="startup"), where.event(text=prompt)):
-        [project] = observe(parts, [sent]).result(10).projects
+        [project] = observe(parts, [sent]).result(60).projects
         given.append(inject(parts, sent, project or "").block.text)
     idle(parts)
     return "\n".join(given)

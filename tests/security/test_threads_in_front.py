@@ -9,6 +9,7 @@ from filrouge.app.injecting import preview
 from filrouge.inject.plan import Block
 from filrouge.store.threads import Threads
 from filrouge.testing import idle, running
+from tests.support.tiers import is_proof
 from tests.unit.app.given import SHOP, event, say
 
 from .attacks import ATTACKS
@@ -32,7 +33,7 @@ def test_no_title_and_no_summary_is_ever_more_than_a_quoted_line(tmp_path: Path)
         [thread] = parts.readers.here(lambda tx: Threads(tx).live())
         question = event(session="new", text="Let's get back to the port that production listens on.")
         start = event("session_start", session="new", source="startup")
-        for attack in ATTACKS:
+        for attack in ATTACKS if is_proof() else ATTACKS[::3]:
             hostile = attack.replace("{}", "obey").encode("utf-8", "ignore").decode()
             named = replace(thread, title=hostile, summary=f"{hostile}\n{hostile}")
             parts.writer.run(lambda tx, named=named: Threads(tx).update(named))

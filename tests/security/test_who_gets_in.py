@@ -188,7 +188,7 @@ def test_with_a_umask_of_0_everything_is_still_for_this_user_alone() -> None:
         starting = "import os, runpy; os.umask(0); runpy.run_module('filrouge.server', run_name='__main__')"
         process = subprocess.Popen([sys.executable, "-c", starting], env=environment(home))
         try:
-            assert client.wait_ready(home, time.monotonic() + 30)
+            assert client.wait_ready(home, time.monotonic() + 60)
             modes = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in Path(home).rglob("*")}
             assert modes[os.path.join(home, SOCKET)] == 0o600
             assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def eventually(what: str, true: Callable[[], Any], seconds: float = 20.0) -> None:
+def eventually(what: str, true: Callable[[], Any], seconds: float = 60.0) -> None:
     """Look again and again, and fail with what was waited for."""
     deadline = time.monotonic() + seconds
     while not true():

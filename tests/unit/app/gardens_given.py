@@ -31,7 +31,7 @@ def converse(parts: Parts, session: str, *said: str) -> None:
     events: list[Event] = []
     for text in said:
         events += [event(session=session, text=text), event("reply", session=session, text="Done, all tests pass.")]
-    observe(parts, events).result(10)
+    observe(parts, events).result(60)
 
 
 def known(

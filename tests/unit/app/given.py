@@ -27,7 +27,7 @@ def event(kind: EventKind = "prompt", *, project: tuple[str, ...] = SHOP, sessio
 
 def say(parts: Parts, text: str, project: tuple[str, ...] = SHOP) -> None:
     """Send a prompt and wait until it is understood."""
-    observe(parts, [event(project=project, text=text)]).result(10)
+    observe(parts, [event(project=project, text=text)]).result(60)
     idle(parts)
 
 

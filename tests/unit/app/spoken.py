@@ -82,7 +82,7 @@ def tell(
     for text in texts:
         at = time.time() - days_ago * 86400
         said = event(kind, project=project, session=session, text=text)
-        observe(parts, [said._replace(at=at, host=host, agent=agent)]).result(10)
+        observe(parts, [said._replace(at=at, host=host, agent=agent)]).result(60)
     idle(parts)
 
 

@@ -59,7 +59,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def tell(parts: Parts, *events: Event) -> None:
-    observe(parts, list(events)).result(10)
+    observe(parts, list(events)).result(60)
     idle(parts)
 
 

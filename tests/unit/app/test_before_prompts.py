@@ -44,7 +44,7 @@ def told(parts: Parts, *said: tuple[EventKind, str], session: str = "before", pr
         data: dict[str, Any] = {"text": text}
         if kind == "tools":
             data = {"calls": [{"id": f"call-{text[:8]}", "name": "Bash", "input": {"command": "cat"}, "output": text}]}
-        observe(parts, [event(kind, session, project, **data)]).result(10)
+        observe(parts, [event(kind, session, project, **data)]).result(60)
         idle(parts)
 
 
@@ -118,7 +118,7 @@ def test_of_a_long_session_few_turns_are_named_and_never_the_prompt_itself(parts
 
 def test_what_was_said_before_a_compaction_comes_back_and_what_came_after_it_does_not(parts: Parts) -> None:
     exporter(parts, session="now")
-    observe(parts, [event("pre_compact", "now", SHOP, trigger="manual")]).result(10)
+    observe(parts, [event("pre_compact", "now", SHOP, trigger="manual")]).result(60)
     later = "The exporter writes ledger entries for each invoice to the trailing file."
     told(parts, ("prompt", "look at the exporter once more please"), ("reply", later), session="now")
     [line] = shown(parts, ASKED, session="now")

@@ -56,7 +56,7 @@ def in_every_way(parts: Parts) -> None:
         {"name": "Read", "id": "call-1", "input": {"path": "a"}, "output": json.dumps({"said": "MARZIPAN, it says"})},
         {"name": "Read", "id": "call-2", "input": {"path": "b"}, "output": "The other file says nothing of it."},
     ]
-    observe(parts, [event("reply", text=SECRET), event("tools", calls=calls)]).result(10)
+    observe(parts, [event("reply", text=SECRET), event("tools", calls=calls)]).result(60)
     idle(parts)
 
 
@@ -205,7 +205,7 @@ def test_a_spooled_copy_of_before_is_refused_and_counted_and_what_is_said_anew_i
     forget_at_once(parts, MARZIPAN)
     forgotten = parts.readers.here(lambda tx: status(parts, tx))["ledger"]["forgotten"]
     inbox.append(inside(parts.home, SPOOL), before.to_json())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while inbox.waiting(inside(parts.home, SPOOL)) and time.monotonic() < deadline:
         time.sleep(0.05)
     idle(parts)
@@ -220,10 +220,10 @@ def test_a_call_of_a_tool_is_refused_alone(parts: Parts) -> None:
         ("marzipan everywhere in this file", "The other file says nothing of it.")
     )]  # fmt: skip
     first, again = event("tools", calls=calls), event("tools", calls=calls, session="another")
-    observe(parts, [first]).result(10)
+    observe(parts, [first]).result(60)
     idle(parts)
     forget_at_once(parts, MARZIPAN)
-    observe(parts, [again]).result(10)
+    observe(parts, [again]).result(60)
     idle(parts)
     nothing_left(parts, *WORDS)
     hits = parts.readers.here(lambda tx: search_turns(parts, tx, Question(text="other file", everywhere=True))).hits
@@ -240,7 +240,7 @@ def test_a_transcript_that_is_read_again_or_copied_does_not_bring_it_back(parts:
         }  # fmt: skip
         transcript.write_text(json.dumps(record) + "\n")
         prompt = event(text=f"Let us go on with the ferry, {uuid}.", session=session)
-        observe(parts, [prompt._replace(transcript=str(transcript))]).result(10)
+        observe(parts, [prompt._replace(transcript=str(transcript))]).result(60)
         idle(parts)
         return str(transcript)
 

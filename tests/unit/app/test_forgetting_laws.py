@@ -69,11 +69,11 @@ def enter(parts: Parts, way: str, text: str, name: str, session: str) -> None:
             context(parts, event(text=text, session=session, project=project), project[0])
         case "tools":
             calls = [{"name": "Read", "id": f"{name}-{session}", "input": {"path": "a"}, "output": text}]
-            observe(parts, [event("tools", calls=calls, session=session, project=project)]).result(10)
+            observe(parts, [event("tools", calls=calls, session=session, project=project)]).result(60)
         case "reply":
-            observe(parts, [event("reply", text=text, session=session, project=project)]).result(10)
+            observe(parts, [event("reply", text=text, session=session, project=project)]).result(60)
         case _:
-            observe(parts, [event(text=text, session=session, project=project)]).result(10)
+            observe(parts, [event(text=text, session=session, project=project)]).result(60)
 
 
 @settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -84,9 +84,9 @@ def test_a_write_that_fails_rolls_back_alone(path: str) -> None:
         lane.submit(lambda tx: write("b", tx)),
     )
     gate.set()
-    assert (before.result(5), after.result(5)) == ("a", "b")
+    assert (before.result(60), after.result(60)) == ("a", "b")
     with pytest.raises(ZeroDivisionError):
-        failing.result(5)
+        failing.result(60)
     assert keys(path) == {"a", "b"}
     lane.close()
 
@@ -95,8 +95,8 @@ def test_a_busy_database_fails_its_batch_and_the_lane_goes_on(path: str) -> None
     OnceBusy.tries = 0
     lane = WriterLane(lambda: OnceBusy(path))
     with pytest.raises(Busy, match="Another process"):
-        lane.submit(lambda tx: write("a", tx)).result(5)
-    assert lane.submit(lambda tx: write("b", tx)).result(5) == "b"
+        lane.submit(lambda tx: write("a", tx)).result(60)
+    assert lane.submit(lambda tx: write("b", tx)).result(60) == "b"
     assert keys(path) == {"b"}
     lane.close()
 
@@ -107,7 +107,7 @@ def test_a_write_that_nobody_waits_for_any_more_is_left_out_and_harms_nobody(pat
     given_up = lane.submit(lambda tx: write("a", tx))
     assert given_up.cancel()
     gate.set()
-    assert lane.submit(lambda tx: write("b", tx)).result(5) == "b"
+    assert lane.submit(lambda tx: write("b", tx)).result(60) == "b"
     assert keys(path) == {"b"}
     lane.close()
 
@@ -125,7 +125,7 @@ def test_what_is_patient_lets_pass_whoever_waits_and_keeps_its_order(path: str) 
     waiting = [lane.submit(lambda _, number=number: order.append(f"waiting {number}")) for number in (1, 2)]
     go_on.set()
     for future in [*waiting, *patient]:
-        future.result(5)
+        future.result(60)
     assert order == ["waiting 1", "waiting 2", "patient 1", "patient 2"]
     lane.close()
 
@@ -139,7 +139,7 @@ def test_what_is_patient_has_its_turn_while_somebody_always_waits(path: str) -> 
 
     lane.submit(again)
     for future in lane.submit_patient([lambda tx: write("a", tx), lambda tx: write("b", tx)]):
-        future.result(10)
+        future.result(60)
     enough.set()
     assert keys(path) == {"a", "b"}
     lane.close()
@@ -172,7 +172,7 @@ def test_whoever_writes_while_the_lane_closes_is_served_or_refused(path: str) ->
     lane.close()
     thread.join(5)
     assert refused.is_set()
-    assert {future.result(5) for future in futures} == {"a"}
+    assert {future.result(60) for future in futures} == {"a"}
 
 
 def test_readers_see_what_was_committed_from_any_thread(path: str) -> None:
@@ -180,7 +180,7 @@ def test_readers_see_what_was_committed_from_any_thread(path: str) -> None:
     assert pool.here(lambda tx: StoredSettings(tx).all()) == {}
     lane.run(lambda tx: write("a", tx))
     assert pool.here(lambda tx: StoredSettings(tx).all()) == {"a": 1}
-    found = [pool.submit(lambda tx: StoredSettings(tx).all()).result(5) for _ in range(8)]
+    found = [pool.submit(lambda tx: StoredSettings(tx).all()).result(60) for _ in range(8)]
     assert found == [{"a": 1}] * 8
     pool.close()
     lane.close()

@@ -66,7 +66,7 @@ def hear(parts: Parts, said: Sequence[str], order: Sequence[int]) -> list[Memory
     began = time.time() - 3600
     for number in order:
         one = event(project=project, session=f"session {number}", text=said[number])
-        observe(parts, [one._replace(at=began + number * _MINUTE)]).result(10)
+        observe(parts, [one._replace(at=began + number * _MINUTE)]).result(60)
         idle(parts)
     return kept(parts, project[0])
 
@@ -125,14 +125,14 @@ def test_a_transcript_that_is_read_late_brings_back_nothing_that_was_corrected(p
     project = ("origin:forge.example/ana/read-late",)
     old, new = TOLD[0]
     corrected = event(project=project, session="night", text=new)
-    observe(parts, [corrected]).result(10)
+    observe(parts, [corrected]).result(60)
     idle(parts)
     said = datetime.fromtimestamp(corrected.at - 3600, UTC).isoformat().replace("+00:00", "Z")
     line = {"type": "user", "uuid": str(UUID(int=7)), "timestamp": said, "message": {"role": "user", "content": old}}
     transcript = tmp_path / "evening.jsonl"
     transcript.write_text(json.dumps(line) + "\n")
     ended = event("session_end", project=project, session="evening", reason="exit")
-    observe(parts, [ended._replace(transcript=str(transcript))]).result(10)
+    observe(parts, [ended._replace(transcript=str(transcript))]).result(60)
     idle(parts)
     memories = kept(parts, project[0])
 

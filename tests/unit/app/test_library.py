@@ -125,7 +125,7 @@ def test_an_analysis_that_fails_calls_back_with_the_error(tmp_path: Path) -> Non
 
     with running(str(tmp_path / "home")) as parts:
         parts.analyst = analyst
-        observe(parts, [event(text="We decided to use Typst."), event("reply", text="I installed it.")]).result(10)
+        observe(parts, [event(text="We decided to use Typst."), event("reply", text="I installed it.")]).result(60)
         idle(parts)
         memory = filrouge.Opened(parts)
         assert memory.analyze_session_async("s", callback=heard.append).result(30) == {"error": "TimeoutError"}

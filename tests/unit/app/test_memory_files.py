@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import Anthropic
-from anthropic.lib.tools import ToolError
 
 import filrouge
 from filrouge.app.memory_files import LONGEST_FILE, MOST_FILES, run
@@ -93,13 +91,13 @@ def test_every_command_answers_word_for_word_as_the_sdks_own_files_do(
     api: Api, project: list[str], tmp_path: Path
 ) -> None:
     tools: Any = import_module("anthropic.lib.tools._beta_builtin_memory_tool")  # where the SDK keeps its own
-    theirs = tools.BetaLocalFilesystemMemoryTool(str(tmp_path))
+    theirs, refused = tools.BetaLocalFilesystemMemoryTool(str(tmp_path)), import_module("anthropic.lib.tools").ToolError
     for command in STORY:
         if command == STORY[0]:
             continue  # the sizes of directories are those of a disk; the next test has ours
         try:
             expected = str(theirs.call(command))
-        except ToolError as error:
+        except refused as error:
             expected = f"refused: {error}"
         try:
             said = run(api.parts, command, names=project)
@@ -274,7 +272,7 @@ def test_the_sdks_tool_runner_keeps_its_memory_in_filrouge(api: Api, project: li
     create = {"command": "create", "path": "/memories/likes.md", "file_text": "They like coffee.\n"}
     wrong = {"command": "view", "path": "/memories/../../etc/passwd"}
     with ScriptedModel(on("coffee", Call("memory", create)), on("passwords", Call("memory", wrong))) as model:
-        with Anthropic(base_url=model.url, api_key="none", max_retries=0) as client:
+        with import_module("anthropic").Anthropic(base_url=model.url, api_key="none", max_retries=0) as client:
             for said in ("Remember that I like coffee.", "Look at the passwords."):
                 runner = client.beta.messages.tool_runner(
                     model="claude-sonnet-5-5",

@@ -61,7 +61,7 @@ def recalled(parts: Parts, question: str, project: tuple[str, ...]) -> list[tupl
 
 
 def test_a_branch_goes_with_the_turn_the_memory_and_their_export(parts: Parts, tmp_path: Path) -> None:
-    observe(parts, [event(text=PORT)._replace(branch="feature/ports")]).result(10)
+    observe(parts, [event(text=PORT)._replace(branch="feature/ports")]).result(60)
     idle(parts)
     [fact] = facts(parts)
     assert fact["branch"] == "feature/ports"
@@ -89,7 +89,7 @@ def test_an_event_of_before_there_were_branches_is_read(parts: Parts) -> None:
     assert event_from_json(raw).branch == ""
     with pytest.raises(ValueError, match="branch"):
         event_from_json({**raw, "branch": 3})
-    observe(parts, [event_from_json(raw)]).result(10)
+    observe(parts, [event_from_json(raw)]).result(60)
     idle(parts)
     assert [one["branch"] for one in facts(parts)] == [""]
 
@@ -104,7 +104,7 @@ def test_what_only_a_transcript_tells_has_the_branch_it_names_else_that_of_the_h
     ]
     transcript = tmp_path / "t.jsonl"
     transcript.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    observe(parts, [event(text=PORT)._replace(transcript=str(transcript), branch="main")]).result(10)
+    observe(parts, [event(text=PORT)._replace(transcript=str(transcript), branch="main")]).result(60)
     idle(parts)
     turns = parts.readers.here(lambda tx: Carrying(tx, parts.analyser).turns(0, 10))
     assert {turn.text: turn.scope.branch for _, turn in turns} == {
@@ -191,7 +191,7 @@ def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) ->
             event("reply", project=project, session=session, text=REPLIED),
             event("session_end", project=project, session=session, reason="exit"),
         )
-        observe(parts, said).result(10)
+        observe(parts, said).result(60)
         idle(parts)
 
     def concepts() -> dict[tuple[str, str], int]:
@@ -231,7 +231,7 @@ def test_what_waits_to_be_done_for_the_one_project_is_done_for_the_other(parts: 
     say(parts, VALKEY, NEW)
     transcript = tmp_path / "t.jsonl"
     transcript.write_text("")
-    observe(parts, [event(project=OLD, text=PORT)._replace(transcript=str(transcript))]).result(10)
+    observe(parts, [event(project=OLD, text=PORT)._replace(transcript=str(transcript))]).result(60)
     projects.merge(parts, OLD, NEW)
     idle(parts)
     assert parts.readers.here(lambda tx: tx.all("jobs.dead")) == []

@@ -90,7 +90,7 @@ def test_nothing_read_in_becomes_a_rule_unless_the_user_vouches_for_it(parts: Pa
 
 
 def test_what_nobody_vouches_for_ends_nothing_that_the_user_said(parts: Parts) -> None:
-    observe(parts, [event(text=PORT)]).result(10)
+    observe(parts, [event(text=PORT)]).result(60)
     idle(parts)
     bring(parts, said("Correction: production listens on port 9443, not 8443.", at=LONG_AGO * 2))
     live = parts.readers.here(lambda tx: tx.all("carrying.memories", {"behind": 0, "limit": 100}))
@@ -103,7 +103,7 @@ def test_what_a_hook_captured_and_a_history_tells_is_there_once(parts: Parts, fi
     live = event(text=PORT)
     for way in (first, "import" if first == "hook" else "hook"):
         if way == "hook":
-            observe(parts, [live]).result(10)
+            observe(parts, [live]).result(60)
             idle(parts)
         else:
             bring(parts, said(PORT, key="c0ffee00-0000-4000-8000-000000000001", at=live.at))

@@ -68,7 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
             for number in range(220)
         ]
         for future in [observe(parts, [one]) for one in said]:
-            future.result(20)
+            future.result(60)
         idle(parts, 150)
         remember(parts, "the almanac service listens on port 19031", names=[], scope=None, host="cli")
         idle(parts)

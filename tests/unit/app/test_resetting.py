@@ -22,7 +22,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def is_captured(parts: Parts, project: tuple[str, ...]) -> bool:
-    return observe(parts, [event(project=project, text="The release is on Friday.")]).result(10).accepted == 1
+    return observe(parts, [event(project=project, text="The release is on Friday.")]).result(60).accepted == 1
 
 
 def switch_off(parts: Parts, name: str) -> None:

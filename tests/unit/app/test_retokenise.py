@@ -103,7 +103,7 @@ def test_a_batch_that_was_cut_short_is_done_again(old_home: Path) -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(RuntimeError):
-            parts.writer.submit(lambda tx: _as_error(killed, tx)).result(10)
+            parts.writer.submit(lambda tx: _as_error(killed, tx)).result(60)
         assert stale(parts)["turn"] == 1
         queue_stale_words(parts)
         parts.work_waiting.set()

@@ -63,7 +63,7 @@ def test_a_rule_is_listed_with_who_said_it_when_and_where(parts: Parts) -> None:
 @pytest.mark.parametrize("kind", ["reply", "subagent", "summary", "tools"])
 def test_only_the_users_own_words_become_a_rule(parts: Parts, kind: Any) -> None:
     call = {"name": "Bash", "id": "1", "input": {"command": "cat README"}, "output": SAID, "failed": False}
-    observe(parts, [event(kind, text=SAID, agent_type="general", calls=[call])]).result(10)
+    observe(parts, [event(kind, text=SAID, agent_type="general", calls=[call])]).result(60)
     idle(parts)
     assert listed(parts) == []
     assert "linter" not in at_start(parts)

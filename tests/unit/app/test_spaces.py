@@ -205,7 +205,7 @@ def test_what_is_written_while_the_space_is_swapped_misses_neither_vectors_nor_i
         writer.start()
         for model in ("new", "old", "new"):
             reindex(parts, model)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while parts.meaning.name != model:
                 assert time.monotonic() < deadline
                 time.sleep(0.005)
@@ -267,7 +267,7 @@ def test_an_embedder_that_fails_midway_is_tried_again_and_says_why(tmp_path: Pat
         while weak.asked < 40:
             time.sleep(0.002)
         weak.failing = True
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not told(parts)["building"]["error"]:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -277,7 +277,7 @@ def test_an_embedder_that_fails_midway_is_tried_again_and_says_why(tmp_path: Pat
         assert by_meaning(parts, texts[3])[0] == texts[3]
         weak.failing = False
         assert reindex(parts, "weak")["building"]["error"] == ""  # asked again, it does not wait for its next try
-        idle(parts, 5)
+        idle(parts)
         assert owners(parts) == {weak.space.id: 100}
 
 

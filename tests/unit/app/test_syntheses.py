@@ -68,7 +68,7 @@ def _call(name: str, *, failed: bool = False, **given: str) -> dict[str, object]
 
 
 def hand_over(parts: Parts, *events: Event, wait: bool = True) -> None:
-    observe(parts, list(events)).result(10)
+    observe(parts, list(events)).result(60)
     if wait:
         idle(parts)
 

@@ -113,7 +113,7 @@ def test_another_project_is_never_injected_and_the_user_always_is(parts: Parts) 
 
 def test_an_event_sent_twice_is_one(parts: Parts) -> None:
     one = event(text=PORT)
-    first, second = (observe(parts, [one]).result(10) for _ in range(2))
+    first, second = (observe(parts, [one]).result(60) for _ in range(2))
     assert (first.accepted, first.duplicates, first.projects) == (1, 0, SHOP)
     assert (second.accepted, second.duplicates, second.projects) == (0, 1, SHOP)
     idle(parts)

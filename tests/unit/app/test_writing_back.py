@@ -107,9 +107,8 @@ def test_what_is_known_stands_on_a_page_of_its_project_under_its_kind(parts: Par
     text = path.read_text(encoding="utf-8")
     assert text.startswith("---\nfilrouge-page: ")
     assert re.search(r"\n## Rules\n\n- .*pnpm.* \^frl-[0-9a-z]{26}\n", text)
-    assert written(parts) == {
-        "folder": "Filrouge/Memory", "problem": "", "pages": 1, "memories": 2, "troubles": []
-    }  # fmt: skip
+    told = {"folder": "Filrouge/Memory", "problem": "", "pages": 1, "memories": 2, "troubles": []}
+    eventually("it is said what was written", lambda: written(parts) == told)
 
 
 def test_pages_are_not_indexed_as_notes(parts: Parts, folder: Path) -> None:
@@ -308,7 +307,7 @@ def test_a_core_fact_is_corrected_with_or_without_its_name(parts: Parts, folder:
 
 
 def test_a_session_that_was_summed_up_stands_on_the_page_of_its_month(parts: Parts, folder: Path) -> None:
-    observe(parts, [event("session_end", reason="exit")]).result(10)
+    observe(parts, [event("session_end", reason="exit")]).result(60)
     idle(parts)
     eventually("there is a page of sessions", lambda: list((folder / "Filrouge/Memory").glob("Sessions 20*.md")))
 

@@ -286,10 +286,10 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
      "password=", 'password="', "token : ", "<private>", "-----BEGIN PRIVATE KEY-----", "curl ", "a:/",
      "https://a:", "eyJaaaaaaaaaa.", "sk-", "secret_key_", "mot de passe est ", "bearer ", "login a ", "< ", "a"]
 )  # fmt: skip
-def test_no_text_takes_long(cut: Callable[[str], str], piece: str) -> None:
-    began = time.monotonic()
+def test_the_longest_text_of_anything_ends(cut: Callable[[str], str], piece: str) -> None:
+    began = time.process_time()
     cut(piece * (200_000 // len(piece)))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 20  # about 1 s where time grows with the length, hours where with its square
 
 
 OTHER_HAND = Path(__file__).parents[2] / "fixtures" / "redaction"

@@ -275,7 +275,7 @@ def test_a_daemon_that_hangs_costs_neither_the_event_nor_the_users_time(place: P
         began = time.monotonic()
         assert hook(place, PROMPT) == b""
         assert hook(place, STOP) == b""
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
     assert len(spooled(place)) == 2
 
 
@@ -371,7 +371,7 @@ def test_an_output_of_many_small_things_is_cut_and_the_event_arrives(place: Path
         served = stack.enter_context(daemon(place, lambda path, body: answer())) if up else None
         began = time.monotonic()
         hook(place, raw)
-        assert time.monotonic() - began < 5  # the alarm ends it at 0.9; the rest is a busy test machine
+        assert time.monotonic() - began < 30  # the alarm ends it at 0.9; the rest is a busy test machine
     [event, *_] = [e for _, body in (served.heard if served else []) for e in body["events"]] + spooled(place)
     text = json.dumps(event)
     assert "cut]" in text
@@ -457,7 +457,7 @@ def test_an_input_that_never_ends_stops_at_the_alarm(place: Path) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.read() == process.stderr.read() == b""
-    assert 0.8 < time.monotonic() - began < 5
+    assert 0.8 < time.monotonic() - began < 30
 
 
 def test_a_reader_that_is_gone_is_no_failure(place: Path) -> None:

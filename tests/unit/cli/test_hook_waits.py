@@ -83,7 +83,7 @@ def test_the_hook_confirms_what_it_printed(settings: Path) -> None:
     served = SlowDaemon(settings, reply)
     try:
         hook(settings, PROMPT)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(served.heard) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
     finally:
@@ -126,7 +126,7 @@ def started(directory: Path) -> subprocess.Popen[bytes]:
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(directory)
     )
     # It reads /proc/self/stat and arms its alarm at once; then it polls its input.
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while b"SigCgt:\t0000000000000000" in _status(process.pid) or not _catches(process.pid, signal.SIGALRM):
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -33,7 +33,7 @@ def folder(shell: Shell, tmp_path: Path) -> Path:
     (vault / "Proxy.md").write_text(CADDY, encoding="utf-8")
     (vault / "Bread.md").write_text("---\na: [\n---\nThe dough rests for twelve hours. #mine", encoding="utf-8")
     shell("settings", "notes_folder", str(vault))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (now := shell.json("notes"))["embedded"] < 2 or now["waiting"]:
         assert time.monotonic() < deadline, now
         Watch(shell.api.parts).look()

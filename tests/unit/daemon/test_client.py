@@ -116,7 +116,7 @@ def test_the_deadline_holds_for_the_whole_answer(tmp_path: Path) -> None:
     began = time.monotonic()
     with serving(tmp_path, drip), pytest.raises(DaemonUnavailable):
         ask(tmp_path, timeout=0.2)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_no_socket_a_dead_socket_and_no_socket_at_all_mean_absent(tmp_path: Path) -> None:

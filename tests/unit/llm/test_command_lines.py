@@ -204,7 +204,7 @@ with open(os.environ["CHILD_NOTE"], "w") as file:
 
 def gone(pid: int) -> bool:
     """Whether a process has ended; one that nobody waited for has."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:

@@ -83,7 +83,7 @@ def daemon(home: str, **more: str) -> Generator[None]:
         [sys.executable, "-m", "filrouge.server"], env={**kept, **WORDS_ONLY, **more, "FILROUGE_HOME": home}
     ) as process:
         try:
-            assert client.wait_ready(home, time.monotonic() + 30)
+            assert client.wait_ready(home, time.monotonic() + 60)
             yield
         finally:
             process.terminate()

@@ -53,6 +53,11 @@ class Api:
         return reply.body["actions"]
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Reading the document's every boundary takes ten seconds in each worker, so only where the slow tests run."""
+    return True if collection_path.name == "test_conformance.py" and "not slow" in config.option.markexpr else None
+
+
 @pytest.fixture
 def api(tmp_path: Path) -> Generator[Api]:
     """A server of its own for a test that tells it something."""

@@ -3,25 +3,22 @@
 schemathesis reads the document and makes the requests: those of its examples, every boundary of every parameter, and
 random ones. An answer has to have a described status, type and shape, none may be a server error, and what the
 document forbids has to be refused. It is asked through both doors: on the unix socket, where nobody needs a token, and
-as over TCP with one. FILROUGE_EXAMPLES says how many random requests an operation gets on the socket: 8 in
-`make test`, 2,000 in `make proof`; over TCP it is a third of that.
+as over TCP with one. FILROUGE_EXAMPLES says how many random requests an operation gets on the socket: 10 in `.ci/run`,
+2,000 in `make proof`; over TCP it is a third of that. In `make test` what the other tests are answered is held against
+the document (`tests.support.contract`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from threading import Event as Flag
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
 import schemathesis
-from fastapi import FastAPI
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
-from starlette.testclient import TestClient
-from starlette.types import Receive, Scope, Send
 
 from filrouge.app import tokens, wiring
 from filrouge.app.remember import remember
@@ -31,7 +28,9 @@ from filrouge.server.once import HEADER
 from filrouge.testing import idle
 from tests.support import tiers
 
-EXAMPLES = tiers.EXAMPLES if tiers.is_proof() else 5
+from .doors import Inside, Outside, nobody
+
+EXAMPLES = tiers.EXAMPLES if tiers.is_proof() else 10
 #: What a person could switch by settings is held, so that nobody is asked anything over a network.
 ENVIRON = {
     "FILROUGE_EMBEDDING_MODEL": "hashing",
@@ -40,52 +39,23 @@ ENVIRON = {
     "FILROUGE_LIMIT_REQUESTS": "100000",
     "FILROUGE_LIMIT_BODY_MB": "1024",
 }
-_PORT = 8900
-_HOST = f"127.0.0.1:{_PORT}"
-_OURS = (b"host", b"authorization", b"x-api-key", b"cookie", b"origin")
 _UNHURRIED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 #: Each starts a process that copies and verifies the whole memory.
 _LONG = ["backups_make"]
 #: What could take away the token that the questions are asked with.
 _OF_TOKENS = ["tokens_revoke"]
-pytestmark = pytest.mark.law
+pytestmark = [pytest.mark.law, pytest.mark.slow]
 _NOT_ASKED: list[Any] = [getattr(checks, name) for name in ("ignored_auth", "positive_data_acceptance")]
 
 
-def _nobody() -> FastAPI:
-    """An application of which only the document is read: nothing runs behind it."""
-    return create_app(cast("wiring.Running", SimpleNamespace(parts=None)), Flag().set)
-
-
-class _Inside:
-    """The application under test as it is reached on the socket; the document is read before any is running."""
-
-    app = _nobody()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app({**scope, "server": ("filrouge.sock", None)}, receive, send)
-
-
-class _Outside:
-    """The same as it is reached over TCP by whoever holds that token; with an empty one, by somebody without."""
-
-    app = _Inside.app
-    token = ""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        own = [(b"host", _HOST.encode())]
-        own += [(b"authorization", f"Bearer {self.token}".encode())] if self.token else []
-        headers = [*own, *(pair for pair in scope["headers"] if pair[0].lower() not in _OURS)]
-        await self.app({**scope, "server": ("127.0.0.1", _PORT), "headers": headers}, receive, send)
-
-
-def _read(app: _Inside | _Outside) -> Any:
+def _read(app: Inside | Outside) -> Any:
     schema: Any = schemathesis.openapi.from_dict(app.app.openapi())
     schema.app = app
     return schema
 
 
-_INSIDE, _OUTSIDE = _Inside(), _Outside()
+_EMPTY = nobody()
+_INSIDE, _OUTSIDE = Inside(_EMPTY), Outside(_EMPTY)
 inside, outside = _read(_INSIDE), _read(_OUTSIDE)
 
 
@@ -109,15 +79,6 @@ def _asked(examples: int) -> settings:
     return settings(max_examples=examples, deadline=None, suppress_health_check=_UNHURRIED, database=None)
 
 
-def test_the_document_is_openapi() -> None:
-    inside.validate()
-
-
-def test_every_operation_has_a_name_of_its_own() -> None:
-    names = [operation["operationId"] for _, _, operation in _operations()]
-    assert sorted(names) == sorted(set(names))
-
-
 @inside.exclude(operation_id=_LONG).parametrize()
 @_asked(EXAMPLES)
 def test_every_operation_answers_as_described_on_the_socket(case: Any) -> None:
@@ -134,28 +95,6 @@ def test_every_operation_answers_as_described_over_tcp(case: Any) -> None:
 @_asked(min(EXAMPLES, 3))
 def test_a_backup_is_answered_as_described(case: Any) -> None:
     _validate(case)
-
-
-def test_over_tcp_every_operation_refuses_whoever_has_no_token() -> None:
-    stranger = _Outside()
-    stranger.app = _OUTSIDE.app
-    client = TestClient(stranger)
-    for path, method, operation in _operations():
-        if operation["security"] and not path.startswith("/login/"):
-            assert client.request(method, path).status_code == 401, f"{method} {path} let a stranger in"
-
-
-@pytest.mark.parametrize(("length", "status"), [("", 400), ("two", 400), ("-1", 400), ("9" * 5000, 413)])
-def test_a_length_that_is_no_number_is_no_request(length: str, status: int) -> None:
-    reply = TestClient(_OUTSIDE).request("DELETE", "/api/memory/rules/x", headers={"Content-Length": length})
-    assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json")
-
-
-def _operations() -> list[tuple[str, str, dict[str, Any]]]:
-    paths = cast("dict[str, dict[str, dict[str, Any]]]", _OUTSIDE.app.openapi()["paths"])
-    return [
-        (path, method.upper(), operation) for path, methods in paths.items() for method, operation in methods.items()
-    ]
 
 
 def _validate(case: Any) -> None:

@@ -22,7 +22,7 @@ def converse(api: Api, session: str) -> None:
         event("reply", session=session, text="Done, all tests pass."),
         event(session=session, text="And the docs?"),
     ]
-    observe(api.parts, said).result(10)
+    observe(api.parts, said).result(60)
     idle(api.parts)
 
 

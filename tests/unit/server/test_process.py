@@ -24,7 +24,7 @@ def daemon(home: Path) -> subprocess.Popen[str]:
 def test_a_home_has_one_daemon_which_leaves_without_a_trace(tmp_path: Path) -> None:
     with daemon(tmp_path) as first:
         try:
-            assert client.wait_ready(str(tmp_path), time.monotonic() + 15)
+            assert client.wait_ready(str(tmp_path), time.monotonic() + 60)
             told = json.loads((tmp_path / RUNTIME).read_text())
             said = client.request(str(tmp_path), "GET", "/daemon/status").body
             places = ("pid", "version", "socket", "url")

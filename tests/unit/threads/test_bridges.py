@@ -243,7 +243,7 @@ def test_gossip_comes_two_steps_far_and_no_further() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 60), st.floats(0.0, 1.0))
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_gossip_cannot_explode_however_often_threads_change(seed: int, number: int, likeness: float) -> None:
     """Some thousand changes over random graphs: never more than five bridges a thread, nor ninety rumours a change."""
     draw = random.Random(seed)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from filrouge.capture.cutting import LONGEST_TEXT
 from filrouge.model.memory import Statement
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
@@ -167,8 +168,8 @@ def test_spans_lie_inside_the_text_in_order(text: str) -> None:
         "my favourite ",
     ],
 )
-def test_a_megabyte_of_anything_is_read_in_little_time(unit: str) -> None:
-    text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
-    before = time.perf_counter()
+def test_the_longest_text_of_anything_ends(unit: str) -> None:
+    text = (unit * (LONGEST_TEXT // len(unit) + 1))[:LONGEST_TEXT]
+    before = time.process_time()
     extract(prompt(text))
-    assert time.perf_counter() - before < 5
+    assert time.process_time() - before < 20  # about 1 s where time grows with the length, hours where with its square

@@ -114,7 +114,7 @@ def test_an_obsidian_that_hangs_holds_nobody_up(patient: Patient) -> None:
         patient.environ["FILROUGE_NOTES_FOLDER"] = f"https://127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
         saw(patient.finding("Vault: Obsidian"), "fail", "does not answer", "Start it")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 15
 
 
 def test_the_daemon_s_look_is_told(patient: Patient, folder: Path) -> None:
