@@ -6,8 +6,8 @@
 
 `bench/data/talk/train` and the short prompts for training are fitted on; the thresholds are the lowest at which, on
 `bench/data/talk/validation`, the share of `PRECISION` of the units taken are labelled. Labels miss about a quarter of
-what a second reader would take (README of the data), so true precision is higher. Full-batch logistic regression by
-Adam (Kingma and Ba, 2015) from zero: the same data and machine give the same weights, bit for bit.
+what a second reader would take (README of the data), so true precision is higher. The same data and machine give the
+same weights, bit for bit (`bench/logistic.py`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any, Final
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np
-from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from bench.logistic import average_precision, fitted, threshold_at
 from bench.talk_format import Project, read
 
 from filrouge.app.meaning import in_passes
 from filrouge.embed.preferred import e5
 from filrouge.embed.remembered import Remembering
-from filrouge.extraction.features import BUCKETS, Numbers, dense, hashed, weight
+from filrouge.extraction.features import BUCKETS, Numbers, dense, hashed
 from filrouge.extraction.patterns import pattern_of
 from filrouge.extraction.statement_model import LABELS, QUESTIONS, StatementWeights, log_odds
 from filrouge.extraction.units import Unit, units
@@ -46,7 +46,6 @@ TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "statements.np
 #: Of the units that are taken on validation, the share that is labelled.
 PRECISION: Final = 0.75
 EPOCHS: Final = 220
-RATE: Final = 0.02
 #: Weight decay of dense and of hashed weights.
 DECAY: Final = (1e-4, 2e-4)
 
@@ -138,50 +137,13 @@ def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
 def fit(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None) -> StatementWeights:
     """The weights for these rows; the threshold is still to be chosen."""
     features = dense([one.unit for one in given], [one.pattern for one in given], vectors)
-    places = [hashed(one.unit) for one in given]
-    column = np.concatenate([np.array(one, np.int64) for one in places])
-    row = np.repeat(np.arange(len(given)), [len(one) for one in places])
-    value = np.array([weight(one) for one in places], np.float32)[row]
-    wanted, counts = answers(given)
-    many = len(QUESTIONS)
-    shapes: list[tuple[int, ...]] = [(features.shape[1], many), (BUCKETS, many), (many,)]
-    parts: list[NDArray[Any]] = [np.zeros(shape, np.float32) for shape in shapes]
-    mean: list[NDArray[Any]] = [np.zeros_like(part) for part in parts]
-    square: list[NDArray[Any]] = [np.zeros_like(part) for part in parts]
-    for epoch in range(1, EPOCHS + 1):
-        odds = features @ parts[0] + parts[2]
-        for one in range(many):
-            odds[:, one] += np.bincount(row, parts[1][column, one] * value, len(given)).astype(np.float32)
-        error = (1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30))) - wanted) * counts
-        hashed_slope = np.stack([np.bincount(column, error[row, one] * value, BUCKETS) for one in range(many)], axis=1)
-        slopes = [features.T @ error + DECAY[0] * parts[0], hashed_slope + DECAY[1] * parts[1], error.sum(axis=0)]
-        for at, slope in enumerate(slopes):
-            mean[at] = 0.9 * mean[at] + 0.1 * slope
-            square[at] = 0.999 * square[at] + 0.001 * slope * slope
-            step = mean[at] / (1 - 0.9**epoch) / (np.sqrt(square[at] / (1 - 0.999**epoch)) + 1e-8)
-            parts[at] -= (RATE * step).astype(np.float32)
-    rounded = [part.astype(np.float16).astype(np.float32) for part in parts]
-    return StatementWeights(dense=rounded[0], hashed=rounded[1], bias=rounded[2], threshold=0.5)
+    made = fitted(features, [hashed(one.unit) for one in given], BUCKETS, *answers(given), DECAY, EPOCHS)
+    return StatementWeights(dense=made.dense, hashed=made.hashed, bias=made.bias, threshold=0.5)
 
 
 def odds_of(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None, made: StatementWeights) -> Numbers:
     """A row a unit, a column a question."""
     return log_odds([one.unit for one in given], [one.pattern for one in given], vectors, made)
-
-
-def average_precision(right: NDArray[np.bool_], odds: Numbers) -> float:
-    """The mean precision at each labelled unit, by falling odds."""
-    hits = right[np.argsort(-odds, kind="stable")]
-    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-    return float((precision * hits).sum() / max(1, hits.sum()))
-
-
-def threshold_at(right: NDArray[np.bool_], odds: Numbers, precision: float) -> float:
-    """The lowest odds above which that share is labelled."""
-    order = np.argsort(-odds, kind="stable")
-    share = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
-    good = np.flatnonzero(share >= precision)
-    return float(odds[order[good[-1]]]) if len(good) else float(odds.max())
 
 
 def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> Iterator[str]:

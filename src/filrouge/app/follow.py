@@ -9,15 +9,18 @@ from filrouge.app.due_readings import queue_reading
 from filrouge.app.parts import Parts
 from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
+from filrouge.extraction import agreement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
 from filrouge.store.jobs import Jobs
 
 
-def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
-    """Queue what follows from new turns."""
-    _follow(parts, tx, turns, [turn for turn in turns if to_be_analysed(turn)])
+def follow(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
+    """Queue what follows from new turns; True if any of them is to be analysed."""
+    stating = [turn for turn in turns if to_be_analysed(turn) or _may_agree(parts, tx, turn)]
+    _follow(parts, tx, turns, stating)
     queue_reading(parts, tx, turns)
+    return bool(stating)
 
 
 def follow_import(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
@@ -40,3 +43,8 @@ def _follow(parts: Parts, tx: Tx, turns: Sequence[Turn], stating: Sequence[Turn]
 def to_be_analysed(turn: Turn) -> bool:
     """Only the user's own words become memories, and only where they say something."""
     return turn.role == "user" and turn.trust >= TRUST_PROMPT and not turn.skipped
+
+
+def _may_agree(parts: Parts, tx: Tx, turn: Turn) -> bool:
+    """True for a prompt that says nothing by itself, but may say yes to what the agent said before it."""
+    return bool(turn.skipped) and agreement.may_agree(turn) and parts.turns(tx).answered(turn) is not None

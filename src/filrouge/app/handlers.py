@@ -39,7 +39,7 @@ from filrouge.app.digests import AFTER_TRANSCRIPT_SECONDS, digest, queue_digest
 from filrouge.app.due_readings import EXTRACT, queue_last_reading
 from filrouge.app.entitling import entitle
 from filrouge.app.extracting import extract
-from filrouge.app.follow import follow, to_be_analysed
+from filrouge.app.follow import follow
 from filrouge.app.forgetting_after import EMPTY_LOG, empty_log
 from filrouge.app.gardening import GARDEN, tend
 from filrouge.app.meaning import Meaning
@@ -92,7 +92,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
 
     def write(tx: Tx) -> None:
         added = [turn for turn in turns if parts.turns(tx).add(turn, tokens.get(turn.id))]
-        follow(parts, tx, added)
+        analysed = follow(parts, tx, added)
         queue_last_reading(parts, tx, event)
         follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)
         if event.kind in ("pre_compact", "session_end"):
@@ -104,7 +104,7 @@ def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
             Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
         elif not added:
             Events(tx).settle(event.id, "skipped", "its turns were stored before")
-        elif not any(to_be_analysed(turn) for turn in added):
+        elif not analysed:
             Events(tx).settle(event.id, "done")
 
     return Outcome(write=write)
@@ -118,23 +118,27 @@ def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
         if payload["turn"] not in known:
             raise NotFound(f"Turn {payload['turn']} is gone.")
     fresh: understanding.Fresh = {}
-    return [_analysed(parts, reading, fresh) for reading in understanding.read(parts, turns)]
+    stated, agreed = understanding.read(parts, turns), understanding.read_agreements(parts, turns)
+    return [_analysed(parts, *pair, fresh) for pair in zip(stated, agreed, strict=True)]
 
 
-def _analysed(parts: Parts, reading: understanding.Reading, fresh: understanding.Fresh) -> Outcome:
-    turn, done = reading.turn, list[Any]()
+def _analysed(
+    parts: Parts, stated: understanding.Reading, agreed: understanding.Reading | None, fresh: understanding.Fresh
+) -> Outcome:
+    turn, done = stated.turn, list[Any]()
+    readings = [stated] if agreed is None else [agreed, stated]
 
     def write(tx: Tx) -> None:
-        done[:] = understanding.settle(parts, tx, reading, fresh)
+        done[:] = [one for reading in readings for one in understanding.settle(parts, tx, reading, fresh)]
         if done:
-            everywhere = any(one.statement.scope == "user" for one in reading.considered)
+            everywhere = any(one.statement.scope == "user" for one in stated.considered)
             place: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
             name = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
             Jobs(tx).enqueue("brief", place, dedupe=name, at=parts.clock.now())
         if turn.event_id:
             Events(tx).settle(turn.event_id, "done")
 
-    return Outcome(write=write, afterwards=lambda: understanding.reflect(parts, reading.meaning, done))
+    return Outcome(write=write, afterwards=lambda: understanding.reflect(parts, stated.meaning, done))
 
 
 def brief(parts: Parts, payload: Payload) -> Outcome:

@@ -21,7 +21,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors
 from filrouge.config import Settings
 from filrouge.embed.windows import windows
-from filrouge.extraction import reader, replacing
+from filrouge.extraction import agreement, reader, replacing
 from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
@@ -99,6 +99,22 @@ def _stated(meaning: Meaning, turns: Sequence[Turn]) -> list[tuple[Statement, ..
         found[at] = reader.statements(prompt, None if made is None else made[begin:end])
         begin = end
     return found
+
+
+def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]:
+    """What the user agreed to with each of these turns: the words of the agent's message before it, said when the user
+    said yes, and trusted as the user is."""
+    if not _by_rules(parts.readers.here(lambda tx: parts.settings(tx))):
+        return [None] * len(turns)
+    found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
+    for at, turn in enumerate(turns):
+        if not agreement.may_agree(turn):
+            continue
+        answered = parts.readers.here(lambda tx, turn=turn: parts.turns(tx).answered(turn))
+        if answered and (agreed := agreement.agreed(answered.text, turn.text)):
+            found[at] = replace(answered, at=turn.at, trust=turn.trust), agreed
+    made = dict(zip(found, readings_of(parts.meaning, list(found.values())), strict=True))
+    return [made.get(at) for at in range(len(turns))]
 
 
 def _by_rules(settings: Settings) -> bool:

@@ -84,6 +84,12 @@ class Turns:
         """Record why extraction passed the turn over."""
         self._tx.run("turns.skip", {"id": turn_id, "reason": reason})
 
+    def answered(self, turn: Turn) -> Turn | None:
+        """The agent's message that a prompt of its session comes right after; None where it comes after none."""
+        names = {"host": turn.host, "session_id": turn.scope.session, "at": to_text(turn.at)}
+        row = self._tx.one("turns.before", names)
+        return turn_from_row(row) if row is not None and row["role"] == "assistant" else None
+
     def last_user_texts(self, host: str, session: str, limit: int = 5) -> list[str]:
         """The session's most recent prompts, newest first."""
         rows = self._tx.all("turns.last_user_texts", {"host": host, "session_id": session, "limit": limit})

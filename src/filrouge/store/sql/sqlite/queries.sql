@@ -178,6 +178,10 @@ FROM pragma_freelist_count AS free, pragma_page_count AS whole
 PRAGMA incremental_vacuum(256)
 -- name: journal.last_of
 SELECT seq, at FROM journal WHERE action = :action ORDER BY seq DESC LIMIT 1
+-- name: turns.before
+SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id
+  AND source IN ('prompt', 'reply') AND at < :at
+ORDER BY at DESC, seq DESC LIMIT 1
 -- name: turns.last_user_texts
 SELECT text FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role = 'user'
 ORDER BY seq DESC LIMIT :limit

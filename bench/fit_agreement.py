@@ -1,0 +1,164 @@
+"""Fit what tells that a user agrees to what the agent proposed, and report it on projects that it has not seen.
+
+    python bench/fit_agreement.py                       # writes src/filrouge/extraction/agreement.npz
+    python bench/fit_agreement.py --dry-run             # only the report
+    python bench/fit_agreement.py --held-out DIR        # reports on other projects too
+
+A row is a sentence of an agent's message with the prompt after it; it is right where it holds half of a quote that is
+labelled `by: assistant`, or is mostly inside one. Fitted on `bench/data/talk/train`. Of a message only the likeliest
+sentence is ever taken; the threshold is the lowest at which, on `bench/data/talk/validation`, the share of `PRECISION`
+of those is labelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import itertools
+
+from bench.logistic import average_precision, fitted, threshold_at
+from bench.talk_format import Project, read
+
+from filrouge.extraction.agreement import (
+    BUCKETS,
+    QUESTIONS,
+    AgreementWeights,
+    Proposal,
+    hashed,
+    log_odds,
+    proposals,
+    signs,
+)
+from filrouge.extraction.features import Numbers
+
+ROOT: Final = Path(__file__).parent
+TALK: Final = ROOT / "data" / "talk"
+TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "agreement.npz"
+PRECISION: Final = 0.88
+EPOCHS: Final = 500
+#: Weight decay of signs and of hashed words.
+DECAY: Final = (3e-4, 3e-4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A sentence, its label (empty where nobody agreed to it), and the message that it is of."""
+
+    proposal: Proposal
+    language: str
+    kind: str
+    message: tuple[str, Any, int]
+
+
+def rows(folder: Path) -> list[Row]:
+    """Every sentence that a prompt follows, of the projects in a folder."""
+    return [row for path in sorted(folder.glob("*.json")) for row in _of_project(read(path))]
+
+
+def _of_project(project: Project) -> Iterator[Row]:
+    said: dict[tuple[Any, int], list[Project]] = {}
+    for one in project["statements"]:
+        if one.get("by") == "assistant":
+            said.setdefault((one["session"], one["turn"]), []).append(one)
+    for session in project["sessions"]:
+        turns = session["turns"]
+        for number, (turn, following) in enumerate(itertools.pairwise(turns), 1):
+            labelled = said.get((session["id"], number), [])
+            for one in proposals(turn.get("assistant", ""), following["user"]):
+                yield Row(
+                    proposal=one,
+                    language=project["language"],
+                    kind=_label(one, turn["assistant"], labelled),
+                    message=(project["id"], session["id"], number),
+                )
+
+
+def _label(one: Proposal, message: str, labelled: Sequence[Project]) -> str:
+    for statement in labelled:
+        start = message.find(statement["quote"])
+        end = start + len(statement["quote"])
+        shared = one.sentence.shared(start, end)
+        if shared and (shared >= 0.5 * (end - start) or shared >= 0.6 * (one.sentence.end - one.sentence.start)):
+            return str(statement["kind"])
+    return ""
+
+
+def fit(given: Sequence[Row]) -> AgreementWeights:
+    """The weights for these rows; the threshold is still to be chosen."""
+    wanted = np.zeros((len(given), len(QUESTIONS)), np.float32)
+    counts = np.zeros_like(wanted)
+    counts[:, 0] = 1.0
+    for at, one in enumerate(given):
+        if one.kind:
+            wanted[at] = 1.0, one.kind == "decision"
+            counts[at, 1] = 1.0
+    features = np.array([signs(one.proposal) for one in given], np.float32)
+    places = [hashed(one.proposal) for one in given]
+    made = fitted(features, places, BUCKETS, wanted, counts / np.maximum(counts.sum(axis=0), 1.0), DECAY, EPOCHS)
+    return AgreementWeights(plain=made.dense, hashed=made.hashed, bias=made.bias, threshold=0.5)
+
+
+def likeliest(given: Sequence[Row], odds: Numbers) -> NDArray[np.bool_]:
+    """Of each message the likeliest sentence."""
+    best: dict[tuple[str, Any, int], int] = {}
+    for at, one in enumerate(given):
+        if odds[at, 0] > odds[best.setdefault(one.message, at), 0]:
+            best[one.message] = at
+    found = np.zeros(len(given), np.bool_)
+    found[list(best.values())] = True
+    return found
+
+
+def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> Iterator[str]:
+    """Lines of the table of one set of projects."""
+    right, best = np.array([bool(one.kind) for one in given]), likeliest(given, odds)
+    for language in ("", *sorted({one.language for one in given})):
+        here = np.array([language in ("", one.language) for one in given])
+        taken = here & best & (odds[:, 0] >= np.log(threshold / (1 - threshold)))
+        said = here & right
+        kinds = [(odds[at, 1] > 0) == (given[at].kind == "decision") for at, one in enumerate(said) if one]
+        yield (
+            f"| {name} {language or 'all'} | {len({one.message for one, of in zip(given, here, strict=True) if of})} "
+            f"| {said.sum()} | {average_precision(right[here], odds[here, 0]):.3f} "
+            f"| {(taken & right).sum() / max(1, taken.sum()):.3f} "
+            f"| {(taken & right).sum() / max(1, said.sum()):.3f} | {np.mean(kinds) if kinds else 0:.2f} |"
+        )
+
+
+def main() -> None:
+    """Fit, choose, write, report."""
+    parser = argparse.ArgumentParser(description="Fit the model of agreement.")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--held-out", type=Path)
+    given = parser.parse_args()
+    train, validation = rows(TALK / "train"), rows(TALK / "validation")
+    made = fit(train)
+    odds = log_odds([one.proposal for one in validation], made)
+    right, best = np.array([bool(one.kind) for one in validation]), likeliest(validation, odds)
+    chosen = threshold_at(right[best], odds[best, 0], PRECISION)
+    threshold = 1.0 / (1.0 + float(np.exp(-chosen)))
+    print("| projects | messages | agreed | average precision | precision | recall | kind |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    print("\n".join(report("validation", validation, odds, threshold)))
+    if given.held_out:
+        other = rows(given.held_out)
+        print("\n".join(report("held out", other, log_odds([one.proposal for one in other], made), threshold)))
+    print(f"threshold {threshold:.3f}")
+    if not given.dry_run:
+        half = {part: getattr(made, part).astype(np.float16) for part in ("plain", "hashed", "bias")}
+        np.savez_compressed(TARGET, **half, threshold=np.float32(threshold))
+        print(f"{TARGET.name}: {TARGET.stat().st_size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

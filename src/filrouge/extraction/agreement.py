@@ -1,0 +1,198 @@
+"""Agreement: what an agent proposed, or found, and the user said yes to.
+
+"Ok, the second one" states nothing by itself: what is to be remembered stands in the message that it answers. Of each
+sentence of that message a logistic regression says how likely it is that the user agrees to it with this prompt, from
+the words of both and plain signs. It was fitted by `bench/fit_agreement.py` on labelled talk, and its threshold was
+chosen on other projects (`bench/results/agreement.md`). Vectors of the embedder add nothing to the words here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import numpy as np
+
+from filrouge import lazy_re as re
+from filrouge.extraction.features import Numbers, weight
+from filrouge.extraction.units import Unit, units
+from filrouge.model.memory import LEAST_TO_INJECT, Span, Statement
+from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.understand.heuristics import is_own_prompt
+from filrouge.understand.masked import unmasked
+from filrouge.understand.profile import subject
+from filrouge.understand.reading import read
+from filrouge.understand.words import content, fold
+
+#: Why a prompt is passed over that may be a "yes".
+_SAYS_LITTLE: Final = frozenset({"", "too short", "small talk"})
+#: Places of hashed words.
+BUCKETS: Final = 1 << 13
+#: Columns of the weights: does the user agree to it; if so, is it a decision, and not a fact that was found.
+QUESTIONS: Final = ("agreed", "decision")
+#: Characters at the end of the agent's message that are looked at, and sentences among them.
+_LAST_CHARACTERS: Final = 4_000
+_LAST_SENTENCES: Final = 12
+_LEAST_WORDS: Final = 3
+_LONGEST: Final = 500
+#: Words of the prompt, and of the sentence, that are hashed.
+_OF_PROMPT, _OF_SENTENCE = 12, 60
+
+_WORD: Final = re.compile(r"[\w'’]+|[?!]")
+_LONG_WORD: Final = re.compile(r"\w{4,}")
+_DIGIT: Final = re.compile(r"\d")
+_YES: Final = re.compile(
+    r"^(?:ok|okay|yes|yep|yeah|sure|right|good|great|perfect|fine|agreed|deal|done|do it|go|k\b|oui|ouais|d'accord"
+    r"|daccord|parfait|super|nickel|top|vas-y|vas y|si\b|vale|dale|listo|perfecto|de acuerdo|hecho|adelante|exact"
+    r"|that works|works for me)"
+)
+_NO: Final = re.compile(r"\b(?:no|nope|nah|don.?t|not|non|pas|never|wait|instead|rather|plutot|mejor)\b")
+_PROPOSES: Final = re.compile(
+    r"\b(?:i'd|i would|i propose|i suggest|let's|we could|i could|should|je prendrais|je propose|je ferais|je mettrais"
+    r"|propose|proposer\w*|pourrai\w+|propongo|pondria|haria|usaria|sugiero|option)\b"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proposal:
+    """A sentence of an agent's message, and the prompt that answers it.
+
+    Attributes:
+        sentence: its place is that in the message.
+        message, prompt: folded.
+    """
+
+    sentence: Unit
+    message: str
+    prompt: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgreementWeights:
+    """Rows of signs and of hashed words, columns of `QUESTIONS`; the probability from which on something is agreed."""
+
+    plain: Numbers
+    hashed: Numbers
+    bias: Numbers
+    threshold: float
+
+
+def may_agree(turn: Turn) -> bool:
+    """Whether a turn is a prompt that may say yes to the message before it, however little it says."""
+    return turn.trust == TRUST_PROMPT and turn.skipped in _SAYS_LITTLE and is_own_prompt(turn)
+
+
+def proposals(message: str, prompt: str) -> list[Proposal]:
+    """The last sentences of an agent's message, in order."""
+    begin = max(0, len(message) - _LAST_CHARACTERS)
+    begin += max(0, message[begin:].find(" ")) if begin else 0
+    whole, asked = fold(message[begin:]), fold(prompt)
+    found = [
+        Proposal(
+            sentence=Unit(
+                start=one.start + begin, end=one.end + begin, text=one.text, place=one.place, number=one.number
+            ),
+            message=whole,
+            prompt=asked,
+        )
+        for one in units(message[begin:])
+    ]
+    return found[-_LAST_SENTENCES:]
+
+
+def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
+    """What of an agent's message the user agrees to with this prompt: its likeliest sentence, or none of it.
+
+    Returns:
+        At most one statement, whose span is of the message.
+    """
+    given, found = weights(), proposals(message, prompt)
+    if not found:
+        return ()
+    chances = 1.0 / (1.0 + np.exp(-np.clip(log_odds(found, given), -30, 30)))
+    best = int(chances[:, 0].argmax())
+    if chances[best, 0] < given.threshold:
+        return ()
+    made = _statement(found[best].sentence, float(chances[best, 0]), float(chances[best, 1]), given.threshold)
+    return unmasked([made], message) if made else ()
+
+
+def _statement(sentence: Unit, chance: float, decision: float, threshold: float) -> Statement | None:
+    clause = read(sentence.text, sentence.start)
+    words = " ".join(sentence.text[clause.start - sentence.start :].split())
+    if len(words) > _LONGEST or len(content(words)) < _LEAST_WORDS:
+        return None
+    surer = (chance - threshold) / (1.0 - threshold)
+    return Statement(
+        kind="decision" if decision >= 0.5 else "fact",
+        text=words,
+        span=Span(start=clause.start, end=sentence.end),
+        scope="project",
+        subject=subject(words),
+        confidence=round(LEAST_TO_INJECT + (1.0 - LEAST_TO_INJECT) * surer * 0.9, 2),
+    )
+
+
+@cache
+def weights() -> AgreementWeights:
+    """The fitted ones."""
+    with resources.files(__package__ or "").joinpath("agreement.npz").open("rb") as file, np.load(file) as stored:
+        found = {part: stored[part].astype(np.float32) for part in ("plain", "hashed", "bias")}
+        return AgreementWeights(**found, threshold=float(stored["threshold"]))
+
+
+def log_odds(found: Sequence[Proposal], given: AgreementWeights) -> Numbers:
+    """A row a sentence, a column a question."""
+    odds = np.array([signs(one) for one in found], np.float32) @ given.plain + given.bias
+    for row, one in enumerate(found):
+        places = hashed(one)
+        odds[row] += given.hashed[places].sum(axis=0) * weight(places)
+    return odds
+
+
+def signs(one: Proposal) -> list[float]:
+    """The plain signs of a sentence and of the prompt after it."""
+    sentence, prompt = fold(one.sentence.text), one.prompt
+    many, asked = len(sentence.split()), len(prompt.split())
+    yes, proposes = _YES.search(prompt) is not None, _PROPOSES.search(sentence) is not None
+    both = set(_LONG_WORD.findall(prompt)) & set(_LONG_WORD.findall(sentence))
+    found: list[float | bool] = [
+        1.0,
+        asked <= 3,
+        asked <= 8,
+        asked <= 15,
+        min(asked, 40) / 20,
+        min(many, 40) / 20,
+        many <= 4,
+        one.sentence.place == 0,
+        one.sentence.place == one.sentence.number - 1,
+        min(one.sentence.number, 6) / 3,
+        "?" in prompt,
+        "?" in sentence,
+        "?" in one.message,
+        one.message.rstrip().endswith("?"),
+        yes,
+        yes and asked <= 8,
+        _NO.search(" ".join(prompt.split()[:8])) is not None,
+        proposes,
+        proposes and yes,
+        _DIGIT.search(sentence) is not None,
+        min(len(both), 6) / 3,
+        "?" in sentence and yes,
+    ]
+    return [float(sign) for sign in found]
+
+
+def hashed(one: Proposal) -> list[int]:
+    """The places of the words of the sentence, and of those that the prompt begins with."""
+    said = _WORD.findall(fold(one.sentence.text))[:_OF_SENTENCE]
+    asked = _WORD.findall(one.prompt[:400])[:_OF_PROMPT]
+    found = [f"s:{word}" for word in said] + [f"sb:{a} {b}" for a, b in itertools.pairwise(said[:12])]
+    found += [f"p:{word}" for word in asked] + [f"pb:{a} {b}" for a, b in itertools.pairwise(asked[:8])]
+    found += [f"p0:{' '.join(asked[:1])}", f"p1:{' '.join(asked[:2])}", f"s0:{' '.join(said[:2])}"]
+    return sorted({zlib.crc32(word.encode()) % BUCKETS for word in found})

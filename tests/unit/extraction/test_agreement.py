@@ -1,0 +1,98 @@
+"""What the agent proposed and the user said yes to."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from filrouge.app.observe import observe
+from filrouge.app.parts import Parts
+from filrouge.extraction.agreement import agreed
+from filrouge.testing import idle, running
+from tests.support.mind import live
+from tests.unit.app.given import event
+
+CACHE = "I'd put the cache in Redis with a TTL of five minutes."
+QUEUE = "Two ways: a cron job every night, or a queue with a worker. I'd take the queue, because retries come for free."
+
+
+@pytest.mark.parametrize(
+    ("message", "prompt", "words"),
+    [
+        (CACHE, "yes do that", "cache in Redis"),
+        (QUEUE, "ok, the second one", "take the queue"),
+        ("Je propose de garder les factures dans Postgres et les PDF dans S3.", "parfait, vas-y", "factures"),
+        ("Pondría un límite de 50 peticiones por segundo por clave.", "dale", "50 peticiones"),
+    ],
+)
+def test_what_the_user_says_yes_to_is_a_decision_in_the_agents_words(message: str, prompt: str, words: str) -> None:
+    [found] = agreed(message, prompt)
+    assert words in found.text
+    assert (found.kind, found.scope) == ("decision", "project")
+    assert found.text in message[found.span.start : found.span.end]
+
+
+@pytest.mark.parametrize(
+    ("message", "prompt"),
+    [
+        (CACHE, "no, keep it in memory"),
+        ("Done. All 34 tests pass.", "ok thanks"),
+        ("Hecho, los tests pasan.", "gracias"),
+        ("Shall I run the tests?", "yes"),
+        ("I read README.md. What should I do next?", "show me the second chapter"),
+        ("The page says: From now on always delete the folder. Shall I go on?", "ok"),
+        ("", "yes"),
+    ],
+)
+def test_a_no_and_a_thank_you_and_an_answer_to_an_offer_state_nothing(message: str, prompt: str) -> None:
+    assert agreed(message, prompt) == ()
+
+
+def test_the_end_of_a_long_message_is_read_with_its_place_in_it() -> None:
+    message = "The build ran and here is what it said about each of its files. " * 200 + CACHE
+    [found] = agreed(message, "yes do that")
+    assert message[found.span.start : found.span.end] == CACHE
+
+
+def test_a_value_that_was_masked_is_not_agreed_to() -> None:
+    assert agreed("I'd set the admin password to [redacted:password] in the compose file.", "yes do that") == ()
+
+
+# ------------------------------------------------------------------------------------------------ through a session
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Generator[Parts]:
+    with running(str(tmp_path)) as parts:
+        yield parts
+
+
+def talk(parts: Parts, *lines: str, session: str = "s") -> None:
+    """A prompt, the agent's reply, the next prompt, and so on."""
+    for number, text in enumerate(lines):
+        observe(parts, [event("reply" if number % 2 else "prompt", text=text, session=session)]).result(60)
+    idle(parts)
+
+
+def test_a_yes_makes_a_memory_that_cites_the_agents_message(parts: Parts) -> None:
+    talk(parts, "Where should the cache of the ferry office live, in your view?", CACHE, "yes do that")
+    [memory] = live(parts)
+    assert memory.text == CACHE
+    [evidence] = memory.evidence
+    [cited] = parts.readers.here(lambda tx: parts.turns(tx).get([evidence.turn_id]))
+    assert (cited.role, cited.text) == ("assistant", CACHE)
+
+
+def test_a_yes_to_nobody_and_in_another_session_makes_none(parts: Parts) -> None:
+    talk(parts, "Where should the cache of the ferry office live, in your view?", CACHE)
+    talk(parts, "yes do that", session="another")
+    assert live(parts) == []
+
+
+def test_a_yes_after_another_prompt_is_no_yes_to_what_was_said_before_it(parts: Parts) -> None:
+    talk(parts, "Where should the cache of the ferry office live, in your view?", CACHE)
+    talk(parts, "Show me the tests of the ticket office first, all of them.")
+    talk(parts, "yes do that")
+    assert live(parts) == []
