@@ -15,6 +15,7 @@ import pytest
 
 from filrouge import installation
 from filrouge.home import CONFIG
+from tests.reliability.terminals import at_a_terminal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +259,25 @@ def test_the_command_lines_of_models_are_found_and_written_down(user: Path, type
     assert (found["state"], "cannot be run" in found["cause"]) == ("fail", True)
     assert typed("init", "--yes", **path).code == 0
     assert f'claude_cli_path = "{programs}/claude"' in config.read_text()
+
+
+@pytest.mark.parametrize(("answer", "written"), [("y", "claude_cli"), ("n", "heuristic")])
+def test_the_users_own_agent_is_recommended_with_its_price_and_taken_only_on_a_yes(
+    user: Path, answer: str, written: str
+) -> None:
+    program = user / "programs" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 9.9.9\n")
+    program.chmod(0o755)
+    home = str(user.parent / "memory")
+    done = at_a_terminal(
+        home, "init", "--host", "claude-code", typed=f"{answer}\n\n\n\ny\n",
+        HOME=str(user), PATH=f"{program.parent}:/usr/bin:/bin",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    [line] = [one for one in done.out.splitlines() if one.startswith("Recommended: Claude Code")]
+    assert all(word in line for word in ("subscription", "200,000 tokens a day", "and nowhere else")), line
+    assert f'extract_provider = "{written}"' in Path(home, CONFIG).read_text()
 
 
 def test_uninstall_stops_the_daemon_and_purges_only_when_that_is_asked_for(user: Path, typed: Type) -> None:

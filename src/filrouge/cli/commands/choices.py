@@ -30,6 +30,24 @@ _PROGRAMS: Final = (
     ("codex", "codex", "codex_cli_path", "codex_cli"),
 )
 
+#: What `llm_daily_tokens` is where nobody set it, as it is said to people.
+_DAILY: Final = "200,000"
+
+
+def own_agent(machine: Machine, names: Iterable[str]) -> str | None:
+    """The provider that is an agent of this machine, where its user wants that agent's model to understand."""
+    connected = set(names)
+    for agent, program, _, provider in _PROGRAMS:
+        if agent in connected and machine.program(program):
+            title = AGENTS[agent].title
+            output.say(
+                f"Recommended: {title} itself can understand what is said, and finds more than rules do. It costs one or"
+                f" two questions to its small model after each reply, on your subscription, {_DAILY} tokens a day at the"
+                f" most; prompts and replies, without secrets, go where {title} sends them anyway, and nowhere else."
+            )
+            return provider if output.confirm(f"Let {title} understand?", default=False) else None
+    return None
+
 
 def chosen(provider: str | None, mode: str | None, language: str | None, *, asked: bool) -> dict[str, Any]:
     """The settings that were named, and at a terminal those that were asked for.
