@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.tiers import examples
+from tests.support.tiers import examples, is_proof
 
 #: The directory of the run; the workers of pytest-xdist and every process that a test starts inherit it.
 RUN: Final = "FILROUGE_TEST_RUN"
@@ -31,7 +31,7 @@ _LEAVING: Final = 20.0
 _LOG_LINES: Final = 40
 
 settings.register_profile(
-    "filrouge", max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "filrouge", max_examples=examples(100) if is_proof() else 40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("filrouge")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,31 +34,25 @@ _PROGRAMS: Final = (
 _DAILY: Final = "200,000"
 
 
-def own_agent(machine: Machine, names: Iterable[str]) -> str | None:
-    """The provider that is an agent of this machine, where its user wants that agent's model to understand."""
-    connected = set(names)
-    for agent, program, _, provider in _PROGRAMS:
-        if agent in connected and machine.program(program):
-            title = AGENTS[agent].title
-            output.say(
-                f"Recommended: {title} itself can understand what is said, and finds more than rules do. It costs one or"
-                f" two questions to its small model after each reply, on your subscription, {_DAILY} tokens a day at the"
-                f" most; prompts and replies, without secrets, go where {title} sends them anyway, and nowhere else."
-            )
-            return provider if output.confirm(f"Let {title} understand?", default=False) else None
-    return None
-
-
-def chosen(provider: str | None, mode: str | None, language: str | None, *, asked: bool) -> dict[str, Any]:
+def chosen(
+    machine: Machine,
+    names: Collection[str],
+    provider: str | None,
+    mode: str | None,
+    language: str | None,
+    *,
+    asked: bool,
+) -> dict[str, Any]:
     """The settings that were named, and at a terminal those that were asked for.
+
+    Args:
+        names: of the agents that are connected.
 
     Raises:
         BadConfig: a value does not fit.
     """
     if asked and provider is None:
-        output.say("Understanding needs no model; with one it finds more. Providers: heuristic, ollama, anthropic,")
-        output.say("openai, claude_cli, codex_cli.")
-        provider = output.prompt("Who understands", default="heuristic")
+        provider = _own_agent(machine, names) or _any_provider()
     if asked and language is None:
         language = output.prompt("Language of headings (auto, en, fr, es)", default="auto")
     if asked and mode is None:
@@ -68,6 +62,27 @@ def chosen(provider: str | None, mode: str | None, language: str | None, *, aske
     from filrouge.config import check
 
     return check({key: value for key, value in named.items() if value is not None}, where="init")
+
+
+def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
+    """The provider that is an agent of this machine, where its user wants that agent's model to understand."""
+    for agent, program, _, provider in _PROGRAMS:
+        if agent in names and machine.program(program):
+            title = AGENTS[agent].title
+            output.say(
+                f"Recommended: {title} itself can understand what is said, and finds more than rules do. It costs one"
+                " or two questions to its small model after each reply, on your subscription, at most"
+                f" {_DAILY} tokens a day; prompts and replies, without secrets, go where {title} sends them anyway,"
+                " and nowhere else."
+            )
+            return provider if output.confirm(f"Let {title} understand?", default=False) else None
+    return None
+
+
+def _any_provider() -> str:
+    output.say("Understanding needs no model; with one it finds more. Providers: heuristic, ollama, anthropic,")
+    output.say("openai, claude_cli, codex_cli.")
+    return output.prompt("Who understands", default="heuristic")
 
 
 def conversations(names: Iterable[str]) -> bool:

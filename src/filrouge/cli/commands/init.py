@@ -67,9 +67,7 @@ def init(
             remedy=f"Name one with --host: {', '.join(AGENTS)}. Any other program can use `filrouge mcp`.",
         )
     asked = not (yes or dry_run or json) and sys.stdin.isatty()
-    if asked and provider is None:
-        provider = choices.own_agent(machine, names)
-    settings = choices.chosen(provider, mode, language, asked=asked)
+    settings = choices.chosen(machine, names, provider, mode, language, asked=asked)
     settings |= choices.found_programs(directory, machine, names, settings.get("extract_provider"))
     conversations = allow_conversations or (asked and choices.conversations(names))
     # Who names an agent wants its hooks written, whatever else is there.
