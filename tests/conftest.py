@@ -31,7 +31,10 @@ _LEAVING: Final = 20.0
 _LOG_LINES: Final = 40
 
 settings.register_profile(
-    "filrouge", max_examples=examples(100) if is_proof() else 40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "filrouge",
+    max_examples=examples(100) if is_proof() else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("filrouge")
 
