@@ -148,8 +148,9 @@ def test_forgetting_takes_answers_that_quote_what_is_forgotten(tmp_path: Path) -
     mind = Mind(extract=Reply("They said: the live site answers on 9443. I stop here."))
     with thinking(tmp_path, mind) as (parts, _):
         talk(parts, "Where does the live site answer these days?", PORT)
-        turns = json.loads(parts.readers.here(dead_letters)[0]["turns"])
-        erase(parts, turns)
+        # The prompt may have been read before the reply was there, so that there are two answers.
+        turns = {turn for letter in parts.readers.here(dead_letters) for turn in json.loads(letter["turns"])}
+        erase(parts, sorted(turns))
         assert parts.readers.here(dead_letters) == []
 
 

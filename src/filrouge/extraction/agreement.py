@@ -3,7 +3,7 @@
 "Ok, the second one" states nothing by itself: what is to be remembered stands in the message that it answers. Of each
 sentence of that message a logistic regression says how likely it is that the user agrees to it with this prompt, from
 the words of both and plain signs. It was fitted by `bench/fit_agreement.py` on labelled talk, and its threshold was
-chosen on other projects (`bench/results/agreement.md`). Vectors of the embedder add nothing to the words here.
+chosen on other projects (`bench/results/agreement.md`). Vectors of the embedder add little to the words here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from filrouge.understand.profile import subject
 from filrouge.understand.reading import read
 from filrouge.understand.words import content, fold
 
-#: Why a prompt is passed over that may be a "yes".
+#: What `Turn.skipped` may say of a prompt that is a "yes": it was read, or was passed over for saying so little.
 _SAYS_LITTLE: Final = frozenset({"", "too short", "small talk"})
 #: Places of hashed words.
 BUCKETS: Final = 1 << 13
@@ -38,6 +38,8 @@ QUESTIONS: Final = ("agreed", "decision")
 #: Characters at the end of the agent's message that are looked at, and sentences among them.
 _LAST_CHARACTERS: Final = 4_000
 _LAST_SENTENCES: Final = 12
+#: Characters of the prompt that are looked at: a "yes" stands at its beginning.
+_FIRST_CHARACTERS: Final = 2_000
 _LEAST_WORDS: Final = 3
 _LONGEST: Final = 500
 #: Words of the prompt, and of the sentence, that are hashed.
@@ -91,7 +93,7 @@ def proposals(message: str, prompt: str) -> list[Proposal]:
     """The last sentences of an agent's message, in order."""
     begin = max(0, len(message) - _LAST_CHARACTERS)
     begin += max(0, message[begin:].find(" ")) if begin else 0
-    whole, asked = fold(message[begin:]), fold(prompt)
+    whole, asked = fold(message[begin:]), fold(prompt[:_FIRST_CHARACTERS])
     found = [
         Proposal(
             sentence=Unit(
