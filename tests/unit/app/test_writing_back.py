@@ -107,7 +107,7 @@ def test_what_is_known_stands_on_a_page_of_its_project_under_its_kind(parts: Par
     text = path.read_text(encoding="utf-8")
     assert text.startswith("---\nfilrouge-page: ")
     assert re.search(r"\n## Rules\n\n- .*pnpm.* \^frl-[0-9a-z]{26}\n", text)
-    told = {"folder": "Filrouge/Memory", "problem": "", "pages": 1, "memories": 2, "troubles": []}
+    told: dict[str, Any] = {"folder": "Filrouge/Memory", "problem": "", "pages": 1, "memories": 2, "troubles": []}
     eventually("it is said what was written", lambda: written(parts) == told)
 
 
