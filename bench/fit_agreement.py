@@ -13,9 +13,10 @@ of those is labelled.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,22 +25,11 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import itertools
+from bench.logistic import average_precision, fitted, stored, threshold_at
+from bench.talk_format import Project, label_of, read, statements_by
 
-from bench.logistic import average_precision, fitted, threshold_at
-from bench.talk_format import Project, read
-
-from filrouge.extraction.agreement import (
-    BUCKETS,
-    QUESTIONS,
-    AgreementWeights,
-    Proposal,
-    hashed,
-    log_odds,
-    proposals,
-    signs,
-)
-from filrouge.extraction.features import Numbers
+from filrouge.extraction.agreement import QUESTIONS, Proposal, hashed, odds_of, proposals, signs
+from filrouge.extraction.logistic import Numbers, Regression
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -66,34 +56,22 @@ def rows(folder: Path) -> list[Row]:
 
 
 def _of_project(project: Project) -> Iterator[Row]:
-    said: dict[tuple[Any, int], list[Project]] = {}
-    for one in project["statements"]:
-        if one.get("by") == "assistant":
-            said.setdefault((one["session"], one["turn"]), []).append(one)
+    said = statements_by(project, "assistant")
     for session in project["sessions"]:
         turns = session["turns"]
         for number, (turn, following) in enumerate(itertools.pairwise(turns), 1):
             labelled = said.get((session["id"], number), [])
             for one in proposals(turn.get("assistant", ""), following["user"]):
+                label = label_of(one.sentence, turn["assistant"], labelled)
                 yield Row(
                     proposal=one,
                     language=project["language"],
-                    kind=_label(one, turn["assistant"], labelled),
+                    kind=label["kind"] if label else "",
                     message=(project["id"], session["id"], number),
                 )
 
 
-def _label(one: Proposal, message: str, labelled: Sequence[Project]) -> str:
-    for statement in labelled:
-        start = message.find(statement["quote"])
-        end = start + len(statement["quote"])
-        shared = one.sentence.shared(start, end)
-        if shared and (shared >= 0.5 * (end - start) or shared >= 0.6 * (one.sentence.end - one.sentence.start)):
-            return str(statement["kind"])
-    return ""
-
-
-def fit(given: Sequence[Row]) -> AgreementWeights:
+def fit(given: Sequence[Row]) -> Regression:
     """The weights for these rows; the threshold is still to be chosen."""
     wanted = np.zeros((len(given), len(QUESTIONS)), np.float32)
     counts = np.zeros_like(wanted)
@@ -104,8 +82,7 @@ def fit(given: Sequence[Row]) -> AgreementWeights:
             counts[at, 1] = 1.0
     features = np.array([signs(one.proposal) for one in given], np.float32)
     places = [hashed(one.proposal) for one in given]
-    made = fitted(features, places, BUCKETS, wanted, counts / np.maximum(counts.sum(axis=0), 1.0), DECAY, EPOCHS)
-    return AgreementWeights(plain=made.dense, hashed=made.hashed, bias=made.bias, threshold=0.5)
+    return fitted(features, places, wanted, counts / np.maximum(counts.sum(axis=0), 1.0), DECAY, EPOCHS)
 
 
 def likeliest(given: Sequence[Row], odds: Numbers) -> NDArray[np.bool_]:
@@ -143,20 +120,18 @@ def main() -> None:
     given = parser.parse_args()
     train, validation = rows(TALK / "train"), rows(TALK / "validation")
     made = fit(train)
-    odds = log_odds([one.proposal for one in validation], made)
+    odds = odds_of([one.proposal for one in validation], made)
     right, best = np.array([bool(one.kind) for one in validation]), likeliest(validation, odds)
-    chosen = threshold_at(right[best], odds[best, 0], PRECISION)
-    threshold = 1.0 / (1.0 + float(np.exp(-chosen)))
+    threshold = threshold_at(right[best], odds[best, 0], PRECISION)
     print("| projects | messages | agreed | average precision | precision | recall | kind |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     print("\n".join(report("validation", validation, odds, threshold)))
     if given.held_out:
         other = rows(given.held_out)
-        print("\n".join(report("held out", other, log_odds([one.proposal for one in other], made), threshold)))
+        print("\n".join(report("held out", other, odds_of([one.proposal for one in other], made), threshold)))
     print(f"threshold {threshold:.3f}")
     if not given.dry_run:
-        half = {part: getattr(made, part).astype(np.float16) for part in ("plain", "hashed", "bias")}
-        np.savez_compressed(TARGET, **half, threshold=np.float32(threshold))
+        np.savez_compressed(TARGET, **stored(replace(made, threshold=threshold)))
         print(f"{TARGET.name}: {TARGET.stat().st_size / 1e3:.0f} kB")
 
 

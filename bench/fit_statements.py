@@ -17,7 +17,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,15 +26,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.logistic import average_precision, fitted, threshold_at
-from bench.talk_format import Project, read
+from bench.logistic import average_precision, fitted, stored, threshold_at
+from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.app.meaning import in_passes
 from filrouge.embed.preferred import e5
 from filrouge.embed.remembered import Remembering
-from filrouge.extraction.features import BUCKETS, Numbers, dense, hashed
+from filrouge.extraction.features import dense, hashed
+from filrouge.extraction.logistic import Numbers, Regression
 from filrouge.extraction.patterns import pattern_of
-from filrouge.extraction.statement_model import LABELS, QUESTIONS, StatementWeights, log_odds
+from filrouge.extraction.statement_model import LABELS, QUESTIONS, odds_of
 from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
@@ -75,7 +76,7 @@ def short_rows(part: str) -> list[Row]:
 def _of_prompt(given: Project) -> Iterator[Row]:
     found = statements_of(given["prompt"])
     for unit in units(given["prompt"]):
-        label = _label(unit, given["prompt"], given["statements"])
+        label = label_of(unit, given["prompt"], given["statements"])
         yield _row(unit, pattern_of(unit, found), given["language"], label)
 
 
@@ -85,27 +86,13 @@ def _row(unit: Unit, pattern: Statement | None, language: str, label: Project | 
 
 
 def _of_project(project: Project) -> Iterator[Row]:
-    said: dict[tuple[Any, int], list[Project]] = {}
-    for one in project["statements"]:
-        if one.get("by", "user") == "user":
-            said.setdefault((one["session"], one["turn"]), []).append(one)
+    said = statements_by(project, "user")
     for session in project["sessions"]:
         for number, turn in enumerate(session["turns"], 1):
             found = statements_of(turn["user"])
             for unit in units(turn["user"]):
-                label = _label(unit, turn["user"], said.get((session["id"], number), []))
+                label = label_of(unit, turn["user"], said.get((session["id"], number), []))
                 yield _row(unit, pattern_of(unit, found), project["language"], label)
-
-
-def _label(unit: Unit, prompt: str, said: Sequence[Project]) -> Project | None:
-    """The statement of which the unit holds half, or that holds most of the unit."""
-    for one in said:
-        start = prompt.find(one["quote"])
-        end = start + len(one["quote"])
-        shared = unit.shared(start, end)
-        if shared and (shared >= 0.5 * (end - start) or shared >= 0.6 * (unit.end - unit.start)):
-            return one
-    return None
 
 
 def embedder() -> Embedder:
@@ -134,16 +121,15 @@ def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
     return wanted, counts / np.maximum(counts.sum(axis=0), 1.0)
 
 
-def fit(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None) -> StatementWeights:
+def fit(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None) -> Regression:
     """The weights for these rows; the threshold is still to be chosen."""
     features = dense([one.unit for one in given], [one.pattern for one in given], vectors)
-    made = fitted(features, [hashed(one.unit) for one in given], BUCKETS, *answers(given), DECAY, EPOCHS)
-    return StatementWeights(dense=made.dense, hashed=made.hashed, bias=made.bias, threshold=0.5)
+    return fitted(features, [hashed(one.unit) for one in given], *answers(given), DECAY, EPOCHS)
 
 
-def odds_of(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None, made: StatementWeights) -> Numbers:
+def odds_for(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None, made: Regression) -> Numbers:
     """A row a unit, a column a question."""
-    return log_odds([one.unit for one in given], [one.pattern for one in given], vectors, made)
+    return odds_of([one.unit for one in given], [one.pattern for one in given], vectors, made)
 
 
 def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> Iterator[str]:
@@ -176,29 +162,26 @@ def main() -> None:
     other = rows(given.held_out) if given.held_out else []
     model = embedder()
     right = np.array([bool(one.kind) for one in validation])
-    stored: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     print("| weights, projects | units | stated | average precision | precision | recall | kind | scope |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for name in ("with vectors", "words alone"):
         with_vectors = name == "with vectors"
         made = fit(train, embedded(train, model) if with_vectors else None)
-        odds = odds_of(validation, embedded(validation, model) if with_vectors else None, made)
-        chosen = threshold_at(right, odds[:, 0], PRECISION)
-        threshold = 1.0 / (1.0 + float(np.exp(-chosen)))
+        odds = odds_for(validation, embedded(validation, model) if with_vectors else None, made)
+        threshold = threshold_at(right, odds[:, 0], PRECISION)
         for where, projects in (("validation", validation), ("short", short), ("held out", other)):
             if projects:
                 found = (
                     odds
                     if projects is validation
-                    else odds_of(projects, embedded(projects, model) if with_vectors else None, made)
+                    else odds_for(projects, embedded(projects, model) if with_vectors else None, made)
                 )
                 print("\n".join(report(f"{name}, {where}", projects, found, threshold)), flush=True)
-        prefix = name.replace(" ", "_")
-        stored |= {f"{prefix}_{part}": getattr(made, part).astype(np.float16) for part in ("dense", "hashed", "bias")}
-        stored[f"{prefix}_threshold"] = np.float32(threshold)
+        written |= stored(replace(made, threshold=threshold), f"{name.replace(' ', '_')}_")
         print(f"{name}: threshold {threshold:.3f}")
     if not given.dry_run:
-        np.savez_compressed(TARGET, **stored)
+        np.savez_compressed(TARGET, **written)
         print(f"{TARGET.name}: {TARGET.stat().st_size / 1e3:.0f} kB")
 
 

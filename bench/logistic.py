@@ -7,36 +7,25 @@ same weights, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.extraction.features import Numbers, weight
+from filrouge.extraction.logistic import BUCKETS, PARTS, Numbers, Regression, chances, weight
 
 RATE: Final = 0.02
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
-    """Weights of dense features (rows) and of hashed words for each question (columns), rounded to half precision."""
-
-    dense: Numbers
-    hashed: Numbers
-    bias: Numbers
 
 
 def fitted(
     features: Numbers,
     places: Sequence[Sequence[int]],
-    buckets: int,
     wanted: Numbers,
     counts: Numbers,
     decay: tuple[float, float],
     epochs: int,
-) -> Fitted:
-    """The weights for these rows.
+) -> Regression:
+    """The weights for these rows, rounded to half precision; the threshold is still to be chosen.
 
     Args:
         places: of the hashed words of each row.
@@ -47,7 +36,7 @@ def fitted(
     row = np.repeat(np.arange(len(places)), [len(one) for one in places])
     value = np.array([weight(one) for one in places], np.float32)[row]
     many = wanted.shape[1]
-    shapes: list[tuple[int, ...]] = [(features.shape[1], many), (buckets, many), (many,)]
+    shapes: list[tuple[int, ...]] = [(features.shape[1], many), (BUCKETS, many), (many,)]
     parts: list[NDArray[Any]] = [np.zeros(shape, np.float32) for shape in shapes]
     mean: list[NDArray[Any]] = [np.zeros_like(part) for part in parts]
     square: list[NDArray[Any]] = [np.zeros_like(part) for part in parts]
@@ -55,8 +44,8 @@ def fitted(
         odds = features @ parts[0] + parts[2]
         for one in range(many):
             odds[:, one] += np.bincount(row, parts[1][column, one] * value, len(places)).astype(np.float32)
-        error = (1.0 / (1.0 + np.exp(-np.clip(odds, -30, 30))) - wanted) * counts
-        hashed_slope = np.stack([np.bincount(column, error[row, one] * value, buckets) for one in range(many)], axis=1)
+        error = (chances(odds) - wanted) * counts
+        hashed_slope = np.stack([np.bincount(column, error[row, one] * value, BUCKETS) for one in range(many)], axis=1)
         slopes = [features.T @ error + decay[0] * parts[0], hashed_slope + decay[1] * parts[1], error.sum(axis=0)]
         for at, slope in enumerate(slopes):
             mean[at] = 0.9 * mean[at] + 0.1 * slope
@@ -64,7 +53,13 @@ def fitted(
             step = mean[at] / (1 - 0.9**epoch) / (np.sqrt(square[at] / (1 - 0.999**epoch)) + 1e-8)
             parts[at] -= (RATE * step).astype(np.float32)
     rounded = [part.astype(np.float16).astype(np.float32) for part in parts]
-    return Fitted(dense=rounded[0], hashed=rounded[1], bias=rounded[2])
+    return Regression(dense=rounded[0], hashed=rounded[1], bias=rounded[2], threshold=0.5)
+
+
+def stored(made: Regression, prefix: str = "") -> dict[str, Any]:
+    """The weights as they are written to a file, under names that begin so."""
+    found: dict[str, Any] = {f"{prefix}{part}": getattr(made, part).astype(np.float16) for part in PARTS}
+    return found | {f"{prefix}threshold": np.float32(made.threshold)}
 
 
 def average_precision(right: NDArray[np.bool_], odds: Numbers) -> float:
@@ -75,8 +70,9 @@ def average_precision(right: NDArray[np.bool_], odds: Numbers) -> float:
 
 
 def threshold_at(right: NDArray[np.bool_], odds: Numbers, precision: float) -> float:
-    """The lowest odds above which that share is labelled."""
+    """The probability at the lowest odds above which that share is labelled."""
     order = np.argsort(-odds, kind="stable")
     share = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     good = np.flatnonzero(share >= precision)
-    return float(odds[order[good[-1]]]) if len(good) else float(odds.max())
+    lowest = float(odds[order[good[-1]]]) if len(good) else float(odds.max())
+    return 1.0 / (1.0 + float(np.exp(-lowest)))

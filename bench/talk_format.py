@@ -12,7 +12,10 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from filrouge.extraction.units import Unit
 
 KINDS: Final = frozenset({"fact", "decision", "rule", "preference", "constraint", "intent", "deadline", "cause"})
 PROBES: Final = frozenset({"question", "task", "start", "unknown", "unrelated"})
@@ -22,6 +25,26 @@ Project = dict[str, Any]
 def read(path: Path) -> Project:
     """One project."""
     return json.loads(path.read_text("utf-8"))
+
+
+def statements_by(project: Project, who: str) -> dict[tuple[Any, int], list[Project]]:
+    """The statements of a project that stand in messages of the `user` or the `assistant`, by session and turn."""
+    found: dict[tuple[Any, int], list[Project]] = {}
+    for one in project["statements"]:
+        if one.get("by", "user") == who:
+            found.setdefault((one["session"], one["turn"]), []).append(one)
+    return found
+
+
+def label_of(unit: Unit, text: str, stated: Sequence[Project]) -> Project | None:
+    """Of the statements of a text the one of which the unit holds half, or that holds most of the unit."""
+    for one in stated:
+        start = text.find(one["quote"])
+        end = start + len(one["quote"])
+        shared = unit.shared(start, end)
+        if shared and (shared >= 0.5 * (end - start) or shared >= 0.6 * (unit.end - unit.start)):
+            return one
+    return None
 
 
 def folded(text: str) -> str:

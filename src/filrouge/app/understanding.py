@@ -106,13 +106,13 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     said yes, and trusted as the user is."""
     if not _by_rules(parts.readers.here(lambda tx: parts.settings(tx))):
         return [None] * len(turns)
+    answered = parts.readers.here(
+        lambda tx: [parts.turns(tx).answered(turn) if agreement.may_agree(turn) else None for turn in turns]
+    )
     found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
-    for at, turn in enumerate(turns):
-        if not agreement.may_agree(turn):
-            continue
-        answered = parts.readers.here(lambda tx, turn=turn: parts.turns(tx).answered(turn))
-        if answered and (agreed := agreement.agreed(answered.text, turn.text)):
-            found[at] = replace(answered, at=turn.at, trust=turn.trust), agreed
+    for at, (turn, message) in enumerate(zip(turns, answered, strict=True)):
+        if message and (agreed := agreement.agreed(message.text, turn.text)):
+            found[at] = replace(message, at=turn.at, trust=turn.trust), agreed
     made = dict(zip(found, readings_of(parts.meaning, list(found.values())), strict=True))
     return [made.get(at) for at in range(len(turns))]
 

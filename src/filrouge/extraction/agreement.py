@@ -9,19 +9,18 @@ chosen on other projects (`bench/results/agreement.md`). Vectors of the embedder
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
 
 import numpy as np
 
 from filrouge import lazy_re as re
-from filrouge.extraction.features import Numbers, weight
+from filrouge.extraction.logistic import Numbers, Regression, chances, confidence, load, log_odds, places
+from filrouge.extraction.reader import LONGEST
 from filrouge.extraction.units import Unit, units
-from filrouge.model.memory import LEAST_TO_INJECT, Span, Statement
+from filrouge.model.memory import Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand.heuristics import is_own_prompt
 from filrouge.understand.masked import unmasked
@@ -31,8 +30,6 @@ from filrouge.understand.words import content, fold
 
 #: What `Turn.skipped` may say of a prompt that is a "yes": it was read, or was passed over for saying so little.
 _SAYS_LITTLE: Final = frozenset({"", "too short", "small talk"})
-#: Places of hashed words.
-BUCKETS: Final = 1 << 13
 #: Columns of the weights: does the user agree to it; if so, is it a decision, and not a fact that was found.
 QUESTIONS: Final = ("agreed", "decision")
 #: Characters at the end of the agent's message that are looked at, and sentences among them.
@@ -41,7 +38,6 @@ _LAST_SENTENCES: Final = 12
 #: Characters of the prompt that are looked at: a "yes" stands at its beginning.
 _FIRST_CHARACTERS: Final = 2_000
 _LEAST_WORDS: Final = 3
-_LONGEST: Final = 500
 #: Words of the prompt, and of the sentence, that are hashed.
 _OF_PROMPT, _OF_SENTENCE = 12, 60
 
@@ -72,16 +68,6 @@ class Proposal:
     sentence: Unit
     message: str
     prompt: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AgreementWeights:
-    """Rows of signs and of hashed words, columns of `QUESTIONS`; the probability from which on something is agreed."""
-
-    plain: Numbers
-    hashed: Numbers
-    bias: Numbers
-    threshold: float
 
 
 def may_agree(turn: Turn) -> bool:
@@ -116,45 +102,38 @@ def agreed(message: str, prompt: str) -> tuple[Statement, ...]:
     given, found = weights(), proposals(message, prompt)
     if not found:
         return ()
-    chances = 1.0 / (1.0 + np.exp(-np.clip(log_odds(found, given), -30, 30)))
-    best = int(chances[:, 0].argmax())
-    if chances[best, 0] < given.threshold:
+    likely = chances(odds_of(found, given))
+    best = int(likely[:, 0].argmax())
+    if likely[best, 0] < given.threshold:
         return ()
-    made = _statement(found[best].sentence, float(chances[best, 0]), float(chances[best, 1]), given.threshold)
+    made = _statement(found[best].sentence, float(likely[best, 0]), float(likely[best, 1]), given.threshold)
     return unmasked([made], message) if made else ()
 
 
 def _statement(sentence: Unit, chance: float, decision: float, threshold: float) -> Statement | None:
     clause = read(sentence.text, sentence.start)
     words = " ".join(sentence.text[clause.start - sentence.start :].split())
-    if len(words) > _LONGEST or len(content(words)) < _LEAST_WORDS:
+    if len(words) > LONGEST or len(content(words)) < _LEAST_WORDS:
         return None
-    surer = (chance - threshold) / (1.0 - threshold)
     return Statement(
         kind="decision" if decision >= 0.5 else "fact",
         text=words,
         span=Span(start=clause.start, end=sentence.end),
         scope="project",
         subject=subject(words),
-        confidence=round(LEAST_TO_INJECT + (1.0 - LEAST_TO_INJECT) * surer * 0.9, 2),
+        confidence=confidence(chance, threshold),
     )
 
 
 @cache
-def weights() -> AgreementWeights:
+def weights() -> Regression:
     """The fitted ones."""
-    with resources.files(__package__ or "").joinpath("agreement.npz").open("rb") as file, np.load(file) as stored:
-        found = {part: stored[part].astype(np.float32) for part in ("plain", "hashed", "bias")}
-        return AgreementWeights(**found, threshold=float(stored["threshold"]))
+    return load("agreement.npz")
 
 
-def log_odds(found: Sequence[Proposal], given: AgreementWeights) -> Numbers:
+def odds_of(found: Sequence[Proposal], given: Regression) -> Numbers:
     """A row a sentence, a column a question."""
-    odds = np.array([signs(one) for one in found], np.float32) @ given.plain + given.bias
-    for row, one in enumerate(found):
-        places = hashed(one)
-        odds[row] += given.hashed[places].sum(axis=0) * weight(places)
-    return odds
+    return log_odds(np.array([signs(one) for one in found], np.float32), [hashed(one) for one in found], given)
 
 
 def signs(one: Proposal) -> list[float]:
@@ -197,4 +176,4 @@ def hashed(one: Proposal) -> list[int]:
     found = [f"s:{word}" for word in said] + [f"sb:{a} {b}" for a, b in itertools.pairwise(said[:12])]
     found += [f"p:{word}" for word in asked] + [f"pb:{a} {b}" for a, b in itertools.pairwise(asked[:8])]
     found += [f"p0:{' '.join(asked[:1])}", f"p1:{' '.join(asked[:2])}", f"s0:{' '.join(said[:2])}"]
-    return sorted({zlib.crc32(word.encode()) % BUCKETS for word in found})
+    return places(found)

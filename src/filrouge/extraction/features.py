@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from filrouge import lazy_re as re
+from filrouge.extraction.logistic import Numbers, places
 from filrouge.extraction.units import Unit
 from filrouge.model.memory import Statement
 from filrouge.understand.words import fold
 
-Numbers = NDArray[np.float32]
-
-#: Places of hashed words.
-BUCKETS: Final = 1 << 13
 #: What a vector is multiplied with, so that its parts are of the size of the signs.
 _VECTOR_SCALE: Final = 4.0
 _MOST_WORDS: Final = 80
@@ -108,12 +103,7 @@ def hashed(unit: Unit) -> list[int]:
     found = [f"w:{word}" for word in words] + [f"b:{a} {b}" for a, b in itertools.pairwise(words)]
     found += [f"s:{' '.join(words[:1])}", f"s:{' '.join(words[:2])}", f"e:{' '.join(words[-1:])}"]
     found += [f"pb:{word}" for word in _words(unit.before)[-1:]] + [f"pa:{' '.join(_words(unit.after)[:1])}"]
-    return sorted({zlib.crc32(one.encode()) % BUCKETS for one in found})
-
-
-def weight(places: Sequence[int]) -> float:
-    """What each of so many hashed words counts: a long unit is no surer for its length."""
-    return 2.0 / float(np.sqrt(max(1, len(places))))
+    return places(found)
 
 
 def _words(text: str) -> list[str]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge import lazy_re as re
-from filrouge.extraction.features import ALWAYS, STRONG, Numbers
+from filrouge.extraction.features import ALWAYS, STRONG
+from filrouge.extraction.logistic import Numbers, confidence
 from filrouge.extraction.patterns import pattern_of
 from filrouge.extraction.statement_model import Judged, judge
 from filrouge.extraction.units import Unit, units
-from filrouge.model.memory import LEAST_TO_INJECT, Kind, Span, Statement
+from filrouge.model.memory import Kind, Span, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.understand import corrections, moods
 from filrouge.understand.heuristics import MOST_STATEMENTS, is_own_prompt
@@ -71,7 +72,8 @@ _STANDING: Final = re.compile(
 #: "I prefer" never says anything else.
 _PREFERRED: Final = re.compile(r"\b(?:i|we) (?:really |much )?prefer\b|\b(?:je|on) prefer\w+\b|\bprefiero\b")
 _LEAST_WORDS: Final = 3
-_LONGEST: Final = 500
+#: Characters of the longest statement.
+LONGEST: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,20 +189,19 @@ def _statement(given: Prompt, at: int, clause: Clause, judged: Judged, threshold
     if at and (len(content(clause.text)) < _LEAST_WORDS or _POINTS_BACK.match(clause.plain)):
         start = given.units[at - 1].start
     words = " ".join(given.text[start:end].split())
-    if len(words) > _LONGEST or not content(words) or moods.JOKE.search(fold(words)):
+    if len(words) > LONGEST or not content(words) or moods.JOKE.search(fold(words)):
         return None
     change = corrections.find(clause)
     kind = KINDS[judged.kind]
     if kind == "rule" and judged.sure < _SURE_OF_A_RULE:
         kind = "constraint"
-    surer = (max(judged.states, threshold) - threshold) / max(1e-9, 1.0 - threshold)
     made = Statement(
         kind=kind,
         text=words,
         span=Span(start=start, end=end),
         scope="user" if judged.user >= 0.5 else "project",
         subject=subject(words),
-        confidence=round(LEAST_TO_INJECT + (1.0 - LEAST_TO_INJECT) * surer * 0.9, 2),
+        confidence=confidence(judged.states, threshold),
     )
     return replace(made, is_correction=True, corrects=change.corrects) if change else made
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
 
-import numpy as np
-
-from filrouge.extraction.features import Numbers, dense, hashed, weight
+from filrouge.extraction.features import dense, hashed
+from filrouge.extraction.logistic import Numbers, Regression, chances, load, log_odds
 from filrouge.extraction.units import Unit
 from filrouge.model.memory import Statement
 
@@ -45,41 +43,20 @@ class Judged:
     user: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StatementWeights:
-    """Rows of features, columns of `QUESTIONS`.
-
-    Attributes:
-        threshold: the probability from which on a unit is taken for a statement.
-    """
-
-    dense: Numbers
-    hashed: Numbers
-    bias: Numbers
-    threshold: float
-
-
 @cache
-def weights(name: str) -> StatementWeights:
+def weights(name: str) -> Regression:
     """The weights `with vectors` or `words alone`."""
-    short = name.replace(" ", "_")
-    with resources.files(__package__ or "").joinpath("statements.npz").open("rb") as file, np.load(file) as stored:
-        found = {part: stored[f"{short}_{part}"].astype(np.float32) for part in ("dense", "hashed", "bias")}
-        return StatementWeights(**found, threshold=float(stored[f"{short}_threshold"]))
+    return load("statements.npz", f"{name.replace(' ', '_')}_")
 
 
-def log_odds(
+def odds_of(
     units: Sequence[Unit],
     patterns: Sequence[Statement | None],
     vectors: tuple[Numbers, Numbers] | None,
-    given: StatementWeights,
+    given: Regression,
 ) -> Numbers:
     """A row a unit, a column a question."""
-    found = dense(units, patterns, vectors) @ given.dense + given.bias
-    for row, unit in enumerate(units):
-        places = hashed(unit)
-        found[row] += given.hashed[places].sum(axis=0) * weight(places)
-    return found
+    return log_odds(dense(units, patterns, vectors), [hashed(unit) for unit in units], given)
 
 
 def judge(
@@ -89,8 +66,7 @@ def judge(
     given = weights("words alone" if vectors is None else "with vectors")
     if not units:
         return [], given.threshold
-    chances = 1.0 / (1.0 + np.exp(-np.clip(log_odds(units, patterns, vectors, given), -30, 30)))
-    return [_judged(row) for row in chances], given.threshold
+    return [_judged(row) for row in chances(odds_of(units, patterns, vectors, given))], given.threshold
 
 
 def _judged(row: Numbers) -> Judged:

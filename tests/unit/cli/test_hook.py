@@ -271,11 +271,20 @@ def test_a_daemon_that_answers_nonsense_costs_no_event(place: Path, reply: bytes
 
 
 def test_a_daemon_that_hangs_costs_neither_the_event_nor_the_users_time(place: Path) -> None:
-    with daemon(place, lambda path, body: time.sleep(3) or b""):
-        began = time.monotonic()
-        assert hook(place, PROMPT) == b""
-        assert hook(place, STOP) == b""
-        assert time.monotonic() - began < 30
+    over = threading.Event()
+
+    def hang(path: str, body: dict[str, Any]) -> bytes:
+        over.wait(120)
+        return b""
+
+    with daemon(place, hang):
+        try:
+            began = time.monotonic()
+            assert hook(place, PROMPT) == b""
+            assert hook(place, STOP) == b""
+            assert time.monotonic() - began < 30
+        finally:
+            over.set()
     assert len(spooled(place)) == 2
 
 

@@ -30,9 +30,6 @@ _PROGRAMS: Final = (
     ("codex", "codex", "codex_cli_path", "codex_cli"),
 )
 
-#: What `llm_daily_tokens` is where nobody set it, as it is said to people.
-_DAILY: Final = "200,000"
-
 
 def chosen(
     machine: Machine,
@@ -68,11 +65,13 @@ def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
     """The provider that is an agent of this machine, where its user wants that agent's model to understand."""
     for agent, program, _, provider in _PROGRAMS:
         if agent in names and machine.program(program):
-            title = AGENTS[agent].title
+            from filrouge.config import Settings  # loaded when needed, as above
+
+            title, daily = AGENTS[agent].title, Settings.model_fields["llm_daily_tokens"].default
             output.say(
                 f"Recommended: {title} itself can understand what is said, and finds more than rules do. It costs one"
                 " or two questions to its small model after each reply, on your subscription, at most"
-                f" {_DAILY} tokens a day; prompts and replies, without secrets, go where {title} sends them anyway,"
+                f" {daily:,} tokens a day; prompts and replies, without secrets, go where {title} sends them anyway,"
                 " and nowhere else."
             )
             return provider if output.confirm(f"Let {title} understand?", default=False) else None

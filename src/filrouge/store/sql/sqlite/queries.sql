@@ -179,7 +179,8 @@ PRAGMA incremental_vacuum(256)
 -- name: journal.last_of
 SELECT seq, at FROM journal WHERE action = :action ORDER BY seq DESC LIMIT 1
 -- name: turns.before
-SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id
+-- What was said last in a session before a moment (`role <> 'tool'`: so that the index of a session's messages is used).
+SELECT * FROM turns WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND role <> 'tool'
   AND source IN ('prompt', 'reply') AND at < :at
 ORDER BY at DESC, seq DESC LIMIT 1
 -- name: turns.last_user_texts
