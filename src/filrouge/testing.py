@@ -8,11 +8,13 @@ throw-away home is `running`; what a program sees of it is `memory` and, without
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -24,6 +26,7 @@ from filrouge.app.parts import Parts
 from filrouge.clock import Clock, SystemClock
 from filrouge.embed.hashing import StableHash
 from filrouge.errors import EmbedderUnavailable, ModelUnavailable
+from filrouge.home import DATABASE, inside, make_private
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.asking import Ask, Completion, Failure, Usage
 from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
@@ -68,8 +71,19 @@ class ManualClock:
 def memory_database(clock: Clock | None = None) -> Database:
     """The real schema in a SQLite database in memory."""
     database = Database(":memory:")
-    database.migrate(clock or ManualClock())
+    if clock is None:
+        database.bare.deserialize("main", _empty())
+    else:
+        database.migrate(clock)
     return database
+
+
+@cache
+def _empty() -> bytes:
+    """The file of a database that holds nothing yet: most tests begin with one, and its schema takes 30 ms to make."""
+    database = Database(":memory:")
+    database.migrate(ManualClock())
+    return bytes(database.bare.serialize("main"))
 
 
 class AnotherHash:
@@ -174,6 +188,7 @@ def running(
         pace: when models are asked.
     """
     chosen = {"FILROUGE_EMBEDDING_MODEL": embedding} if embedding else {}
+    _begin(home)
     whole = wiring.start(
         home, environ={**chosen, **(environ or {})}, clock=SystemClock(), makers=makers, panel=panel, pace=pace
     )
@@ -181,6 +196,16 @@ def running(
         yield whole.parts
     finally:
         whole.stop()
+
+
+def _begin(home: str) -> None:
+    """Put an empty database into a home that has none."""
+    make_private(home)
+    with (
+        suppress(FileExistsError),
+        os.fdopen(os.open(inside(home, DATABASE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+    ):
+        file.write(_empty())
 
 
 def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Final
 
 from filrouge import installation
@@ -29,7 +30,7 @@ def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
         BadConfig: there is none of that name (names those that exist), it takes no model, or its options do not fit.
         EmbedderUnavailable: a package that it needs is not installed.
     """
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    found = {entry.name: entry for entry in _registered()}
     provider, colon, model = (name, "", "") if name in found else name.partition(":")
     if provider not in found:
         raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(found))}.")
@@ -44,13 +45,19 @@ def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
 def plain_names() -> list[str]:
     """Every embedder that needs no further choice: no model to name, no address, no key."""
     found: list[str] = []
-    for entry in entry_points(group=GROUP):
+    for entry in _registered():
         try:
             if "options" not in inspect.signature(_load(entry)).parameters:
                 found.append(entry.name)
         except EmbedderUnavailable:  # its package is not installed
             continue
     return sorted(found)
+
+
+@cache
+def _registered() -> EntryPoints:
+    """Every installed package is read for them; what a process has installed does not change while it runs."""
+    return entry_points(group=GROUP)
 
 
 def _load(entry: EntryPoint) -> Callable[..., Embedder]:

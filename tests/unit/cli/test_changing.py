@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,8 @@ import apsw
 import pytest
 
 from filrouge.home import DATABASE
+from tests.support.shell import Typed
+from tests.support.shell import typed as shell_typed
 from tests.unit.server.conftest import Api, serving
 
 SHOP = "origin:forge.example/ana/shop"
@@ -22,27 +22,9 @@ PORT = "For the record: production listens on port 8443."
 CHANGE = "Correction: production listens on port 9443, not 8443."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Typed:
-    """What a command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-
 def typed(home: str, *words: str) -> Typed:
     """A command at a home."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "filrouge.cli.main", *words],
-        env={**os.environ, "FILROUGE_HOME": home},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Typed(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+    return shell_typed(*words, environ={**os.environ, "FILROUGE_HOME": home})
 
 
 @dataclass(frozen=True, kw_only=True)

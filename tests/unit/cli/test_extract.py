@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
+from tests.support.shell import typed
 from tests.unit.server.conftest import Api, serving
 
 PORT = "For the record: production listens on port 8443."
@@ -23,16 +22,8 @@ def api(tmp_path: Path) -> Generator[Api]:
 
 
 def extract(api: Api, *words: str, said: str = "") -> tuple[int, str, str]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "filrouge.cli.main", "extract", *words],
-        env={**os.environ, "FILROUGE_HOME": api.home},
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return ended.returncode, ended.stdout, ended.stderr
+    ended = typed("extract", *words, environ={**os.environ, "FILROUGE_HOME": api.home}, said=said)
+    return ended.code, ended.out, ended.err
 
 
 def test_a_text_of_standard_input_is_understood_under_its_source(api: Api) -> None:

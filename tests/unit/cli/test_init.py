@@ -7,29 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from filrouge import installation
 from filrouge.home import CONFIG
 from tests.reliability.terminals import at_a_terminal
+from tests.support import shell
+from tests.support.shell import Typed
 
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Type = Callable[..., Ended]
+Type = Callable[..., Typed]
 
 
 @pytest.fixture
@@ -44,7 +32,9 @@ def user(tmp_path: Path) -> Path:
 def typed(user: Path) -> Type:
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(user), "FILROUGE_HOME": str(user.parent / "memory")}
 
-    def run(*words: str, limit: str = ":", **more: str) -> Ended:
+    def run(*words: str, limit: str = "", **more: str) -> Typed:
+        if not limit:
+            return shell.typed(*words, environ={**environ, **more})
         ended = subprocess.run(
             ["/bin/sh", "-c", f'{limit}; exec "$@"', "sh", sys.executable, "-m", "filrouge.cli.main", *words],
             env={**environ, **more},
@@ -54,7 +44,7 @@ def typed(user: Path) -> Type:
             timeout=60,
             check=False,
         )
-        return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+        return Typed(code=ended.returncode, out=ended.stdout, err=ended.stderr)
 
     return run
 

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from filrouge.home import LOG
+from tests.support.shell import Typed, typed
 
 
-def logs(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "FILROUGE_HOME": str(home)}
-    command = [sys.executable, "-m", "filrouge.cli.main", "logs", *words]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+def logs(home: Path, *words: str) -> Typed:
+    return typed("logs", *words, environ={**os.environ, "FILROUGE_HOME": str(home)})
 
 
 def test_the_newest_lines_are_shown_without_a_daemon_and_as_records_for_programs(tmp_path: Path) -> None:
     lines = [f"2026-05-02T10:00:0{n}.000Z INFO filrouge.daemon: line {n}" for n in range(3)]
     (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines))
-    assert logs(tmp_path, "-n", "2").stdout.splitlines() == lines[1:]
-    assert json.loads(logs(tmp_path, "--json", "-n", "1").stdout) == [
+    assert logs(tmp_path, "-n", "2").out.splitlines() == lines[1:]
+    assert json.loads(logs(tmp_path, "--json", "-n", "1").out) == [
         {"time": "2026-05-02T10:00:02.000Z", "level": "INFO", "logger": "filrouge.daemon", "message": "line 2"}
     ]
 
 
 def test_what_cannot_be_shown_says_why_and_what_next(tmp_path: Path) -> None:
     missing = logs(tmp_path)
-    assert (missing.returncode, "filrouge daemon start" in missing.stderr) == (1, True)
-    assert logs(tmp_path, "--json", "--follow").returncode == 2
+    assert (missing.code, "filrouge daemon start" in missing.err) == (1, True)
+    assert logs(tmp_path, "--json", "--follow").code == 2

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from filrouge.testing import idle
+from tests.support.shell import Typed, typed
 
 from .conftest import Api, serving
 
 HASHING = "stable-hash/1/384/sum/none"
-EXECUTABLE = os.path.join(os.path.dirname(sys.executable), "filrouge")
 
 
-def run(home: str, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "FILROUGE_HOME": home}
-    return subprocess.run([EXECUTABLE, *words], env=environ, capture_output=True, text=True, timeout=60, check=False)
+def run(home: str, *words: str) -> Typed:
+    return typed(*words, environ={**os.environ, "FILROUGE_HOME": home})
 
 
 def test_the_space_is_answered_with_its_calibration_and_coverage(api: Api) -> None:
@@ -59,12 +56,12 @@ def test_the_command_answers_what_the_route_answers_and_says_when_there_is_nothi
         api.remember("Production listens on port 9443.")
         idle(api.parts)
         told = run(api.home, "reindex")
-        assert (told.returncode, told.stdout) == (
+        assert (told.code, told.out) == (
             0, f"Nothing to do: 2 of 2 texts have their vectors in {HASHING}.\n",
         )  # fmt: skip
-        assert json.loads(run(api.home, "reindex", "--json").stdout) == api.get("/embedding")
+        assert json.loads(run(api.home, "reindex", "--json").out) == api.get("/embedding")
         refused = run(api.home, "reindex", "gpt")
-        assert (refused.returncode, "no embedder 'gpt'" in refused.stderr) == (2, True)
+        assert (refused.code, "no embedder 'gpt'" in refused.err) == (2, True)
 
 
 def test_the_command_brings_the_memory_to_the_bundled_model_and_waits(tmp_path: Path) -> None:
@@ -73,11 +70,11 @@ def test_the_command_brings_the_memory_to_the_bundled_model_and_waits(tmp_path: 
         api.remember("Production listens on port 9443.")
         idle(api.parts)
         told = run(api.home, "reindex", "e5")
-        assert told.stdout.startswith("Done: 2 of 2 texts have their vectors in multilingual-e5-small/")
+        assert told.out.startswith("Done: 2 of 2 texts have their vectors in multilingual-e5-small/")
         found = api.get("/embedding")
         assert (found["model"], found["building"]) == ("multilingual-e5-small", None)
         assert "filrouge reindex" in found["notice"]  # the environment of this server still asks for hashing
-        begun = json.loads(run(api.home, "reindex", "hashing", "--no-wait", "--json").stdout)
+        begun = json.loads(run(api.home, "reindex", "hashing", "--no-wait", "--json").out)
         assert begun["space"] == found["space"] or begun["space"] == HASHING
         idle(api.parts)
         assert (api.get("/embedding")["space"], api.get("/embedding")["notice"]) == (HASHING, "")

@@ -93,15 +93,19 @@ def says_nothing(*_: object) -> int:
     return 0
 
 
-@pytest.mark.parametrize("name", queries("sqlite"))
-def test_every_named_query_compiles(name: str) -> None:
+def test_every_named_query_compiles() -> None:
     connection = opened(":memory:")
     for step in migrations("sqlite"):
         connection.execute(step.sql)
     connection.create_scalar_function("says", says_nothing, -1)  # every connection of ours knows it
-    sql = queries("sqlite")[name]
-    assert plain(sql)
-    list(connection.execute(f"explain {sql}", dict.fromkeys(re.findall(r":(\w+)", sql))))
+    wrong = dict[str, str]()
+    for name, sql in queries("sqlite").items():
+        try:
+            list(connection.execute(f"explain {sql}", dict.fromkeys(re.findall(r":(\w+)", sql))))
+        except apsw.Error as error:
+            wrong[name] = str(error)
+        assert plain(sql), name
+    assert wrong == {}
 
 
 def test_every_query_is_asked_for_and_every_name_exists() -> None:

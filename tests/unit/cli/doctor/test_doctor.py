@@ -7,8 +7,6 @@ import os
 import re
 import socket
 import stat
-import subprocess
-import sys
 import time
 import zipfile
 from pathlib import Path
@@ -29,6 +27,7 @@ from filrouge.daemon.process import is_held
 from filrouge.home import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path
 from filrouge.notes import certificate
 from filrouge.testing import idle, running
+from tests.support import shell
 from tests.support.obsidian import KEY, obsidian
 from tests.support.waiting import eventually
 from tests.unit.server.conftest import serving
@@ -41,17 +40,9 @@ REFERENCE = Path(__file__).parents[4] / "docs" / "reference" / "doctor.md"
 
 def typed(patient: Patient, *words: str) -> tuple[int, str, str]:
     """The command in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "filrouge.cli.main", "doctor", *words],
-        env={**patient.environ, "FILROUGE_HOME": patient.home},
-        cwd=patient.project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    environ = {**patient.environ, "FILROUGE_HOME": patient.home}
+    done = shell.typed("doctor", *words, environ=environ, folder=patient.project)
+    return done.code, done.out, done.err
 
 
 def by_name(out: str) -> dict[str, dict[str, Any]]:
