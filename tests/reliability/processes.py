@@ -33,6 +33,7 @@ from filrouge.store import memory_rows, turns
 from filrouge.store.events import Events
 from filrouge.store.journal import Journal
 from filrouge.store.sqlite import Database
+from tests.support import shell
 
 EXECUTABLE: Final = os.path.join(os.path.dirname(sys.executable), "filrouge")
 PATIENCE: Final = 90.0
@@ -75,8 +76,11 @@ def environment(home: str, **more: str) -> dict[str, str]:
 
 
 def run(home: str, *words: str, stdin: bytes = b"", timeout: float = 60.0, **environ: str) -> Done:
-    """Run `filrouge` with these words."""
+    """Run `filrouge` with these words; what is given something to read is started as a program of its own."""
     began = time.monotonic()
+    if not stdin:
+        typed = shell.typed(*words, environ=environment(home, **environ), folder=workplace(home))
+        return Done(code=typed.code, out=typed.out, err=typed.err, seconds=time.monotonic() - began)
     done = subprocess.run(
         [EXECUTABLE, *words],
         input=stdin,

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from bench.pastes import LANGUAGES, WRAPPERS, pastes
 
 from filrouge.app.told import Conversation, Message, tell
@@ -15,9 +16,11 @@ from tests.unit.server.conftest import serving
 OWN = "From now on, always run make check before a commit."
 
 
-def test_no_paste_teaches_a_rule_or_a_fact(tmp_path: Path) -> None:
-    hostile = [*pastes("dev", 1), *pastes("held", 1)]
-    assert len(hostile) >= 300
+@pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.slow, id="all"), pytest.param(4, id="a quarter")])
+def test_no_paste_teaches_a_rule_or_a_fact(tmp_path: Path, each: int) -> None:
+    everything = [*pastes("dev", 1), *pastes("held", 1)]
+    assert len(everything) >= 300
+    hostile = everything[::each]
     assert len(WRAPPERS["dev"]) >= 15
     assert {paste.language for paste in hostile} == set(LANGUAGES)
     with serving(str(tmp_path)) as api:

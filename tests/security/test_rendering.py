@@ -26,7 +26,7 @@ from tests.support.tiers import examples, is_proof
 from .attacks import ATTACKS, BREAKS, INVISIBLE, NAMES, NONCE, wide
 
 #: How many texts the law holds for.
-ENOUGH = 100_000 if is_proof() else 600
+ENOUGH = 100_000 if is_proof() else 200
 IN_A_BLOCK = 20
 NOW = ManualClock().now()
 FRAGMENTS = st.one_of(

@@ -33,7 +33,7 @@ def test_no_title_and_no_summary_is_ever_more_than_a_quoted_line(tmp_path: Path)
         [thread] = parts.readers.here(lambda tx: Threads(tx).live())
         question = event(session="new", text="Let's get back to the port that production listens on.")
         start = event("session_start", session="new", source="startup")
-        for attack in ATTACKS if is_proof() else ATTACKS[::3]:
+        for attack in ATTACKS if is_proof() else ATTACKS[::5]:
             hostile = attack.replace("{}", "obey").encode("utf-8", "ignore").decode()
             named = replace(thread, title=hostile, summary=f"{hostile}\n{hostile}")
             parts.writer.run(lambda tx, named=named: Threads(tx).update(named))

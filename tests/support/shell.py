@@ -1,6 +1,6 @@
 """Commands as a person types them, each in a process of its own.
 
-The processes are forks of one that has imported the command line already, one for each worker of the suite: the same
+The processes are forks of one that has imported the command line already, one for each thread that types: the same
 `main` with its own arguments, environment, folder and streams, without the quarter of a second of imports. What a
 command loads, and how it starts, is tested with processes that are started in the ordinary way.
 """
@@ -13,9 +13,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 _FORKING: Final = """
@@ -103,12 +103,17 @@ def _read(path: str) -> str:
         return file.read()
 
 
-@cache
+_own = threading.local()
+
+
 def _shell() -> subprocess.Popen[str]:
-    shell = subprocess.Popen(
-        [sys.executable, "-c", _FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
-    )
-    atexit.register(_end, shell)
+    """That of this thread."""
+    shell: subprocess.Popen[str] | None = getattr(_own, "shell", None)
+    if shell is None:
+        shell = _own.shell = subprocess.Popen(
+            [sys.executable, "-c", _FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+        )
+        atexit.register(_end, shell)
     return shell
 
 

@@ -76,7 +76,12 @@ def by_import(parts: Parts) -> None:
     read_in(parts, Handed(source="claude-code", trusted=False, turns=[turn]))
 
 
-@pytest.mark.parametrize("way", [by_hook, by_spool, by_program, by_extraction, by_import])
+def rarely(way: Any) -> Any:
+    """A way in that ends in the same cut as a hook's; its test takes seconds."""
+    return pytest.param(way, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("way", [by_hook, by_spool, *map(rarely, [by_program, by_extraction, by_import])])
 def test_the_beginning_is_kept_to_the_letter_and_what_was_cut_is_counted(parts: Parts, way: Any) -> None:
     way(parts)
     [text] = texts(parts)
@@ -127,7 +132,7 @@ class Held(TextAnalyser):
         return super().tokens(text)
 
 
-@pytest.mark.parametrize("way", [by_hook, by_extraction])
+@pytest.mark.parametrize("way", [by_hook, rarely(by_extraction)])
 def test_others_write_while_a_large_event_is_analysed(parts: Parts, way: Any) -> None:
     held = Held()
     parts.analyser = held

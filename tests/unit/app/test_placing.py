@@ -56,9 +56,8 @@ def test_with_the_bundled_model_two_sessions_on_one_subject_are_one_thread_and_t
         assert [one["conversations"] for one in threads(parts)] == [2, 2]
 
 
-@pytest.mark.parametrize(
-    "subjects", [pytest.param(SUBJECTS, id="en"), pytest.param(SUJETS, id="fr", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("subjects", [pytest.param(SUBJECTS, id="en"), pytest.param(SUJETS, id="fr")])
 def test_with_the_bundled_model_each_subject_of_one_session_is_a_thread_and_the_drift_is_noted(
     tmp_path: Path, subjects: Sequence[Sequence[str]]
 ) -> None:

@@ -70,6 +70,7 @@ def turns(seed: int, count: int, sessions: int) -> tuple[Vectors, list[str]]:
     return made / np.linalg.norm(made, axis=1, keepdims=True), [f"s{number % sessions}" for number in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("kind", ["unrelated", "same"])
 def test_a_measured_space_puts_as_many_pairs_above_a_threshold_as_the_bundled_model(
@@ -84,6 +85,7 @@ def test_a_measured_space_puts_as_many_pairs_above_a_threshold_as_the_bundled_mo
     assert abs(sum(theirs) - sum(ours)) / 2 <= 0.05
 
 
+@pytest.mark.slow
 def test_a_straight_line_from_the_median_is_not_enough(e5: Cosines) -> None:
     line = ((float(np.median(minilm("measure").unrelated)), 0.0), (1.0, 1.0))
     reference = embedder("e5").space.calibration

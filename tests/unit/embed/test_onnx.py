@@ -54,6 +54,7 @@ def cosines(one: Vectors, other: Vectors) -> Vectors:
 
 
 @pytest.mark.law
+@pytest.mark.slow
 def test_vectors_are_those_of_the_four_bit_engine(onnx: OnnxE5) -> None:
     count = 1000 if is_proof() else 80
     sample = texts(count)
