@@ -71,7 +71,10 @@ def imports(module: str) -> frozenset[str]:
             case ast.ImportFrom(module=str(source), names=names):
                 inner = {f"{source}.{one.name}" for one in names} & modules().keys()
                 found |= inner if len(inner) == len(names) else inner | {source}
-            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if "import_module" in ast.unparse(func):
+            case ast.Call(
+                func=ast.Attribute(attr="import_module") | ast.Name(id="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
                 found.add(name)
             case _:
                 pass

@@ -47,6 +47,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
         yield found
 
 
+@pytest.mark.slow
 def test_with_the_bundled_model_two_sessions_on_one_subject_are_one_thread_and_two_subjects_two(tmp_path: Path) -> None:
     with running(str(tmp_path), embedding="e5") as parts:
         tell(parts, "monday", COUPON[0], COUPON[1])

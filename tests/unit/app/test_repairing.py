@@ -127,7 +127,7 @@ def test_a_sound_memory_is_left_alone_and_made_anew_loses_nothing(whole: Whole, 
     assert diagnose(home) == []
 
 
-@pytest.mark.parametrize("how", ["zeros", "noise"])
+@pytest.mark.parametrize("how", [pytest.param("zeros", marks=pytest.mark.slow), "noise"])
 @pytest.mark.parametrize(
     ("table", "kind"),
     [
@@ -153,7 +153,7 @@ def test_a_page_that_holds_no_rows_costs_none(whole: Whole, tmp_path: Path, tabl
         assert [hit.item.text for hit in known(parts, QUESTION, PROJECT).hits][:1] != []
 
 
-@pytest.mark.parametrize("how", ["zeros", "noise"])
+@pytest.mark.parametrize("how", [pytest.param("zeros", marks=pytest.mark.slow), "noise"])
 @pytest.mark.parametrize("table", ["turns", "events", "memories", "journal"])
 def test_a_page_of_rows_costs_its_own_and_what_rests_on_them(
     whole: Whole, tmp_path: Path, table: str, how: str

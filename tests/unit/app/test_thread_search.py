@@ -53,6 +53,7 @@ def test_a_thread_is_found_by_words_of_any_of_its_prompts_in_either_language(par
     assert found(parts, "zanzibar", mode="text") == []
 
 
+@pytest.mark.slow
 def test_with_the_bundled_model_a_thread_is_found_by_what_it_means(tmp_path: Path) -> None:
     with running(str(tmp_path), embedding="e5") as parts:
         idle(parts)

@@ -288,8 +288,10 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 )  # fmt: skip
 def test_the_longest_text_of_anything_ends(cut: Callable[[str], str], piece: str) -> None:
     began = time.process_time()
-    cut(piece * (200_000 // len(piece)))
-    assert time.process_time() - began < 20  # about 1 s where time grows with the length, hours where with its square
+    cut(piece * (60_000 // len(piece)))
+    assert (
+        time.process_time() - began < 20
+    )  # a third of a second where time grows with the length, many minutes where with its square
 
 
 OTHER_HAND = Path(__file__).parents[2] / "fixtures" / "redaction"
