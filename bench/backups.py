@@ -23,7 +23,8 @@ from statistics import quantiles
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.reliability.processes import daemon, eventually, quiet, run, status, throw_away_home
+from tests.reliability.processes import eventually, quiet, run, status, throw_away_home
+from tests.reliability.processes import started_daemon as daemon
 from tests.reliability.test_backups import ask, keys
 
 from filrouge import home as places

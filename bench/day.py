@@ -188,7 +188,7 @@ def a_day(sessions: Iterator[list[Turn]]) -> Day:
         temporary.mkdir()
         environ = processes.environment(home, FILROUGE_EMBEDDING_MODEL="e5", HOME=str(root), TMPDIR=str(temporary))
         environ.pop("XDG_CACHE_HOME", None)
-        with processes.daemon(home, **environ) as daemon:
+        with processes.started_daemon(home, **environ) as daemon:
             agent = Agent(home, environ, day)
             for n, turns in enumerate(sessions):
                 cwd = root / f"project-{n % 5}"

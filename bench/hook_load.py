@@ -105,13 +105,13 @@ def busy(number: int) -> Generator[None]:
 def recalls(home: str, environ: dict[str, str], loops: int, prompts: int) -> Recalls:
     """Ask for what was stated before, right after a start."""
     told = statements()
-    with processes.daemon(home, **environ):
+    with processes.started_daemon(home, **environ):
         items = [{"text": text} for text, _ in told]
         processes.client.request(home, "POST", "/api/memory/facts", {"items": items}, 60.0)
         processes.eventually("all is understood", lambda: processes.quiet(home), 600.0)
     times = list[float]()
     printed = 0
-    with busy(loops), processes.daemon(home, **environ):
+    with busy(loops), processes.started_daemon(home, **environ):
         processes.hook(home, processes.session_start(home, "load"), **environ)
         for number, (_, question) in enumerate(told[:prompts]):
             ended = processes.hook(home, processes.prompt(home, "load", f"p{number}", question), **environ)
@@ -157,7 +157,7 @@ def storm(home: str, environ: dict[str, str], loops: int, number: int, rounds: i
     place = processes.workplace(home)
     hooks, bare, others, sent = list[float](), list[float](), list[float](), list[str]()
     commands = [(processes.EXECUTABLE, hooks), *([(against, others)] if against else [])]
-    with processes.daemon(home, **environ), busy(loops):
+    with processes.started_daemon(home, **environ), busy(loops):
         for turn in range(rounds):
             for executable, took in commands if turn % 2 else commands[::-1]:
                 inputs = list[bytes]()

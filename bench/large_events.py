@@ -96,7 +96,7 @@ class Watch:
 
 def measured(shape: str, megabytes: float, source: str, *, warm: bool) -> dict[str, Any]:
     environ = {"PYTHONPATH": source} if source else {}
-    with processes.throw_away_home() as home, processes.daemon(home, **environ) as process:
+    with processes.throw_away_home() as home, processes.started_daemon(home, **environ) as process:
         for number in range(20):
             send(home, small(number))
         if warm:

@@ -33,7 +33,7 @@ WORK_LEFT_SECONDS = 900.0
 
 
 def measured(seconds: float, rate: float, memories: int, mcp: bool, model: str) -> dict[str, Any]:
-    with processes.throw_away_home() as home, processes.daemon(home, FILROUGE_EMBEDDING_MODEL=model):
+    with processes.throw_away_home() as home, processes.started_daemon(home, FILROUGE_EMBEDDING_MODEL=model):
         fill(home, memories)
         warm(home)
         crowd = Crowd(home=home, rate=rate)

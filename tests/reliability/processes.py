@@ -1,12 +1,13 @@
 """Real processes for these tests: daemons, hooks and commands on a throw-away home, and a look at what they left.
 
-Nothing here stands in for a part of Filrouge. A daemon is `python -m filrouge.server`, or, where many are killed,
-a fork of an interpreter that has imported it already (`Forge`): the same `main` in a process of its own, without
-the half second of imports. Who runs for a home is read where the truth is: the owner of the lock on its file.
+Nothing here stands in for a part of Filrouge. A daemon is a fork of an interpreter that has imported it already
+(`Forge`): the same `main` in a process of its own, without the second of imports; or `python -m filrouge.server` itself
+(`started_daemon`). Who runs for a home is read where the truth is: the owner of the lock on its file.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import apsw
@@ -40,8 +42,9 @@ PATIENCE: Final = 90.0
 Row = dict[str, Any]
 
 _FORGE: Final = """
-import os, signal, sys
+import json, os, signal, sys
 import filrouge.server.serving
+import filrouge.server.api
 from filrouge.server.__main__ import main
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 print("ready", flush=True)
@@ -53,7 +56,9 @@ for line in sys.stdin:
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)
-        os.environ["FILROUGE_HOME"] = line.strip()
+        os.environ.clear()
+        os.environ.update(json.loads(line))
+        sys.argv = ["filrouge.server"]
         os._exit(main())
     print(pid, flush=True)
 """
@@ -222,8 +227,17 @@ def spooled(home: str) -> list[Row]:
 
 
 @contextmanager
-def daemon(home: str, **environ: str) -> Generator[subprocess.Popen[bytes]]:
-    """A daemon that answers; ended at the end of the block if it still runs."""
+def daemon(home: str, **environ: str) -> Generator[Forked]:
+    """A daemon that answers, forked; ended at the end of the block if it still runs."""
+    process = Forked(_forge().daemon(environment(home, **environ)))
+    with _ended(process):
+        eventually("the daemon answers or has ended", lambda: is_up(home) or process.poll() is not None)
+        yield process
+
+
+@contextmanager
+def started_daemon(home: str, **environ: str) -> Generator[subprocess.Popen[bytes]]:
+    """The same as a program of its own: for what is measured, and where its words and its imports count."""
     process = subprocess.Popen(
         [sys.executable, "-m", "filrouge.server"],
         env=environment(home, **environ),
@@ -232,9 +246,16 @@ def daemon(home: str, **environ: str) -> Generator[subprocess.Popen[bytes]]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    try:
+    with _ended(process):
         eventually("the daemon answers or has ended", lambda: is_up(home) or process.poll() is not None)
         yield process
+
+
+@contextmanager
+def _ended(process: Forked | subprocess.Popen[bytes]) -> Generator[None]:
+    """Ended after the block, stopped or not."""
+    try:
+        yield
     finally:
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGCONT)
@@ -283,14 +304,52 @@ def tiny_disk(home: str, megabytes: int = 3) -> Generator[Callable[[], None]]:
         subprocess.run(["umount", "--lazy", home], check=False)
 
 
+class Forked:
+    """A process that the forge made; it is nobody's child, so how it ended is not known."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """None while it runs."""
+        return None if os.path.exists(f"/proc/{self.pid}") else 0
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it runs."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        """Wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs.
+        """
+        deadline = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("a daemon", timeout)
+            time.sleep(0.005)
+        return 0
+
+
 class Forge:
     """Makes daemons by forking an interpreter that has imported everything."""
 
     def __init__(self, home: str, **environ: str) -> None:
-        self._home = home
+        self._environ = environment(home, **environ)
+        self._lock = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _FORGE],
-            env=environment(home, **environ),
+            env=self._environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -298,15 +357,20 @@ class Forge:
         )
         assert self._said() == "ready"
 
-    def daemon(self) -> int:
-        """Start one; its process id. A killed one holds its lock until the last of its threads is gone."""
-        deadline = time.monotonic() + 1.0
-        while lock_holder(self._home) and time.monotonic() < deadline:
+    def daemon(self, environ: Mapping[str, str] | None = None) -> int:
+        """Start one, in the forge's own environment or in another; its process id.
+
+        A killed one holds its lock until the last of its threads is gone.
+        """
+        environ = environ or self._environ
+        home, deadline = environ["FILROUGE_HOME"], time.monotonic() + 1.0
+        while lock_holder(home) and time.monotonic() < deadline:
             time.sleep(0.001)
-        assert self._process.stdin is not None
-        self._process.stdin.write(self._home + "\n")
-        self._process.stdin.flush()
-        return int(self._said())
+        with self._lock:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(dict(environ)) + "\n")
+            self._process.stdin.flush()
+            return int(self._said())
 
     def close(self) -> None:
         """End the forge; its daemons live on."""
@@ -315,6 +379,13 @@ class Forge:
     def _said(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
+
+
+@cache
+def _forge() -> Forge:
+    forge = Forge(tempfile.gettempdir())
+    atexit.register(forge.close)
+    return forge
 
 
 class Stub:

@@ -39,7 +39,6 @@ from .processes import (
     Done,
     Stub,
     assert_sound,
-    daemon,
     environment,
     eventually,
     hook,
@@ -55,6 +54,9 @@ from .processes import (
     spooled,
     status,
     throw_away_home,
+)
+from .processes import (
+    started_daemon as daemon,
 )
 
 pytestmark = pytest.mark.slow

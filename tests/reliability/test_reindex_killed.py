@@ -22,7 +22,18 @@ from filrouge import home as places
 from filrouge.daemon import client
 from filrouge.embed.windows import windows
 
-from .processes import EXECUTABLE, Forge, assert_sound, daemon, environment, eventually, is_up, kill, lock_holder, quiet
+from .processes import (
+    EXECUTABLE,
+    Forge,
+    assert_sound,
+    environment,
+    eventually,
+    is_up,
+    kill,
+    lock_holder,
+    quiet,
+    started_daemon,
+)
 
 KILLS, TEXTS = 12, 800
 LONG = "The quick brown fox jumps over the lazy dog. " * 1200
@@ -95,7 +106,7 @@ def test_a_reindex_killed_at_random_points_ends_complete_in_one_space(home: str)
     seed = int(os.environ.get("FILROUGE_SEED") or secrets.randbelow(1 << 32))
     print(f"seed {seed}")
     chance, kills, seen = random.Random(seed), 0, Counter[str]()
-    with daemon(home):
+    with started_daemon(home):
         tell(home)
         eventually("everything has its vectors", lambda: quiet(home), 60)
         assert answers(home)
@@ -133,7 +144,7 @@ def test_a_reindex_killed_at_random_points_ends_complete_in_one_space(home: str)
 
 
 def test_an_interrupted_command_leaves_the_reindex_running_and_says_so(home: str) -> None:
-    with daemon(home, PYTHONPATH=a_strangers_package(home, 0.01)):
+    with started_daemon(home, PYTHONPATH=a_strangers_package(home, 0.01)):
         items = [{"text": f"Server number{n} is in room {n}"} for n in range(500)]
         ask(home, "POST", "/api/memory/facts", {"items": items, "scope": "user"})
         eventually("everything has its vectors", lambda: quiet(home), 60)

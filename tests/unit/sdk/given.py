@@ -6,11 +6,7 @@ A scenario is written once, for `Memory`.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import filrouge
 from filrouge.daemon import client
+from tests.reliability import processes
 
 T = TypeVar("T")
 Way = Literal[
@@ -78,15 +75,8 @@ def asked(way: Way, home: Path) -> Generator[Asked]:
 @contextmanager
 def daemon(home: str, **more: str) -> Generator[None]:
     """A real daemon for that home, ready to answer; `more` is for its environment."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("FILROUGE_")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "filrouge.server"], env={**kept, **WORDS_ONLY, **more, "FILROUGE_HOME": home}
-    ) as process:
-        try:
-            assert client.wait_ready(home, time.monotonic() + 60)
-            yield
-        finally:
-            process.terminate()
+    with processes.daemon(home, **{**WORDS_ONLY, **more}):
+        yield
 
 
 @contextmanager
