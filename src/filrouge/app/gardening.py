@@ -101,6 +101,8 @@ def end_lost(parts: Parts, tx: Tx) -> None:
 def described(tx: Tx, garden: Garden) -> dict[str, Any]:
     """A run for programs: how far it is, and what it came to so far."""
     gardens = Gardens(tx)
+    if garden.state == "running" and _trouble(tx):
+        garden = gardens.get(garden.id)  # its job is gone where it ended since it was read
     is_running, is_over = garden.state == "running", garden.state == "completed"
     error = (_trouble(tx) if is_running else "") or garden.error
     return {

@@ -301,6 +301,16 @@ def test_without_an_embedder_the_run_ends_all_the_same(tmp_path: Path) -> None:
         assert (done["state"], done["totals"]) == ("completed", {"failed": 1})
 
 
+def test_a_run_that_ended_while_it_was_looked_at_has_not_failed(parts: Parts) -> None:
+    ids = known(parts, CACHE)
+    parts.writer.run(lambda tx: tx.run("vectors.erase", {"owner_kind": "memory", "ids": json.dumps(ids)}))
+    done = tended(parts)
+    ended = parts.readers.here(lambda tx: Gardens(tx).get(done["id"]))
+    seen_before = replace(ended, state="running", ended_at=None)
+    told = parts.readers.here(lambda tx: gardening.described(tx, seen_before))
+    assert (told["state"], told["error"]) == ("completed", "")
+
+
 def vectors(parts: Parts, ids: Sequence[str]) -> dict[str, int]:
     """How many windows each of these has."""
     space = parts.meaning.space.id
