@@ -1,9 +1,10 @@
 """What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
 
-The title is the subject of a prompt, as `understand.titles` reads it, of the first one that holds what the whole thread
-is about. It is looked at again when the thread has three prompts, six, twelve and so on, since a name that changes
-at every turn is none; and it stays while it still names one of the thread's foremost topics. Two live threads of a
-project never have the same title: the later one is qualified with a topic of its own, or with the day it was opened.
+The title is the subject of a prompt, as `understand.titles` reads it, of the first one that is short and holds what the
+whole thread is about; where there is none, it is made of the thread's foremost topics. It is looked at again when the
+thread has three prompts, six, twelve and so on, since a name that changes at every turn is none; and it stays while it
+still fits. Two live threads of a project never have the same title: the later one is qualified with a topic of its own,
+or with the day it was opened.
 
 A model looks where the rules look, and after them, but not at a first prompt, which the rules read as well; so the
 summary is never older than the name, and a thread of a hundred prompts has cost six questions.
@@ -23,6 +24,7 @@ from filrouge.model.thread import Thread, TitleBy
 from filrouge.model.turn import Turn
 from filrouge.ports import Prompts
 from filrouge.threads.weighing import roots
+from filrouge.understand import moods
 from filrouge.understand.answers import Thought, asked
 from filrouge.understand.concepts import concepts
 from filrouge.understand.titles import LONGEST, title_of
@@ -33,8 +35,9 @@ from filrouge.understand.words import fold, tokens
 SUMMARY: Final = 200
 #: A thread is looked at for a better name when it has this many prompts.
 RENAMED_AT: Final = (1, 3, 6, 12, 24, 48, 96)
-#: Topics that a title must name one of to stay.
+#: Topics of which a title names one, or is made; and words that a title has at most.
 _FOREMOST: Final = 3
+_MOST_WORDS: Final = 7
 _SHOWN, _SHOWN_OF_EACH, _OTHERS, _TOKENS = 12, 300, 20, 300
 
 
@@ -69,10 +72,10 @@ def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None 
     topics = concepts(prompts)
     subjects = [title for turn in prompts if (title := title_of(turn.text))]
     by: TitleBy = "rules" if thread is None else thread.title_by
-    if thread is not None and thread.title and (by != "rules" or _names(thread.title, topics[:_FOREMOST])):
+    if thread is not None and thread.title and (by != "rules" or _fits(thread.title, topics)):
         title = thread.title
     else:
-        title = next((one for one in subjects if _names(one, topics[:_FOREMOST])), None) or ", ".join(topics[:2])
+        title = next((one for one in subjects if _fits(one, topics)), None) or _of_topics(topics, prompts)
         title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:LONGEST])
     if by == "rules":
         title = distinct(title, topics, taken, prompts[0].at)
@@ -95,6 +98,34 @@ def _qualified(title: str, topics: Sequence[str], opened: datetime) -> Iterator[
     while True:  # the same moment to the microsecond
         place += 1
         yield f"{title} · {opened:%Y-%m-%d %H:%M:%S.%f}{'′' * place}"
+
+
+def _fits(title: str, topics: Sequence[str]) -> bool:
+    """Whether a sentence can be a title: short, no question, about a foremost topic."""
+    return (
+        len(title.split()) <= _MOST_WORDS
+        and _names(title, topics[:_FOREMOST])
+        and not moods.QUESTION.search(fold(title))
+    )
+
+
+def _of_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
+    """A title of the foremost topics, as many as fit, the first one before a colon: `Rate limiter: Redis, counters`."""
+    taken: list[str] = []
+    for topic in topics[:_FOREMOST]:
+        if len(" ".join([*taken, topic]).split()) <= _MOST_WORDS and len(", ".join([*taken, topic])) < LONGEST:
+            taken.append(_as_written(topic, prompts))
+    first, *others = taken or [""]
+    return f"{first[:1].upper()}{first[1:]}{': ' if others else ''}{', '.join(others)}"
+
+
+def _as_written(topic: str, prompts: Sequence[Turn]) -> str:
+    """A topic with the capitals that it has where it is first said."""
+    for turn in prompts:
+        at = fold(turn.text).find(fold(topic))
+        if at >= 0:
+            return turn.text[at : at + len(topic)]
+    return topic
 
 
 def _names(title: str, topics: Sequence[str]) -> bool:

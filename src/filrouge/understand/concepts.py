@@ -1,10 +1,10 @@
 """Concepts: the three to five subjects that a conversation was about, in its own words.
 
-Keyphrases by statistics alone. Candidates are runs of content words between small words and punctuation, as in RAKE
+Keyphrases by statistics. Candidates are runs of content words between small words and punctuation, as in RAKE
 (Rose et al. 2010, doi.org/10.1002/9780470689646.ch1), at most three words long. A word weighs how many sentences have
-it, damped, times how rare it is elsewhere (TF·IDF); a phrase weighs what its words do together, the more often it
-occurs as a phrase the more, and a tool more than a plain word. A phrase that repeats words of a better one is left
-out, and people and places are no subjects.
+it, damped, times how rare it is elsewhere (TF·IDF), times how fit it is to be a subject, which is learned
+(`extraction.subject_words`). A phrase weighs what its words do together, the more often it occurs as a phrase the more.
+A phrase that repeats words of a better one is left out, and people and places are no subjects.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from filrouge.extraction.subject_words import fitness
 from filrouge.model.turn import Turn
 from filrouge.understand import moods
 from filrouge.understand.language import SMALL_WORDS
-from filrouge.understand.plain_words import PLAIN_WORDS
 from filrouge.understand.said import Said, said
 from filrouge.understand.tools import AMBIGUOUS, CATEGORY
 from filrouge.understand.topic_cleaning import clean_topic
@@ -45,6 +45,10 @@ slow fast faster slower behind ahead lags disagree huge someone somebody appelle
 funciona rompe decidido elegido attaque attaquer
 """
 _NO_SUBJECT: Final = frozenset(_NO_SUBJECT_WORDS.split())
+#: From this fitness on a word of orders is a noun too: the export, the import.
+_NOUN_TOO: Final = 0.5
+#: How much surer a word is for each standard deviation of its fitness; below this one a word says no subject by itself.
+_STEEPNESS, _WEAK = 1.2, -0.6
 _PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
 Rarity = Callable[[str], float]
 """How rare a folded word is elsewhere: 1 = nothing is known, more = rarer."""
@@ -118,7 +122,9 @@ def _word_weights(sentences: Sequence[Said], rarity: Rarity) -> dict[str, float]
 def _kind(word: str, spelt: str) -> float:
     if spelt in CATEGORY:
         return _TOOL
-    return _PLAIN if word in PLAIN_WORDS or spelt in PLAIN_WORDS or word in GENERIC or _is_no_subject(spelt) else 1.0
+    if word in GENERIC or _is_no_subject(spelt):
+        return _PLAIN
+    return 1.0 / (1.0 + math.exp(-_STEEPNESS * fitness(spelt)))
 
 
 def _phrases(sentences: Sequence[Said]) -> dict[tuple[str, ...], _Phrase]:
@@ -181,7 +187,7 @@ def _is_content(plain: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def _is_no_subject(plain: str) -> bool:
-    return plain in _NO_SUBJECT or moods.is_imperative(plain)
+    return plain in _NO_SUBJECT or (fitness(plain) < _NOUN_TOO and moods.is_imperative(plain))
 
 
 def _may_stand(surface: Sequence[str]) -> bool:
@@ -196,10 +202,9 @@ def _may_stand(surface: Sequence[str]) -> bool:
     return bool(clean_topic(" ".join(surface)))
 
 
-@lru_cache(maxsize=8192)
 def _is_weak(plain: str) -> bool:
-    """True for everyday words, and for those of orders, which are nouns too: an export, a cache."""
-    return plain in PLAIN_WORDS or (_is_no_subject(plain) and plain not in CATEGORY)
+    """True for words that are hardly ever what talk is about, and for those of orders, which are nouns too."""
+    return plain not in CATEGORY and (_is_no_subject(plain) or fitness(plain) < _WEAK)
 
 
 def _score(phrase: _Phrase, words: Mapping[str, float]) -> float:

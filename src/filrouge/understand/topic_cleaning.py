@@ -13,7 +13,7 @@ from filrouge import lazy_re as re
 from filrouge.understand.words import fold
 
 _GENERIC: Final = """
-message contenu analyse fichier code json response result data type value function class method variable parameter
+message contenu analyse fichier file code json response result data type value function class method variable parameter
 """
 #: Words that are no topic by themselves, nor among themselves.
 GENERIC_TOPICS: Final = frozenset(_GENERIC.split())

@@ -242,8 +242,8 @@ def test_threads_grow_quiet_with_time_and_wake_when_they_are_spoken_of(parts: Pa
     tell(parts, "a", COUPON[0], days_ago=6)
     tell(parts, "b", POSTGRES[0], days_ago=30)
     assert {one["title"][:8]: one["status"] for one in threads(parts)} == {
-        "The chec": "suspended",
-        "We must ": "archived",
+        "Checkout": "suspended",
+        "Postgres": "archived",
     }
     assert [len(threads(parts, status=status)) for status in ("active", "suspended", "archived", "all")] == [0, 1, 1, 2]
     tell(parts, "c", COUPON[0], POSTGRES[0])

@@ -17,6 +17,7 @@ from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_betw
 from filrouge.threads.subjects import subjects
 from filrouge.understand.answers import Thought
 from filrouge.understand.titles import LONGEST
+from filrouge.understand.words import fold
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAD = (
@@ -74,6 +75,35 @@ def test_a_title_is_the_subject_without_greeting_and_courtesy() -> None:
 
     assert "sourdough starter" in title
     assert not title.lower().startswith(("hi", "can you"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "title"),
+    [
+        (
+            (
+                "hmm the nightly export takes two hours since last week, can you have a look at it maybe?",
+                "because I really cannot wait for the nightly export that long",
+                "ok, and the index on customer_id that was missing, is that in the export now?",
+            ),
+            "Export",
+        ),
+        (
+            (
+                "Bon alors, les mails de relance partaient en double hier, tu pourrais regarder pourquoi ça arrive ?",
+                "Plutôt dans la tâche cron, je crois, les relances viennent de là",
+                "Voilà, la tâche cron était inscrite deux fois, donc les relances partaient en double",
+            ),
+            "elance",
+        ),
+    ],
+)
+def test_a_title_names_the_work_in_few_words_and_is_no_cut_sentence(texts: tuple[str, ...], title: str) -> None:
+    named = name(turns(*texts), ())
+    assert title in named.title
+    assert len(named.title.split()) <= 7
+    small = {"because", "let", "hmm", "really", "maybe", "plutot", "voila", "donc", "bon", "alors", "kb"}
+    assert small.isdisjoint(fold(word) for topic in named.topics for word in topic.split())
 
 
 def test_a_title_stays_while_it_names_what_the_thread_is_about() -> None:

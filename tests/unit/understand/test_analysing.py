@@ -62,7 +62,7 @@ def test_clean_topics_are_subjects_and_cleaning_them_changes_nothing(topics: lis
 
 
 def test_the_concepts_of_a_conversation_are_its_subjects() -> None:
-    assert {"redis", "stripe webhook", "payment queue"} <= set(concepts(conversation(*ENGLISH)))
+    assert {"redis", "webhook", "payment queue"} <= set(concepts(conversation(*ENGLISH)))
     assert {"typst", "factures"} <= set(concepts(conversation(*FRENCH)))
 
 
