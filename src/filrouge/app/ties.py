@@ -236,4 +236,4 @@ def _is_there(tx: Tx, thread_id: str) -> bool:
 def _line(thread: Seen) -> str:
     about = thread.summary.strip().splitlines()
     line = about[0] if about else ", ".join(thread.topics[:5])
-    return f"{thread.title}: {line}"[:_LINE] if line else thread.title
+    return f"{thread.title} — {line}"[:_LINE] if line else thread.title

@@ -48,7 +48,7 @@ _NO_SUBJECT: Final = frozenset(_NO_SUBJECT_WORDS.split())
 #: From this fitness on a word of orders is a noun too: the export, the import.
 _NOUN_TOO: Final = 0.5
 #: How much surer a word is for each standard deviation of its fitness; below this one a word says no subject by itself.
-_STEEPNESS, _WEAK = 1.2, -0.6
+_STEEPNESS, _WEAK = 1.2, -1.0
 _PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
 Rarity = Callable[[str], float]
 """How rare a folded word is elsewhere: 1 = nothing is known, more = rarer."""

@@ -115,6 +115,12 @@ def turn_of(parts: Parts, text: str) -> str:
     return found[0]
 
 
+def thread_of(parts: Parts, text: str) -> str:
+    """The id of the thread in which this was said."""
+    [found] = [one["id"] for one in threads(parts) if text in texts(parts, one["id"])]
+    return found
+
+
 def as_sets(*groups: Sequence[str]) -> list[set[str]]:
     """Groups as `grouped` gives them."""
     return [set(group) for group in groups]

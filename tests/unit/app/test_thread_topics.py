@@ -21,7 +21,7 @@ from filrouge.store.thread_erasing import ThreadErasing
 from filrouge.testing import idle, running
 
 from .given import SHOP
-from .spoken import COUPON, POSTGRES, tell, threads, turn_of
+from .spoken import COUPON, POSTGRES, tell, thread_of, threads, turn_of
 
 PORT, CHANGED = "For the record: production listens on port 8443.", "The staging port stays 7000, by the way."
 
@@ -72,7 +72,7 @@ def test_a_thread_narrows_what_is_found_to_its_turns_and_what_rests_on_them(part
     tell(parts, "a", "For the record: the coupon service listens on port 8443.")
     tell(parts, "b", POSTGRES[0])
     tell(parts, "b", "For the record: Postgres listens on port 7443.")
-    here = {title["title"][:3]: title["id"] for title in threads(parts)}
+    coupon, postgres = thread_of(parts, COUPON[0]), thread_of(parts, POSTGRES[0])
 
     def memories(thread: str | None) -> set[str]:
         asked = Question(text="Which port?", project=SHOP[0], filters=Filters(thread=thread), limit=9)
@@ -84,14 +84,14 @@ def test_a_thread_narrows_what_is_found_to_its_turns_and_what_rests_on_them(part
         return {hit.item.id for hit in parts.readers.here(lambda tx: hybrid_query(parts, tx, query)).hits}
 
     assert memories(None) == {"8443", "7443"}
-    assert memories(here["The"]) == {"8443"}
-    assert memories(here["We "]) == {"7443"}
-    assert turn_of(parts, COUPON[0]) in turns(here["The"])
-    assert turns(here["The"]).isdisjoint(turns(here["We "]))
+    assert memories(coupon) == {"8443"}
+    assert memories(postgres) == {"7443"}
+    assert turn_of(parts, COUPON[0]) in turns(coupon)
+    assert turns(coupon).isdisjoint(turns(postgres))
     assert memories("nothing") == turns("nothing") == set()
-    asked = Question(text="coupon Postgres port", project=SHOP[0], filters=Filters(thread=here["We "]))
+    asked = Question(text="coupon Postgres port", project=SHOP[0], filters=Filters(thread=postgres))
     found = parts.readers.here(lambda tx: search_turns(parts, tx, asked))
-    assert {hit.item.id for hit in found.hits} <= turns(here["We "])
+    assert {hit.item.id for hit in found.hits} <= turns(postgres)
 
 
 def test_threads_are_counted_as_they_are_now_and_how_many_went_on(parts: Parts) -> None:

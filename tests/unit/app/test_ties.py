@@ -225,7 +225,7 @@ def test_linked_threads_are_told_with_a_line_of_what_they_are_about(shop: Worksh
     shop.change("a")
     assert [(one.thread_id, one.text, one.state) for one in neighbours(shop, "a")] == [
         ("c", "Title of c", "suspended"),
-        ("b", "Renewal of certificates: nginx, tls", "active"),
+        ("b", "Renewal of certificates — nginx, tls", "active"),
     ]
     assert [one.thread_id for one in neighbours(shop, "a", agent="one")] == ["b"]
     assert neighbours(shop, "nobody") == []

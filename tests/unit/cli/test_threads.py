@@ -23,7 +23,7 @@ def test_threads_are_listed_shown_and_explained(shell: Shell) -> None:
     tell(shell.api.parts, "a", COUPON[0], *POSTGRES)
     listed = shell.json("threads", "--status", "active")
     assert listed == shell.api.get("/api/memory/threads?status=active")
-    coupon = next(one for one in listed if "checkout" in one["title"])
+    coupon = next(one for one in listed if "checkout" in one["title"].lower())
     assert coupon["title"] in shell("threads").out
     assert shell.json("thread", coupon["id"]) == shell.api.get(f"/api/memory/threads/{coupon['id']}")
     shown = shell("thread", coupon["id"][:20]).out

@@ -103,7 +103,7 @@ def title_of(thread: Thread, moment: Moment, value: float, ended: Sequence[Ended
         id=thread.id,
         kind="thread",
         section="thread",
-        text=f"{named}: {shortened(about, _SUMMARY)}" if about else named,
+        text=f"{named} — {shortened(about, _SUMMARY)}" if about else named,
         said=thread.last_active,
         source=thread.channel,
         value=round(min(1.0, value), 4),
