@@ -123,8 +123,10 @@ def by_letters(said: dict[str, float]) -> Table:
         told = np.bincount(row, weights[column] * value, len(places))
         return np.bincount(column, told[row] * value, BUCKETS) + DECAY[1] * weights
 
-    rest = np.bincount(column, np.array(list(said.values()))[row] * value, BUCKETS)
-    weights, step, size = np.zeros(BUCKETS), rest.copy(), float(rest @ rest)
+    rest: Table = np.bincount(column, np.array(list(said.values()))[row] * value, BUCKETS).astype(np.float64)
+    weights: Table = np.zeros(BUCKETS)
+    step: Table = rest.copy()
+    size = float(rest @ rest)
     for _ in range(60):
         ahead = normal(step)
         length = size / float(step @ ahead)
