@@ -84,7 +84,7 @@ def run(home: str, *words: str, stdin: bytes = b"", timeout: float = 60.0, **env
     """Run `filrouge` with these words; what is given something to read is started as a program of its own."""
     began = time.monotonic()
     if not stdin:
-        typed = shell.typed(*words, environ=environment(home, **environ), folder=workplace(home))
+        typed = shell.typed(*words, environ=environment(home, **environ), folder=workplace(home), timeout=timeout)
         return Done(code=typed.code, out=typed.out, err=typed.err, seconds=time.monotonic() - began)
     done = subprocess.run(
         [EXECUTABLE, *words],
@@ -230,8 +230,7 @@ def spooled(home: str) -> list[Row]:
 def daemon(home: str, **environ: str) -> Generator[Forked]:
     """A daemon that answers, forked; ended at the end of the block if it still runs."""
     process = Forked(_forge().daemon(environment(home, **environ)))
-    with _ended(process):
-        eventually("the daemon answers or has ended", lambda: is_up(home) or process.poll() is not None)
+    with _serving(home, process):
         yield process
 
 
@@ -246,15 +245,15 @@ def started_daemon(home: str, **environ: str) -> Generator[subprocess.Popen[byte
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    with _ended(process):
-        eventually("the daemon answers or has ended", lambda: is_up(home) or process.poll() is not None)
+    with _serving(home, process):
         yield process
 
 
 @contextmanager
-def _ended(process: Forked | subprocess.Popen[bytes]) -> Generator[None]:
-    """Ended after the block, stopped or not."""
+def _serving(home: str, process: Forked | subprocess.Popen[bytes]) -> Generator[None]:
+    """It answers or has ended before the block, and is ended after it, stopped or not."""
     try:
+        eventually("the daemon answers or has ended", lambda: is_up(home) or process.poll() is not None)
         yield
     finally:
         with suppress(ProcessLookupError):

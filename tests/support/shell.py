@@ -10,6 +10,8 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,7 +78,11 @@ class Typed:
 
 
 def typed(
-    *words: str, environ: Mapping[str, str], folder: str | os.PathLike[str] | None = None, said: str = ""
+    *words: str,
+    environ: Mapping[str, str],
+    folder: str | os.PathLike[str] | None = None,
+    said: str = "",
+    timeout: float = 60.0,
 ) -> Typed:
     """Run a command to its end.
 
@@ -84,6 +90,9 @@ def typed(
         environ: its whole environment.
         folder: where it is typed; None = where the tests run.
         said: on its standard input.
+
+    Raises:
+        subprocess.TimeoutExpired: it has not ended after so many seconds; it is ended then.
     """
     shell = _shell()
     assert shell.stdin is not None
@@ -95,6 +104,10 @@ def typed(
         asked = {"words": words, "environ": dict(environ), "folder": os.fspath(folder or os.getcwd()), **files}
         shell.stdin.write(json.dumps(asked) + "\n")
         shell.stdin.flush()
+        if not select.select([shell.stdout], [], [], timeout)[0]:
+            os.killpg(shell.pid, signal.SIGKILL)
+            del _own.shell
+            raise subprocess.TimeoutExpired(list(words), timeout)
         return Typed(code=int(shell.stdout.readline()), out=_read(files["out"]), err=_read(files["err"]))
 
 
@@ -111,7 +124,12 @@ def _shell() -> subprocess.Popen[str]:
     shell: subprocess.Popen[str] | None = getattr(_own, "shell", None)
     if shell is None:
         shell = _own.shell = subprocess.Popen(
-            [sys.executable, "-c", _FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+            [sys.executable, "-c", _FORKING],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd="/",
+            start_new_session=True,
         )
         atexit.register(_end, shell)
     return shell

@@ -21,3 +21,8 @@ def is_proof() -> bool:
 def examples(sample: int) -> int:
     """How many examples a law gets of which `make test` takes `sample`."""
     return max(1, sample * EXAMPLES // USUAL)
+
+
+def long(most: int) -> int:
+    """How long the longest text of a law is: all that is allowed in `make proof`, less than a third of it else."""
+    return most if is_proof() else most * 3 // 10

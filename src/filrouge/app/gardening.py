@@ -101,10 +101,11 @@ def end_lost(parts: Parts, tx: Tx) -> None:
 def described(tx: Tx, garden: Garden) -> dict[str, Any]:
     """A run for programs: how far it is, and what it came to so far."""
     gardens = Gardens(tx)
-    if garden.state == "running" and _trouble(tx):
+    trouble = _trouble(tx) if garden.state == "running" else ""
+    if trouble:
         garden = gardens.get(garden.id)  # its job is gone where it ended since it was read
     is_running, is_over = garden.state == "running", garden.state == "completed"
-    error = (_trouble(tx) if is_running else "") or garden.error
+    error = (trouble if is_running else "") or garden.error
     return {
         "id": garden.id,
         "occasion": garden.occasion,

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from filrouge import installation
@@ -30,7 +30,10 @@ def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
         BadConfig: there is none of that name (names those that exist), it takes no model, or its options do not fit.
         EmbedderUnavailable: a package that it needs is not installed.
     """
-    found = {entry.name: entry for entry in _registered()}
+    found = _registered()
+    if not {name, name.partition(":")[0]} & found.keys():  # its package may have been installed since
+        _registered.cache_clear()
+        found = _registered()
     provider, colon, model = (name, "", "") if name in found else name.partition(":")
     if provider not in found:
         raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(found))}.")
@@ -45,7 +48,7 @@ def embedder(name: str, options: EmbedderOptions | None = None) -> Embedder:
 def plain_names() -> list[str]:
     """Every embedder that needs no further choice: no model to name, no address, no key."""
     found: list[str] = []
-    for entry in _registered():
+    for entry in entry_points(group=GROUP):
         try:
             if "options" not in inspect.signature(_load(entry)).parameters:
                 found.append(entry.name)
@@ -55,9 +58,9 @@ def plain_names() -> list[str]:
 
 
 @cache
-def _registered() -> EntryPoints:
-    """Every installed package is read for them; what a process has installed does not change while it runs."""
-    return entry_points(group=GROUP)
+def _registered() -> dict[str, EntryPoint]:
+    """Those that were installed when this was first asked, by name: every installed package is read for them."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def _load(entry: EntryPoint) -> Callable[..., Embedder]:

@@ -40,14 +40,19 @@ class Regression:
 
 def load(file: str, prefix: str = "") -> Regression:
     """The weights in a file of this room, under names that begin so."""
+    found = arrays(file)
+    return Regression(**{part: found[prefix + part] for part in PARTS}, threshold=float(found[f"{prefix}threshold"]))
+
+
+def arrays(file: str) -> dict[str, Numbers]:
+    """All arrays in a file of this room, by name."""
     with resources.files(__package__ or "").joinpath(file).open("rb") as opened, np.load(opened) as stored:
-        found = {part: stored[prefix + part].astype(np.float32) for part in PARTS}
-        return Regression(**found, threshold=float(stored[f"{prefix}threshold"]))
+        return {name: stored[name].astype(np.float32) for name in stored.files}
 
 
 def places(words: Iterable[str]) -> list[int]:
-    """The places of words, each once."""
-    return sorted({zlib.crc32(word.encode()) % BUCKETS for word in words})
+    """The places of words, each once. A message may hold half a character, so words may too."""
+    return sorted({zlib.crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS for word in words})
 
 
 def weight(places: Sequence[int]) -> float:

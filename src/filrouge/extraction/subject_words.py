@@ -9,15 +9,13 @@ of labelled talk (`bench/results/subject_words.md`).
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Final
 
 import numpy as np
 
-from filrouge.extraction.logistic import Numbers, places
+from filrouge.extraction.logistic import Numbers, arrays, places
 from filrouge.understand.words import fold
 
-FILE: Final = "subject_words.npz"
 #: Letters of a run.
 _RUNS: Final = (2, 3, 4, 5)
 _KNOWN: Final = 4096
@@ -40,5 +38,4 @@ def letters(word: str) -> list[int]:
 
 @cache
 def _weights() -> Numbers:
-    with resources.files(__package__ or "").joinpath(FILE).open("rb") as opened, np.load(opened) as stored:
-        return stored["weights"].astype(np.float32)
+    return arrays("subject_words.npz")["weights"]

@@ -136,7 +136,7 @@ def _phrases(sentences: Sequence[Said]) -> dict[tuple[str, ...], _Phrase]:
                 for length in range(1, min(_LONGEST, len(run) - start) + 1):
                     surface = run[start : start + length]
                     own = tuple(canonical(fold(word)) for word in surface)
-                    if own in seen or not _may_stand(surface):
+                    if own in seen or len(set(own)) < length or not _may_stand(surface):
                         continue
                     seen.add(own)
                     phrase = found.setdefault(own, _Phrase(own, _is_weak(fold(surface[-1]))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from filrouge.model.analysis import NOTHING, Analysis, Entity, Quote
@@ -72,6 +72,10 @@ def test_a_word_that_is_rare_elsewhere_weighs_more() -> None:
         assert concepts(turns, rarity=lambda word, rare=rare: 3.0 if word == rare else 1.0)[0] == rare
 
 
+def test_half_a_character_in_a_message_stops_nothing() -> None:
+    assert "gateway" in concepts(conversation(("user", "The led\ud800ger and the gateway disagree about the gateway.")))
+
+
 def test_concepts_of_earlier_turns_count_on() -> None:
     later = conversation(("user", "Now the vector index, please: the vector index lags behind."))
     both = concepts(later, former=("payment queue", "redis"))
@@ -85,6 +89,7 @@ def test_people_and_places_are_no_concepts() -> None:
 
 @settings(deadline=None)
 @given(CONVERSATIONS)
+@example([("user", "0a00 0a00")])
 def test_concepts_are_few_clean_and_none_repeats_another(messages: list[tuple[Role, str]]) -> None:
     found = concepts(conversation(*messages))
     assert len(found) <= MOST

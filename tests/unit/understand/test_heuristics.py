@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from filrouge.capture.cutting import LONGEST_TEXT
 from filrouge.model.memory import Statement
 from filrouge.understand.evidence import supported
 from filrouge.understand.heuristics import extract
-from tests.support.tiers import examples
+from tests.support.tiers import examples, long
 
 from . import corpus
 from .replay import prompt
@@ -141,6 +142,7 @@ def test_spans_lie_inside_the_text_in_order(text: str) -> None:
         at = statement.span.end
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(
     "unit",
     [
@@ -168,9 +170,8 @@ def test_spans_lie_inside_the_text_in_order(text: str) -> None:
     ],
 )
 def test_the_longest_text_of_anything_ends(unit: str) -> None:
-    text = (unit * (60_000 // len(unit) + 1))[:60_000]
+    length = long(LONGEST_TEXT)
+    text = (unit * (length // len(unit) + 1))[:length]
     before = time.process_time()
     extract(prompt(text))
-    assert (
-        time.process_time() - before < 20
-    )  # a third of a second where time grows with the length, many minutes where with its square
+    assert time.process_time() - before < 20  # about 1 s where time grows with the length, hours where with its square
