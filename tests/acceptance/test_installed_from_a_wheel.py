@@ -99,16 +99,19 @@ def test_the_wheel_holds_every_file_of_the_package(built: Path) -> None:
     assert there == {name for name in source if "/__pycache__/" not in name}
 
 
+@pytest.mark.slow
 def test_the_program_of_the_wheel_runs(user: User) -> None:
     done = user.run("--version")
     assert (done.returncode, filrouge.__version__ in done.stdout) == (0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", SERVERS)
 def test_every_agent_is_given_a_server_that_is_there(user: User, agent: str) -> None:
     assert user.server(agent) == [str(user.program), "mcp"]
 
 
+@pytest.mark.slow
 def test_a_client_of_mcp_gets_the_tools_that_init_registered(user: User) -> None:
     anyio.run(_use, user.server("Claude Code"), user.environ)
 
@@ -126,6 +129,7 @@ async def _use(command: list[str], environ: dict[str, str]) -> None:
         assert "17300" in str(found.content), found
 
 
+@pytest.mark.slow
 def test_the_doctor_has_nothing_to_say_about_what_init_wrote(user: User) -> None:
     found = {one["check"]: one for one in json.loads(user.run("doctor", "--json").stdout)}
     for name in ("MCP", "What init wrote", "Claude Code: programs", "Codex: programs", "Agents: programs"):

@@ -117,6 +117,7 @@ def closed(*pages: Page) -> None:
         page.close()
 
 
+@pytest.mark.slow
 def test_twelve_tabs_hold_one_socket_and_all_hear(context: BrowserContext, site: Site) -> None:
     sign_in(context, site)
     pages = [tab(context, site) for _ in range(TABS)]

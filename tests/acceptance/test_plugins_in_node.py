@@ -99,6 +99,7 @@ def openclaw(home: str) -> dict[str, Any]:
     return play(OPENCLAW, [*turn(BACKUPS, "Noted: nightly to B2."), *heartbeat, compaction, end])
 
 
+@pytest.mark.slow
 def test_openclaw_s_plugin_stores_each_word_of_a_run_once_and_nothing_of_a_heartbeat(
     home: str, openclaw: dict[str, Any]
 ) -> None:

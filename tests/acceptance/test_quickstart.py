@@ -67,6 +67,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_guide_does_what_it_says(checkout: Path) -> None:
     user = checkout.parent / "user"
     listed = steps()

@@ -154,6 +154,7 @@ def test_one_project_is_never_told_what_another_said(replayed: Replayed, case: d
     assert [name for name in case["forbid"] if says(name, block)] == []
 
 
+@pytest.mark.slow
 def test_playing_all_sessions_again_changes_nothing(replayed: Replayed) -> None:
     def state() -> tuple[int, list[tuple[str, str, int]]]:
         assert talk.poll(talk.idle, 60)

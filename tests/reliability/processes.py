@@ -7,7 +7,6 @@ Nothing here stands in for a part of Filrouge. A daemon is a fork of an interpre
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import shutil
@@ -36,6 +35,7 @@ from filrouge.store.events import Events
 from filrouge.store.journal import Journal
 from filrouge.store.sqlite import Database
 from tests.support import shell
+from tests.support.ending import at_the_end
 
 EXECUTABLE: Final = os.path.join(os.path.dirname(sys.executable), "filrouge")
 PATIENCE: Final = 90.0
@@ -383,7 +383,7 @@ class Forge:
 @cache
 def _forge() -> Forge:
     forge = Forge(tempfile.gettempdir())
-    atexit.register(forge.close)
+    at_the_end(forge.close)
     return forge
 
 

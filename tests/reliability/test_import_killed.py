@@ -10,6 +10,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.histories import long_history
 
 from .processes import EXECUTABLE, assert_sound, environment, eventually, is_up, kill, lock_holder, run, servers, status
@@ -17,6 +19,7 @@ from .processes import EXECUTABLE, assert_sound, environment, eventually, is_up,
 SESSIONS, MESSAGES, KILLS = 12, 300, 4
 
 
+@pytest.mark.slow
 def test_an_import_whose_daemon_is_killed_is_taken_up_again_and_doubles_nothing(home: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("FILROUGE_SEED") or secrets.randbelow(1 << 32))
     print(f"seed {seed}")

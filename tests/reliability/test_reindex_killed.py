@@ -143,6 +143,7 @@ def test_a_reindex_killed_at_random_points_ends_complete_in_one_space(home: str)
     assert_sound(home)
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_leaves_the_reindex_running_and_says_so(home: str) -> None:
     with started_daemon(home, PYTHONPATH=a_strangers_package(home, 0.01)):
         items = [{"text": f"Server number{n} is in room {n}"} for n in range(500)]

@@ -7,7 +7,6 @@ command loads, and how it starts, is tested with processes that are started in t
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import select
@@ -18,7 +17,10 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
+
+from tests.support.ending import at_the_end
 
 _FORKING: Final = """
 import importlib, io, json, os, sys, time
@@ -131,7 +133,7 @@ def _shell() -> subprocess.Popen[str]:
             cwd="/",
             start_new_session=True,
         )
-        atexit.register(_end, shell)
+        at_the_end(partial(_end, shell))
     return shell
 
 

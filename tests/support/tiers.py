@@ -1,6 +1,6 @@
 """How much of a law a run proves: a sample in `make test`, many times as many examples in `make proof`.
 
-FILROUGE_EXAMPLES, which `make proof` sets to 2000, is what a law gets that names no number, 40 in `make test`; one that
+FILROUGE_EXAMPLES, which `make proof` sets to 2000, is what a law gets that names no number, 25 in `make test`; one that
 names a number gets its share, of a hundred.
 """
 

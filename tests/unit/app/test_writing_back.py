@@ -81,9 +81,14 @@ def edit(path: Path, old: str, new: str, *, ago: float = 300.0) -> None:
     assert old in text
     beside = path.with_name(".edited")
     beside.write_text(text.replace(old, new), encoding="utf-8")
-    at = time.time() - ago
-    os.utime(beside, (at, at))
+    age(beside, ago)
     beside.replace(path)
+
+
+def age(path: Path, ago: float = 300.0) -> None:
+    """Let a file be that old, so that nobody is taken to be typing in it."""
+    at = time.time() - ago
+    os.utime(path, (at, at))
 
 
 def everything(parts: Parts) -> list[Memory]:
@@ -220,6 +225,7 @@ def test_a_page_that_is_removed_stays_away_until_it_is_asked_for(parts: Parts, f
 def test_a_page_may_be_renamed(parts: Parts, folder: Path) -> None:
     path = page(folder)
     eventually("both are there", holds(path, "pnpm", "8443"))
+    age(path)
     path.rename(path.with_name("My kiosk.md"))
     say(parts, "We decided that the cellar of the kiosk is painted green.")
     eventually("the page is followed", holds(path.with_name("My kiosk.md"), "green"))
@@ -239,6 +245,7 @@ def test_what_was_forgotten_while_nothing_was_written_goes_from_the_page_afterwa
     eventually("both are there", lambda: written(parts)["memories"] == 2)
     change(parts, notes_write_folder="")
     eventually("it rests", lambda: written(parts)["pages"] == 0)
+    age(path)
     forget_at_once(parts, Asked(text="8443"))
     change(parts, notes_write_folder="Filrouge/Memory")
     eventually("it is gone", lacks(path, "8443"))

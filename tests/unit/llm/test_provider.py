@@ -7,8 +7,6 @@ import json
 
 import httpx2
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 
 from tests.support.provider import Echo, Provider, Reply, Status
 from tests.unit.llm.given import KEY
@@ -17,6 +15,9 @@ TEXT = "a fil rouge goes through all of it, é and 🧵 too, in more than forty 
 
 
 def test_anthropics_sdk_reads_the_stream_and_its_count() -> None:
+    # Here, because the two SDKs take five seconds to load and every worker collects every test.
+    from anthropic import AsyncAnthropic
+
     async def read(server: Provider) -> tuple[str, int]:
         async with (
             AsyncAnthropic(api_key=KEY, base_url=server.address, max_retries=0) as sdk,
@@ -31,6 +32,8 @@ def test_anthropics_sdk_reads_the_stream_and_its_count() -> None:
 
 
 def test_openais_sdk_reads_the_stream_and_its_count() -> None:
+    from openai import AsyncOpenAI
+
     async def read(server: Provider) -> tuple[str, int]:
         text, wrote = "", 0
         async with AsyncOpenAI(api_key=KEY, base_url=server.url("openai"), max_retries=0) as sdk:
