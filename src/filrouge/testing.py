@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from filrouge.app import report, wiring
+from filrouge.app import wiring
 from filrouge.app.models import BuildPanel, Pace
 from filrouge.app.parts import Parts
 from filrouge.clock import Clock, SystemClock
@@ -32,6 +32,7 @@ from filrouge.model.asking import Ask, Completion, Failure, Usage
 from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
 from filrouge.sdk.blocking import BlockingMemory
 from filrouge.sdk.memory import Memory
+from filrouge.store.jobs import Jobs
 from filrouge.store.sqlite import Database
 
 __all__ = [
@@ -217,11 +218,11 @@ def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     parts.work_waiting.set()
     while True:
-        queue = parts.readers.here(lambda tx: report.status(parts, tx))["queue"]
-        if parts.resumed.is_set() and queue["waiting"] + queue["running"] == 0 and parts.resting.is_set():
+        queue = parts.readers.here(lambda tx: Jobs(tx).count())
+        if parts.resumed.is_set() and queue.waiting + queue.running == 0 and parts.resting.is_set():
             return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"still busy: {queue}")
+            raise TimeoutError(f"still busy: {queue.waiting} jobs wait, {queue.running} run")
         time.sleep(0.01)
 
 

@@ -2,8 +2,8 @@
 
 A ground is made of the user's newest prompts and of the bundled sample, and made anew when the prompts have grown by
 four tenths, or when something was erased, so that it holds nothing of what is gone. The sample is embedded once a
-space, in the background, when the first prompt with a vector is placed. Until there is a ground the cosines count as
-they are calibrated.
+space and process, in the background, when the first prompt with a vector is placed. Until there is a ground the
+cosines count as they are calibrated.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from threading import Lock
+from typing import Final
 
 import numpy as np
 
@@ -24,14 +25,17 @@ _LOG = logging.getLogger(__name__)
 
 #: A ground is made again when there are so many times the prompts, and at the earliest with so many.
 _GROWN, _EARLIEST = 1.4, 32
+#: The vectors of the bundled sample, by space: the same for every memory of the process.
+_SAMPLES: Final[dict[str, Vectors]] = {}
 
 
 @dataclass(slots=True)
 class _Held:
-    """A ground, how many prompts it was made of, and how many have come since."""
+    """A ground, how many prompts it was made of, with or without the sample, and how many have come since."""
 
     ground: Ground | None
     of: int
+    has_sample: bool
     since: int = 0
 
     @property
@@ -44,23 +48,20 @@ class Grounds:
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str], _Held] = {}
-        self._samples: dict[str, Vectors] = {}
         self._erasures = 0
         self._lock = Lock()
 
     def learn(self, meaning: Meaning) -> None:
         """Embed the bundled sample, where that was not done; it takes a second or two, and no transaction is open."""
         space_id = meaning.space.id
-        if space_id in self._samples or meaning.is_lost:
+        if space_id in _SAMPLES or meaning.is_lost:
             return
         texts = [text for one in bundled() for text in (one.text, one.same, one.question) if text]
         vectors = meaning.passages(texts)
         if vectors is None:
             return  # the next prompts try again
         _LOG.info("%d texts of the sample are embedded in %s", len(texts), space_id)
-        with self._lock:
-            self._samples = {space_id: vectors}
-            self._held.clear()
+        _SAMPLES[space_id] = vectors
 
     def of(self, tx: Tx, meaning: Meaning, user: str, come: int = 0) -> Ground | None:
         """The ground of a user's prompts in a space; None while too little is known.
@@ -71,14 +72,15 @@ class Grounds:
         key = meaning.space.id, user
         with self._lock:
             held, erasures = self._held.get(key), self._erasures
-            sample = self._samples.get(meaning.space.id)
-        if held is not None:
+        sample = _SAMPLES.get(meaning.space.id)
+        if held is not None and held.has_sample == (sample is not None):
             held.since += come
             if not held.is_due:
                 return held.ground
         prompts = StoredVectors(tx).prompts(meaning.space.id, user, MOST)
         there = [vectors for vectors in (sample, prompts) if vectors is not None and len(vectors)]
-        made = _Held(Ground.of(np.concatenate(there)) if there else None, len(prompts))
+        ground = Ground.of(np.concatenate(there)) if there else None
+        made = _Held(ground, len(prompts), has_sample=sample is not None)
         with self._lock:
             if erasures == self._erasures:  # else it may hold what is gone
                 self._held[key] = made
