@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from typing import Final
 
@@ -17,3 +18,6 @@ def end() -> None:
     """Take the steps, the last one first."""
     while _STEPS:
         _STEPS.pop()()
+
+
+atexit.register(end)  # for whoever uses the helpers outside of pytest
