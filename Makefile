@@ -14,8 +14,7 @@ PROOFS ?= slow or proof or law or hypothesis
 demo: $(VENV)/.installed
 	@$(BIN)/filrouge demo
 
-# Everything that a change can break. `make test TESTS=tests/unit/store`
-# runs a part of it.
+# All but what takes long. `make test TESTS=tests/unit/store` runs a part of it.
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest $(PARALLEL) $(TESTS)
 
