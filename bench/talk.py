@@ -109,23 +109,29 @@ class Home:
 
 def play(home: Home, project: Project, session: Project) -> None:
     """Send one session through the hooks."""
+    for host, payload in payloads(project, session, home.repository, home.root):
+        home.hook(host, payload)
+
+
+def payloads(project: Project, session: Project, repository: str, root: str) -> Iterator[tuple[str, Project]]:
+    """What the hooks of a session are given, each with its host."""
     host, id_ = session["host"], str(uuid.uuid5(uuid.NAMESPACE_URL, f"{project['id']}-{session['id']}"))
     host = host if host in ("claude-code", "codex") else "claude-code"  # payloads are written for these two
-    common = {"session_id": id_, "cwd": home.repository, "transcript_path": os.path.join(home.root, f"{id_}.jsonl")}
+    common = {"session_id": id_, "cwd": repository, "transcript_path": os.path.join(root, f"{id_}.jsonl")}
     common["permission_mode"] = "default"
-    home.hook(host, common | {"hook_event_name": "SessionStart", "source": "startup"})
+    yield host, common | {"hook_event_name": "SessionStart", "source": "startup"}
     for number, turn in enumerate(session["turns"], 1):
         key = {"turn_id" if host == "codex" else "prompt_id": f"{id_}-{number}"}
-        home.hook(host, common | key | {"hook_event_name": "UserPromptSubmit", "prompt": turn["user"]})
+        yield host, common | key | {"hook_event_name": "UserPromptSubmit", "prompt": turn["user"]}
         for at, tool in enumerate(turn.get("tools", [])):
             given = tool["input"] if isinstance(tool["input"], dict) else {"command": tool["input"]}
             output = tool["output"] if isinstance(tool["output"], str) else json.dumps(tool["output"])
             used = {"tool_name": tool["name"], "tool_input": given, "tool_use_id": f"{id_}-{number}-{at}"}
             answer: Any = {"stdout": output, "stderr": "", "interrupted": False} if tool["name"] == "Bash" else output
-            home.hook(host, common | key | used | {"hook_event_name": "PostToolUse", "tool_response": answer})
+            yield host, common | key | used | {"hook_event_name": "PostToolUse", "tool_response": answer}
         said = {"hook_event_name": "Stop", "stop_hook_active": False, "last_assistant_message": turn["assistant"]}
-        home.hook(host, common | key | said)
-    home.hook(host, common | {"hook_event_name": "SessionEnd", "reason": "other"})
+        yield host, common | key | said
+    yield host, common | {"hook_event_name": "SessionEnd", "reason": "other"}
 
 
 def lines_of(block: str) -> list[Line]:

@@ -126,6 +126,19 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class Seeking(Protocol):
+    """An embedder that learned what a prompt needs; `isinstance` tells. Optional, beside `Embedder`."""
+
+    def seek(self, text: str) -> Vector | None:
+        """The vector of what a prompt needs, to be compared with those of `passages`; None where nothing was learned.
+
+        Its cosines mean something else than those of `query`: they put what is needed first, and say little of whether
+        anything is known.
+        """
+        ...
+
+
+@runtime_checkable
 class HealthChecked(Protocol):
     """An embedder that can be asked whether it answers now; `isinstance` tells. Optional, beside `Embedder`."""
 

@@ -22,6 +22,7 @@ from filrouge.recall.judging import Questioned
 from filrouge.recall.pipeline import ALPHA, Candidate, rank
 from filrouge.recall.recipes import RecipeName
 from filrouge.store.shares import Place
+from filrouge.store.vectors import StoredVectors
 from filrouge.store.words import Owner
 
 POOL = 50
@@ -40,6 +41,7 @@ class Question:
         private: of memories, only this user's, in the project too.
         filters: what else must be true of what is found.
         recipe: how turns are ranked.
+        by_need: the text is a prompt, and memories are judged by whether it needs them.
     """
 
     text: str
@@ -51,6 +53,7 @@ class Question:
     limit: int = 10
     filters: Filters = EVERYTHING
     recipe: RecipeName = "balanced"
+    by_need: bool = False
 
 
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
@@ -68,7 +71,9 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
     searched = arm_of(parts, tx, "memory", question, words.searched)
     lexical = searched.by_words(POOL) if question.mode != "semantic" else {}
     cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
-    found = store.some(list({**lexical, **cosines}))
+    needed = meaning.needed(question.text) if question.by_need and vector is not None else None
+    nearest = searched.by_meaning(meaning, needed, POOL) if needed is not None else {}
+    found = store.some(list({**lexical, **cosines, **nearest}))
     narrow = question.filters.narrow
     items = {
         id_: one
@@ -78,7 +83,10 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
         and (not question.private or one.scope.user == question.user)
     }
     questioned = Questioned(words.meant, searched.frequencies, len(searched))
-    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines)
+    if needed is not None:  # of the others, too, since each is compared with all
+        stored = StoredVectors(tx).some("memory", list(items), meaning.space.id)
+        nearest = {id_: float((windows @ needed).max()) for id_, windows in stored.items()}
+    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, nearest)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(
         question.text, questioned, candidates, alpha=alpha, by_meaning=meaning.space.is_measured, notices=notices
@@ -97,6 +105,7 @@ def _candidates(
     tokens: Mapping[str, frozenset[str]],
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],
+    nearest: Mapping[str, float],
 ) -> list[Candidate]:
     return [
         Candidate(
@@ -105,6 +114,7 @@ def _candidates(
             bm25=lexical.get(id_),
             cosine=cosines.get(id_),
             similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
+            needed=nearest.get(id_),
         )
         for id_, item in items.items()
     ]

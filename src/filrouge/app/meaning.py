@@ -13,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
 from filrouge.clock import monotonic
 from filrouge.errors import EmbedderUnavailable, FilrougeError
-from filrouge.ports import Calibration, Embedder, EmbeddingSpace, Tx, Vector, VectorIndex, Vectors
+from filrouge.ports import Calibration, Embedder, EmbeddingSpace, Seeking, Tx, Vector, VectorIndex, Vectors
 from filrouge.store.vectors import OwnerKind, StoredVectors
 
 _LOG = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ _LETTERS_AT_ONCE, _TEXTS_AT_ONCE = 8_000, 64
 #: Where questions are embedded that somebody waits for only so long.
 _QUESTIONS = ThreadPoolExecutor(2, thread_name_prefix="filrouge-question")
 
+_Made = TypeVar("_Made")
 NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
 """Makes the empty index of the vectors of one kind in one space."""
 
@@ -66,25 +68,37 @@ class Meaning:
         if not self.ready.is_set():
             return None, (INDEX_LOADING,)
         try:
-            if self.until is None:
-                return self.embedder.query(text), ()
-            return self._question_in_time(text, self.until)
+            return self._in_time(self.embedder.query, text), ()
+        except TimeoutError:
+            return None, (MEANING_LATE,)
         except EmbedderUnavailable:
             _LOG.warning("embedder unavailable; lexical recall only")
             return None, (LEXICAL_ONLY,)
 
-    def _question_in_time(self, text: str, until: float) -> tuple[Vector | None, tuple[str, ...]]:
-        """The vector if it is there by then; a model that is still loading, or busy, is not waited for longer.
+    def needed(self, text: str) -> Vector | None:
+        """The vector of what a prompt needs; None where the embedder did not learn that, or is not there in time."""
+        if not self.ready.is_set() or not isinstance(self.embedder, Seeking):
+            return None
+        try:
+            return self._in_time(self.embedder.seek, text)
+        except (TimeoutError, EmbedderUnavailable):
+            return None
+
+    def _in_time(self, make: Callable[[str], _Made], text: str) -> _Made:
+        """What is made of the text, if it is there by `until`; a model that is loading, or busy, is not waited for.
 
         Raises:
+            TimeoutError: it is not.
             EmbedderUnavailable: the model cannot be used.
         """
-        asked = _QUESTIONS.submit(self.embedder.query, text)
+        if self.until is None:
+            return make(text)
+        asked = _QUESTIONS.submit(make, text)
         try:
-            return asked.result(max(0.0, until - monotonic())), ()
+            return asked.result(max(0.0, self.until - monotonic()))
         except TimeoutError:
             asked.cancel()
-            return None, (MEANING_LATE,)
+            raise
 
     def passages(self, texts: Sequence[str]) -> Vectors | None:
         """The vectors of texts, or None where the embedder is down."""

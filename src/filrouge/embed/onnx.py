@@ -19,8 +19,17 @@ from numpy.typing import NDArray
 
 from filrouge import installation
 from filrouge.embed.batches import QuestionsFirst, embed_parts, parts, session, threads, units
-from filrouge.embed.building import NETWORK, POSITIONS, REVISION, WORDS, build_apart, load_tokenizer, model_path
-from filrouge.embed.graph import LENGTHS
+from filrouge.embed.building import (
+    NETWORK,
+    POSITIONS,
+    QUESTIONS,
+    REVISION,
+    WORDS,
+    build_apart,
+    load_tokenizer,
+    model_path,
+)
+from filrouge.embed.graph import HALFWAY, LENGTHS, STATES
 from filrouge.embed.graph import WORDS as EMBEDDED
 from filrouge.embed.weights import Bytes, Floats, unpacked
 from filrouge.errors import EmbedderUnavailable
@@ -40,10 +49,11 @@ _MEDIAN: Final = 0.83
 #: higher of the two, so that neither language has false relevance.
 _QUESTION_MEDIAN: Final = 0.77
 _PAIRS: Final = 18_000
+Run = Callable[[list[list[int]]], Vectors]
 
 
 class OnnxE5:
-    """Implements `Embedder`. Building happens at the first text, if nobody has built the model before."""
+    """Implements `Embedder` and `Seeking`. Building happens at the first text, if nobody has built the model before."""
 
     def __init__(self, directory: str | None = None) -> None:
         self._path = directory or model_path()
@@ -69,6 +79,12 @@ class OnnxE5:
         model = self._loaded()
         with self._queue.question():
             return model.question("query: " + text)
+
+    def seek(self, text: str) -> Vector:
+        """The vector of what a prompt needs, to be compared with those of `passages`."""
+        model = self._loaded()
+        with self._queue.question():
+            return model.needed("query: " + text)
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts to be found."""
@@ -125,29 +141,46 @@ class _Model:
         # One thread a run: a second session with all threads for a question took 30 MB, and twice the time of a
         # question wherever something else was running.
         self._network = session(network, remedy, alone=False)
+        self._upper = session(os.path.join(directory, QUESTIONS), remedy, alone=False)
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
         self._words = _Rows(os.path.join(directory, WORDS))
         self._positions: Floats = np.load(os.path.join(directory, POSITIONS))
         self._tokenizer = load_tokenizer(directory)
 
     def question(self, text: str) -> Vector:
-        return self._embed([text], _at_once, None)[0]
+        return self._embed([text], self._run, _at_once, None)[0]
+
+    def needed(self, text: str) -> Vector:
+        return self._embed([text], self._run_needed, _at_once, None)[0]
 
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
-        return self._embed(texts, before, self._pool)
+        return self._embed(texts, self._run, before, self._pool)
 
-    def _embed(self, texts: Sequence[str], before: Callable[[], None], pool: Executor | None) -> Vectors:
+    def _embed(self, texts: Sequence[str], run: Run, before: Callable[[], None], pool: Executor | None) -> Vectors:
         return embed_parts(
             [parts(self._tokenizer, text, _MOST_TOKENS) for text in texts],
             dimension=_DIMENSION,
             most_tokens=_BATCH_TOKENS,
-            run=self._run,
+            run=run,
             before=before,
             pool=pool,
         )
 
     def _run(self, batch: list[list[int]]) -> Vectors:
-        """Unit vectors of the parts of one batch: hidden states, averaged over the tokens that are not padding."""
+        """Unit vectors of the parts of one batch."""
+        lengths, words = self._looked_up(batch)
+        [states] = self._network.run([STATES], {EMBEDDED: words, LENGTHS: lengths})
+        return _means(states, lengths)
+
+    def _run_needed(self, batch: list[list[int]]) -> Vectors:
+        """The same by the upper layers that learned what prompts need."""
+        lengths, words = self._looked_up(batch)
+        [halfway] = self._network.run([HALFWAY], {EMBEDDED: words, LENGTHS: lengths})
+        [states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
+        return _means(states, lengths)
+
+    def _looked_up(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
+        """How many tokens each part has, and the embedded words of all, padded to the longest."""
         lengths = np.array([len(part) for part in batch], dtype=np.int32)
         longest = int(lengths.max())
         ids = np.full((len(batch), longest), self._tokenizer.marks.padding, dtype=np.int64)
@@ -156,6 +189,11 @@ class _Model:
         distinct, places = np.unique(ids, return_inverse=True)
         words = unpacked(self._words.read(distinct))[places.reshape(ids.shape)]
         words += self._positions[:longest]
-        states = self._network.run(None, {EMBEDDED: words, LENGTHS: lengths})[0]
-        real = (np.arange(longest) < lengths[:, None]).astype(np.float32)
-        return units(np.matmul(real[:, None, :], states)[:, 0])
+        return lengths, words
+
+
+def _means(states: Floats, lengths: NDArray[np.int32]) -> Vectors:
+    """Hidden states, averaged over the tokens that are not padding, with length 1."""
+    places = np.arange(states.shape[1], dtype=np.int32)
+    real: Floats = (places < lengths[:, None]).astype(np.float32)
+    return units(np.matmul(real[:, None, :], states)[:, 0])

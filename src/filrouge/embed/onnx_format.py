@@ -51,11 +51,11 @@ class Network:
         self._steps.append(b"".join([*parts, _text(7, domain)]))
         return names[0]
 
-    def file(self, output: bytes) -> bytes:
-        """The whole file, with the one output that `value` described."""
+    def file(self, *outputs: bytes) -> bytes:
+        """The whole file, with the outputs that `value` described."""
         graph = [_bytes(1, step) for step in self._steps] + [_text(2, "multilingual-e5-small")]
         graph += [_bytes(5, constant) for constant in self._constants.values()]
-        graph += [*(_bytes(11, one) for one in self.inputs), _bytes(12, output)]
+        graph += [*(_bytes(11, one) for one in self.inputs), *(_bytes(12, one) for one in outputs)]
         opsets = [_bytes(8, _text(1, domain) + _integer(2, version)) for domain, version in _OPSETS]
         return b"".join([_integer(1, _IR_VERSION), _text(2, "filrouge"), _bytes(7, b"".join(graph)), *opsets])
 

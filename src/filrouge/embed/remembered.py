@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
+from filrouge.ports import Embedder, EmbeddingSpace, Seeking, Vector, Vectors
 
 MOST_BYTES: Final = 8 * 1024 * 1024
 #: About what an entry costs beside its numbers: the digest, the array's head, its place in the order.
@@ -23,9 +23,9 @@ _ENTRY_BYTES: Final = 300
 
 
 class Remembering:
-    """Implements `Embedder` with another one, which sees only what is not remembered. Safe for several threads.
+    """Implements `Embedder` and `Seeking` with another one, which sees only what is not remembered.
 
-    Two threads that ask for the same unknown text at the same moment may both reach the model.
+    Safe for several threads, of which two that ask for the same unknown text at once may both reach the model.
     """
 
     def __init__(self, embedder: Embedder, most_bytes: int = MOST_BYTES) -> None:
@@ -61,10 +61,22 @@ class Remembering:
         """The vector of a question."""
         key = _digest("query", text)
         known, generation = self._look_up([key])
+        if key not in known:
+            known[key] = self._embedder.query(text)
+            self._keep(known, generation)
+        return known[key].copy()
+
+    def seek(self, text: str) -> Vector | None:
+        """The vector of what a prompt needs; None where the embedder behind did not learn that."""
+        if not isinstance(self._embedder, Seeking):
+            return None
+        key = _digest("seek", text)
+        known, generation = self._look_up([key])
         if key in known:
             return known[key].copy()
-        vector = self._embedder.query(text)
-        self._keep({key: vector}, generation)
+        vector = self._embedder.seek(text)
+        if vector is not None:
+            self._keep({key: vector}, generation)
         return vector
 
     def passages(self, texts: Sequence[str]) -> Vectors:

@@ -26,6 +26,7 @@ class Hit:
         coverage: the share of the query's meaningful words, weighted by rarity, that the item has.
         relevance: the probability that it holds what was asked; what thresholds cut.
         boosts: what each feature added to a score that is a weighted sum, by name; empty where it is not one.
+        needed: the cosine with what the prompt needs; None where nobody asked.
     """
 
     item: Memory | Turn
@@ -36,6 +37,7 @@ class Hit:
     coverage: float
     relevance: float
     boosts: tuple[tuple[str, float], ...] = ()
+    needed: float | None = None
 
     @property
     def id(self) -> str:
@@ -66,12 +68,14 @@ class Ranking:
 
     Attributes:
         known: the probability that anything about the question is known here.
+        by_need: relevance is the probability that a prompt needs the hit (`recall.needed`).
     """
 
     query: str
     hits: tuple[Hit, ...]
     notices: tuple[str, ...] = ()
     known: float = 0.0
+    by_need: bool = False
 
     def recut(self, min_relevance: float) -> Ranking:
         """The hits at or above a relevance, without searching again."""

@@ -2,7 +2,8 @@
 
 `score = (1 - alpha) x words + alpha x meaning`. Both are absolute, in [0, 1]: the share of the question's words that
 the memory has, weighted by rarity, and the calibrated similarity. A min-max over the candidates would call the best
-of a poor lot perfect, and the second of two nothing.
+of a poor lot perfect, and the second of two nothing. Where the candidates are judged by what a prompt needs
+(`recall.needed`), that probability is the score.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from filrouge.model.memory import Memory
 from filrouge.model.recall import Hit, Ranking
 from filrouge.recall.fusion import normalised
 from filrouge.recall.judging import JUDGED, Questioned, alone, judged
+from filrouge.recall.needed import Found, chances
 from filrouge.recall.relevance import shares
 from filrouge.recall.weights import ALONE_MEANING, ALONE_WORDS
 
@@ -29,6 +31,7 @@ class Candidate:
         bm25: higher is better; None if the lexical arm did not return it.
         cosine: None if the vector arm did not return it.
         similarity: the calibrated cosine.
+        needed: the cosine with what the prompt needs, as the embedder learned it; None where it did not.
     """
 
     item: Memory
@@ -36,6 +39,7 @@ class Candidate:
     bm25: float | None
     cosine: float | None
     similarity: float | None
+    needed: float | None = None
 
 
 def rank(
@@ -75,7 +79,16 @@ def rank(
     found, known = judged(
         questioned, signs, [matched[c.item.id] for c in first], by_meaning=by_meaning and bool(vector)
     )
-    hits = tuple(
+    standing = [
+        Found(needed=c.needed, covered=covered[c.item.id], similarity=c.similarity or 0.0)
+        for c in ordered
+        if c.needed is not None
+    ]
+    by_need = bool(standing) and len(standing) == len(ordered)
+    if by_need:
+        found = chances(standing, known)
+        scores = {c.item.id: chance for c, chance in zip(ordered, found, strict=True)}
+    hits = [
         Hit(
             item=c.item,
             bm25_score=lexical.get(c.item.id, 0.0),
@@ -84,7 +97,10 @@ def rank(
             similarity=c.similarity,
             coverage=covered[c.item.id],
             relevance=chance,
+            needed=c.needed,
         )
         for c, chance in zip(ordered, found, strict=True)
-    )
-    return Ranking(query=query, hits=hits, notices=notices, known=known)
+    ]
+    if by_need:
+        hits.sort(key=lambda hit: -hit.score)
+    return Ranking(query=query, hits=tuple(hits), notices=notices, known=known, by_need=by_need)

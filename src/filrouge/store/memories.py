@@ -90,8 +90,8 @@ class Memories:
         return [memory_from_row(row) for row in rows]
 
     def worth_knowing(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
-        """What a session wants to know first: preferences, constraints, decisions, facts, the user's own before
-        the project's, newest first, without their evidence; core facts are not among them."""
+        """What a session wants to know first: preferences and constraints, then decisions, facts and plans together,
+        newest first, without their evidence; core facts are not among them."""
         place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
         rows = self._tx.all("memories.worth_knowing", place)
         return [memory_from_row(row) for row in rows]

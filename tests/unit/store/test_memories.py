@@ -244,17 +244,17 @@ def test_only_the_live_memories_of_the_scope_are_found_by_words() -> None:
     assert everywhere == sorted(everywhere, reverse=True)
 
 
-def test_a_session_wants_preferences_first_and_the_users_own_before_the_projects() -> None:
+def test_a_session_wants_what_holds_for_all_work_first_and_then_the_newest() -> None:
     memories, tx = fresh()
     Projects(tx).resolve(("name:shop",), at=NOON)
     shop = origin(project="name:shop")
-    for kind in ("intent", "fact", "decision", "constraint", "preference", "episode", "rule"):
+    for kind in ("constraint", "fact", "preference", "intent", "episode", "rule", "decision"):
         memories.add(statement(f"her {kind}", kind=kind), origin(), "new")
         memories.add(statement(f"the shop's {kind}", kind=kind, scope="project"), shop, "new")
     known = [memory.text for memory in memories.worth_knowing(project="name:shop", user="local", limit=9)]
-    kinds = ("preference", "constraint", "decision", "fact", "intent")
-    assert known == [f"{whose} {kind}" for kind in kinds for whose in ("her", "the shop's")][:9]
-    assert memories.worth_knowing(project=None, user="local", limit=99)[-1].text == "her intent"
+    kinds = ("preference", "constraint", "decision", "intent", "fact")
+    assert known == [f"{whose} {kind}" for kind in kinds for whose in ("the shop's", "her")][:9]
+    assert memories.worth_knowing(project=None, user="local", limit=99)[-1].text == "her fact"
 
 
 def test_the_words_of_a_memory_are_counted_over_all() -> None:

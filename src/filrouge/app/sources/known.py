@@ -1,7 +1,7 @@
 """Sources: what is known of the user and the project, for a session that starts.
 
-Core facts have a name (`user_name`); they are short, and many small ones go in. What else is worth knowing comes by
-kind, decisions and constraints under headings of their own.
+Core facts have a name (`user_name`); they are short, and many small ones go in. Of what else is worth knowing decisions
+and constraints stand under headings of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from filrouge.ports import Tx
 MOST_CORE_FACTS = 20
 MOST_CHARACTERS = 500
 """Of all core facts together."""
-MOST_WORTH_KNOWING = 8
+MOST_WORTH_KNOWING = 12
+"""Of labelled sessions that start, 12 hold .63 of what a colleague would say then, 8 hold .54, 30 no more."""
 _SECTIONS: Mapping[Kind, Section] = {"decision": "decisions", "constraint": "constraints"}
 #: What one of the first is worth where nobody asked anything, and how much less the next.
 _FIRST, _STEP = 0.6, 0.02
@@ -39,7 +40,7 @@ def core_facts(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def worth_knowing(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """Preferences, constraints, decisions and facts, the user's own before the project's, newest first."""
+    """Preferences and constraints, then decisions, facts and plans, newest first."""
     found = parts.memories(tx).worth_knowing(
         project=moment.project, user=moment.user, agent=moment.agent, limit=MOST_WORTH_KNOWING
     )

@@ -1,7 +1,8 @@
 """Source: what memory holds about a prompt: the memories and the passages of conversations that bear on it, and rules.
 
 Something is offered only where it is more probable than not that anything about the prompt is known at all, by
-memories or by what was said. Memories and passages share the places there are. A memory stands for the turns that
+memories or by what was said; where the embedder learned what prompts need, a memory's own probability says so
+(`recall.needed`). Memories and passages share the places there are. A memory stands for the turns that
 prove it, since it is shorter and proven; of a chat between people the turn is shown, which says who spoke. A rule
 passes like everything else, or because it is about the kind of work that the prompt asks for.
 """
@@ -25,12 +26,19 @@ from filrouge.model.recall import Hit, Ranking
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
+from filrouge.recall.needed import LEAST
 from filrouge.recall.outdated import words_of
 from filrouge.recall.passages import Passage, Told, chosen, excerpt
-from filrouge.understand.work import SPECIFIC, Work
+from filrouge.understand.work import SPECIFIC, Work, of_prompt
 
 #: Of the threshold that a whole block must pass, the share that each item must.
 SHARE_OF_THRESHOLD: Final = 0.1
+#: Where memories are judged by what the prompt needs, the threshold of a turn of an agent's session, and how probable it
+#: is that such a turn helps, as a share of the probability that it holds what was asked; for a prompt that asks for work,
+#: the share of the threshold of memories that a rule must pass (`bench/results/needed.md`).
+_TURN_THRESHOLD: Final = 0.7
+_TURN_HELPS: Final = 0.6
+_RULE_FOR_WORK: Final = 0.5
 #: No threshold of the user's is so low that it lets in what is less probable than with this one.
 _LOWEST: Final = 0.5
 #: How probable it is that a rule helps which is about the very kind of work that is asked for (`understand.work`). One
@@ -54,18 +62,22 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     """What is recalled for the prompt, the most valuable first, then what is not shown."""
     question = _question(moment)
     threshold = moment.settings.auto_retrieve_min_score
-    least = max(threshold, _LOWEST) * SHARE_OF_THRESHOLD
+    whole = max(threshold, _LOWEST)
     ranking = recall(parts, tx, question)
+    least = whole * LEAST / _LOWEST if ranking.by_need else whole * SHARE_OF_THRESHOLD
     recalled = _recalled(parts, tx, ranking, least)
-    said = heard(parts, tx, moment, question, recalled.cited, least=least)
+    said = heard(parts, tx, moment, question, recalled.cited, least=whole * SHARE_OF_THRESHOLD)
+    if ranking.by_need:
+        said = replace(said, turns=tuple(_by_need(one, max(threshold, _TURN_THRESHOLD)) for one in said.turns))
     moment.notices.extend(dict.fromkeys([*ranking.notices, *said.notices]))
     known = max(ranking.known, said.known)
     offered = _Offered(
         ranking=ranking,
         said=said,
-        beside=in_one_breath(parts, tx, moment, recalled.memories) if known >= threshold else {},
+        beside=in_one_breath(parts, tx, moment, recalled.memories) if ranking.by_need or known >= threshold else {},
         works=for_the_work(parts, tx, moment),
         asked=words_of(question.text),
+        asks_for_work=bool(of_prompt(moment.prompt)),
         is_known=known >= threshold,
         threshold=threshold,
         least=least,
@@ -90,6 +102,7 @@ def _question(moment: Moment) -> Question:
         project=moment.project,
         user=moment.user,
         private=True,
+        by_need=True,
         filters=Filters(agent=moment.agent, user=own),
     )
 
@@ -119,6 +132,7 @@ class _Offered:
         beside: by the id of a memory, those that are told on its line.
         works: rules about the work that the prompt asks for.
         asked: the words of the prompt; of a long memory the part with most of them is shown.
+        asks_for_work: the prompt asks for work on the code.
         is_known: it is probable enough that anything about the prompt is known.
         least: what is less relevant than this is not offered.
         scores: what the log says of every candidate.
@@ -132,6 +146,7 @@ class _Offered:
         beside: Mapping[str, Sequence[Memory]],
         works: Mapping[str, tuple[Memory, frozenset[Work]]],
         asked: frozenset[str],
+        asks_for_work: bool,
         is_known: bool,
         threshold: float,
         least: float,
@@ -148,11 +163,13 @@ class _Offered:
         self._memories: dict[str, Memory] = {}
         self._turns: dict[str, Heard] = {one.turn.id: one for one in said.turns}
         self._chances: dict[str, float] = {id_: one.told.chance for id_, one in self._turns.items()}
+        by_work = ranking.by_need and asks_for_work
         for hit in sorted(ranking.hits, key=lambda hit: (-round(hit.relevance, 6), -hit.score)):
             if isinstance(hit.item, Memory):
                 self._hits[hit.id], self._memories[hit.id] = hit, hit.item
                 self._chances[hit.id] = hit.relevance
-                self._reasons[hit.id] = _why_not(hit, hit.item, least, is_known=is_known)
+                passing = least * _RULE_FOR_WORK if hit.item.kind == "rule" and by_work else least
+                self._reasons[hit.id] = _why_not(hit, hit.item, passing, is_known=is_known or ranking.by_need)
         for id_, (rule, kinds) in works.items():
             self._memories[id_] = rule
             meant = bool(kinds & SPECIFIC) and threshold <= _MEANT
@@ -278,6 +295,15 @@ class _Offered:
             scores=one.hit.explain() | self._scores,
             refused=refused,
         )
+
+
+def _by_need(one: Heard, threshold: float) -> Heard:
+    """A turn beside memories that are judged by what the prompt needs; a chat between people is left as it is."""
+    if one.named:
+        return one
+    too_little = one.told.chance < threshold
+    refused = one.refused or ("below the threshold" if too_little else "")
+    return replace(one, told=replace(one.told, chance=one.told.chance * _TURN_HELPS), refused=refused)
 
 
 def _said_here(turn: Turn) -> Piece:

@@ -23,7 +23,7 @@ from filrouge.ports import Tx
 from filrouge.store.threads import Threads
 
 #: What the first is worth where nobody asked anything, and how much less the next; what is open in one, beside it.
-_FIRST, _STEP, _OPEN = 0.5, 0.02, 0.9
+_FIRST, _STEP, _OPEN = 0.3, 0.02, 0.9
 _TOLD: Final = "where it stands is told"
 
 

@@ -467,17 +467,18 @@ WHERE tenant = 'local' AND state = 'live' AND key IS NOT NULL AND confidence >= 
   AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY scope = 'project', seq DESC LIMIT :limit
 -- name: memories.worth_knowing
--- What a session wants to know first. The inner query sorts numbers only; whole rows are read for the few that win.
+-- What a session wants to know first: what holds for all work, then the newest. The inner query sorts numbers only;
+-- whole rows are read for the few that win.
 SELECT * FROM memories WHERE seq IN (
   SELECT seq FROM memories
   WHERE tenant = 'local' AND state = 'live' AND confidence >= :least AND key IS NULL
     AND kind IN ('preference', 'constraint', 'decision', 'fact', 'intent')
     AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
     AND ((scope = 'project' AND project_id IS :project_id AND user_id = :user_id) OR (scope = 'user' AND user_id = :user_id))
-  ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
+  ORDER BY kind NOT IN ('preference', 'constraint'), seq DESC
   LIMIT :limit
 )
-ORDER BY instr('preference constraint decision fact intent', kind), scope = 'project', seq DESC
+ORDER BY kind NOT IN ('preference', 'constraint'), seq DESC
 -- name: memories.planned
 -- (`+scope`: so that the index of kinds is used.)
 SELECT * FROM memories
