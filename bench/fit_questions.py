@@ -276,14 +276,11 @@ def trained(encoder: Encoder, given: Set, report: Any) -> list[Tree]:
     lengths = real.sum(axis=1)
     for epoch in range(EPOCHS):
         began, total = time.monotonic(), 0.0
-        order = choose.permutation(len(given.asked))
-        blocks = [
-            sorted(order[at : at + 16 * BATCH], key=lambda n: lengths[n]) for at in range(0, len(order), 16 * BATCH)
-        ]
-        flat = [n for block in blocks for n in block]
-        batches = [flat[at : at + BATCH] for at in range(0, len(flat) - BATCH + 1, BATCH)]
-        for at in choose.permutation(len(batches)):
-            some = batches[at]
+        order: list[int] = choose.permutation(len(given.asked)).tolist()
+        starts = range(0, len(order), 16 * BATCH)  # prompts of like length share a batch
+        flat = [n for at in starts for n in sorted(order[at : at + 16 * BATCH], key=lengths.__getitem__)]
+        batches: list[list[int]] = [flat[at : at + BATCH] for at in range(0, len(flat) - BATCH + 1, BATCH)]
+        for some in (batches[int(at)] for at in choose.permutation(len(batches))):
             tokens = padded(int(lengths[some].max()))
             rows = rows_of([given.asked[n] for n in some], given.candidates, width)
             loss, gradient = slope(

@@ -59,6 +59,7 @@ class Hit:
             "similarity": None if self.similarity is None else round(self.similarity, 4),
             "coverage": round(self.coverage, 4),
             "relevance": round(self.relevance, 4),
+            **({} if self.needed is None else {"needed": round(self.needed, 4)}),
         }
 
 

@@ -19,7 +19,7 @@ from filrouge.recall.relevance import shares
 #: Cosines lie close together; divided by this they spread over the softmax.
 TEMPERATURE: Final = 0.03
 #: What is less probable is not shown before a prompt.
-LEAST: Final = 0.21
+LEAST: Final = 0.175
 WEIGHTS: Final = {"one": -0.817, "needed": 0.977, "ahead": 0.577, "covered": 0.676, "similarity": 0.716, "known": 0.091}
 
 

@@ -140,3 +140,27 @@ def test_the_tokenizer_agrees_with_the_engine_on_ordinary_texts(models: str) -> 
 @cache
 def load_once(models: str) -> Tokenizer:
     return load_tokenizer(model_path(models))
+
+
+def test_what_a_prompt_needs_is_nearer_to_it_than_what_speaks_of_the_same_thing(onnx: OnnxE5) -> None:
+    known = [
+        "Free delivery from 75 euros.",
+        "The database is Postgres 13 on the council's machine.",
+        "Les factures sont envoyées par Zoé.",
+        "Callum approves tariff changes.",
+    ]
+    passages = onnx.passages(known)
+    for prompt, needed, before in (
+        ("add the shipping costs to the basket page", 0, 2),
+        ("can I use SQL features newer than 14 in the migration?", 1, 1),
+        ("qui contacter si le client n'a pas reçu sa facture ?", 2, 2),
+    ):
+        assert int((passages @ onnx.query(prompt)).argmax()) == before
+        assert int((passages @ onnx.seek(prompt)).argmax()) == needed
+
+
+def test_what_a_long_prompt_needs_has_a_vector_of_length_one(onnx: OnnxE5) -> None:
+    for prompt in ("", "ok", "the port of the staging server is wrong " * 200):
+        vector = onnx.seek(prompt)
+        assert abs(float(np.linalg.norm(vector)) - 1) < 1e-5
+        assert np.array_equal(vector, onnx.seek(prompt))

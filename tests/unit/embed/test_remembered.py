@@ -161,3 +161,29 @@ def test_the_embedder_behind_can_be_reached() -> None:
     counting = Counting()
     assert Remembering(counting).inner is counting
     assert Remembering(counting).space == counting.space
+
+
+class Learned(Counting):
+    """One that learned what a prompt needs."""
+
+    def seek(self, text: str) -> Vector:
+        self.seen["seek", text] += 1
+        return StableHash().query(text[::-1])
+
+
+def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question() -> None:
+    learned = Learned()
+    model = Remembering(learned)
+    asked, first, second = model.query("port"), model.seek("port"), model.seek("port")
+    assert first is not None
+    assert second is not None
+    assert np.array_equal(first, second)
+    assert not np.array_equal(asked, first)
+    assert learned.seen["seek", "port"] == 1
+    model.forget_all()
+    model.seek("port")
+    assert learned.seen["seek", "port"] == 2
+
+
+def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> None:
+    assert Remembering(Counting()).seek("port") is None

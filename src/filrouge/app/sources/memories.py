@@ -1,8 +1,8 @@
 """Source: what memory holds about a prompt: the memories and the passages of conversations that bear on it, and rules.
 
 Something is offered only where it is more probable than not that anything about the prompt is known at all, by
-memories or by what was said; where the embedder learned what prompts need, a memory's own probability says so
-(`recall.needed`). Memories and passages share the places there are. A memory stands for the turns that
+memories or by what was said. Which memories then, says the probability that the prompt needs them, where the embedder
+learned that (`recall.needed`). Memories and passages share the places there are. A memory stands for the turns that
 prove it, since it is shorter and proven; of a chat between people the turn is shown, which says who spoke. A rule
 passes like everything else, or because it is about the kind of work that the prompt asks for.
 """
@@ -33,11 +33,13 @@ from filrouge.understand.work import SPECIFIC, Work, of_prompt
 
 #: Of the threshold that a whole block must pass, the share that each item must.
 SHARE_OF_THRESHOLD: Final = 0.1
-#: Where memories are judged by what the prompt needs, the threshold of a turn of an agent's session, and how probable it
-#: is that such a turn helps, as a share of the probability that it holds what was asked; for a prompt that asks for work,
-#: the share of the threshold of memories that a rule must pass (`bench/results/needed.md`).
+#: Where memories are judged by what the prompt needs (`bench/results/needed.md`), a turn of an agent's session is shown
+#: from this on, or where it has this share of the prompt's words: then the same was asked before.
 _TURN_THRESHOLD: Final = 0.7
+_ASKED_BEFORE: Final = 0.6
+#: How probable it is that such a turn helps, as a share of the probability that it holds what was asked.
 _TURN_HELPS: Final = 0.6
+#: For a prompt that asks for work, the share of the threshold of memories that a rule must pass.
 _RULE_FOR_WORK: Final = 0.5
 #: No threshold of the user's is so low that it lets in what is less probable than with this one.
 _LOWEST: Final = 0.5
@@ -74,7 +76,7 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     offered = _Offered(
         ranking=ranking,
         said=said,
-        beside=in_one_breath(parts, tx, moment, recalled.memories) if ranking.by_need or known >= threshold else {},
+        beside=in_one_breath(parts, tx, moment, recalled.memories) if known >= threshold else {},
         works=for_the_work(parts, tx, moment),
         asked=words_of(question.text),
         asks_for_work=bool(of_prompt(moment.prompt)),
@@ -169,7 +171,7 @@ class _Offered:
                 self._hits[hit.id], self._memories[hit.id] = hit, hit.item
                 self._chances[hit.id] = hit.relevance
                 passing = least * _RULE_FOR_WORK if hit.item.kind == "rule" and by_work else least
-                self._reasons[hit.id] = _why_not(hit, hit.item, passing, is_known=is_known or ranking.by_need)
+                self._reasons[hit.id] = _why_not(hit, hit.item, passing, is_known=is_known)
         for id_, (rule, kinds) in works.items():
             self._memories[id_] = rule
             meant = bool(kinds & SPECIFIC) and threshold <= _MEANT
@@ -301,7 +303,7 @@ def _by_need(one: Heard, threshold: float) -> Heard:
     """A turn beside memories that are judged by what the prompt needs; a chat between people is left as it is."""
     if one.named:
         return one
-    too_little = one.told.chance < threshold
+    too_little = one.told.chance < threshold and one.hit.coverage < _ASKED_BEFORE
     refused = one.refused or ("below the threshold" if too_little else "")
     return replace(one, told=replace(one.told, chance=one.told.chance * _TURN_HELPS), refused=refused)
 

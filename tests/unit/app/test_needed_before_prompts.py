@@ -1,0 +1,67 @@
+"""What stands before a prompt where the embedder learned what prompts need: memories by that, and few turns."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from filrouge.app.parts import Parts
+from filrouge.app.remember import remember
+from filrouge.embed.hashing import StableHash
+from filrouge.ports import Vector
+from filrouge.testing import running
+
+from .test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown
+
+#: By a word of the prompt the words of what it needs, none of which is in the prompt.
+NEEDED = {"basket": "free delivery from seventy five euros", "ledger": ANSWER, "deploy": "never on Friday afternoons"}
+
+
+class Learned(StableHash):
+    """The stable hash, told for some prompts what they need."""
+
+    def seek(self, text: str) -> Vector:
+        needed = [words for word, words in NEEDED.items() if word in text]
+        return self.query(needed[0]) if needed else -np.asarray(self.query(text))
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Generator[Parts]:
+    with running(str(tmp_path / "home"), embedding="learned", makers={"learned": Learned}) as parts:
+        yield parts
+
+
+def known(parts: Parts, *facts: str) -> None:
+    for fact in facts:
+        remember(parts, fact, names=SHOP, scope="project", host="cli")
+
+
+OTHERS = (
+    "The staging database is Postgres thirteen.",
+    "Callum approves tariff changes.",
+    "Reminders go out three days before.",
+    "The colour of the logo is teal.",
+)
+
+
+def test_a_memory_that_shares_no_word_with_the_prompt_is_shown_where_it_is_needed(parts: Parts) -> None:
+    known(parts, "We offer free delivery from seventy five euros.", "The basket page adds costs in euros.", *OTHERS)
+    assert any("free delivery" in line for line in shown(parts, "please add the costs to the basket page"))
+
+
+def test_where_nothing_is_known_nothing_is_shown_however_needed_it_may_seem(parts: Parts) -> None:
+    known(parts, "We offer free delivery from seventy five euros.", *OTHERS)
+    assert shown(parts, "where did you leave my basket, by the way?") == []
+
+
+def test_what_an_agent_said_is_shown_where_the_same_is_asked_again_and_not_where_it_speaks_of_the_thing(
+    parts: Parts,
+) -> None:
+    exporter(parts)
+    known(parts, *OTHERS)
+    assert any(ANSWER in line for line in shown(parts, ASKED))
+    asked_else = reasons(parts, "what do we know of the flush of the invoice exporter in the night?")
+    assert asked_else[f"Assistant: {ANSWER}"] == "below the threshold"

@@ -1,0 +1,58 @@
+"""What a prompt needs: a memory is judged among those found with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filrouge.recall.judging import Questioned
+from filrouge.recall.needed import LEAST, Found, chances
+from filrouge.recall.pipeline import rank
+
+from .test_recall import candidate
+
+FOUND = st.builds(Found, needed=st.floats(-1, 1), covered=st.floats(0, 1), similarity=st.floats(0, 1))
+
+
+@given(st.lists(FOUND, max_size=6), st.floats(0, 1))
+def test_every_memory_has_a_probability(found: list[Found], known: float) -> None:
+    assert len(chances(found, known)) == len(found)
+    assert all(0.0 < chance < 1.0 for chance in chances(found, known))
+
+
+@given(st.lists(FOUND, min_size=1, max_size=6), st.sampled_from(("needed", "covered", "similarity")), st.floats(0, 1))
+def test_more_of_a_sign_never_lowers_a_memory(found: list[Found], sign: str, more: float) -> None:
+    raised = replace(found[0], **{sign: getattr(found[0], sign) + more})
+    assert chances([raised, *found[1:]], 0.5)[0] >= chances(found, 0.5)[0] - 1e-9
+
+
+@given(st.lists(FOUND, min_size=1, max_size=6), FOUND)
+def test_what_is_found_beside_a_memory_never_raises_it(found: list[Found], other: Found) -> None:
+    alone, beside = chances(found, 0.5), chances([*found, other], 0.5)
+    assert all(one >= two - 1e-9 for one, two in zip(alone, beside, strict=False))
+
+
+def test_one_that_stands_out_is_shown_and_one_of_many_alike_is_not() -> None:
+    ahead = Found(needed=0.35, covered=0.2, similarity=0.2)
+    behind = Found(needed=0.15, covered=0.2, similarity=0.2)
+    first, *others = chances([ahead, *[behind] * 9], 0.5)
+    assert first >= LEAST > max(others)
+    assert max(chances([behind] * 10, 0.5)) < LEAST
+
+
+def test_what_a_prompt_needs_goes_before_what_speaks_of_the_same() -> None:
+    same = replace(candidate("same", cosine=0.9, similarity=0.4), needed=0.1)
+    other = replace(candidate("other", cosine=0.8, similarity=0.1), needed=0.4)
+    questioned = Questioned([("port",)], {}, 0)
+    found = rank("which port?", questioned, [same, other])
+    assert found.by_need
+    assert [hit.id for hit in found.hits] == ["other", "same"]
+    assert [hit.score for hit in found.hits] == [hit.relevance for hit in found.hits]
+    assert [hit.explain()["needed"] for hit in found.hits] == [0.4, 0.1]
+    told_of_one = rank("which port?", questioned, [same, replace(other, needed=None)])
+    assert not told_of_one.by_need
+    assert [hit.id for hit in told_of_one.hits] == ["same", "other"]
+    assert found.known == pytest.approx(told_of_one.known)
