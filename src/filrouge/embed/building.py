@@ -22,7 +22,7 @@ import numpy as np
 from filrouge import installation
 from filrouge.embed.graph import Ranges, network, upper_network
 from filrouge.embed.model_files import ensure, is_whole, models_directory
-from filrouge.embed.questions import HALF, Changed, changed_ranges
+from filrouge.embed.questions import HALF, ChangedTensors, changed_ranges
 from filrouge.embed.tokenizer import Marks, Tokenizer
 from filrouge.embed.weights import Floats, Weights
 from filrouge.errors import EmbedderUnavailable
@@ -139,7 +139,7 @@ def write(directory: str, weights: Weights, progress: Progress) -> None:
     with open(os.path.join(directory, NETWORK), "wb") as file:
         file.write(network(weights, ranges(), HALF))
     with open(os.path.join(directory, QUESTIONS), "wb") as file:
-        file.write(upper_network(Changed(weights), _ranges(changed_ranges(_measured())), HALF))
+        file.write(upper_network(ChangedTensors(weights), _ranges(changed_ranges(_measured())), HALF))
     progress("done", 1.0)
 
 

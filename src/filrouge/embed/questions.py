@@ -21,7 +21,7 @@ FILE: Final = "questions.npz"
 HALF: Final = 8
 
 
-class Changed:
+class ChangedTensors:
     """The tensors of a network, with low-rank changes added to some of its matrices. Implements `Tensors`."""
 
     def __init__(self, weights: Tensors) -> None:
