@@ -17,7 +17,12 @@ from filrouge.testing import running
 from .test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown
 
 #: By a word of the prompt the words of what it needs, none of which is in the prompt.
-NEEDED = {"basket": "free delivery from seventy five euros", "ledger": ANSWER, "deploy": "never on Friday afternoons"}
+NEEDED = {
+    "basket": "free delivery from seventy five euros",
+    "ledger": ANSWER,
+    "wordmark": "the colour of the logo is teal callum approves tariff changes callum approves",
+    "logo": "the colour of the logo is teal callum approves tariff changes tariff changes callum",
+}
 
 
 class Learned(StableHash):
@@ -65,3 +70,9 @@ def test_what_an_agent_said_is_shown_where_the_same_is_asked_again_and_not_where
     assert any(ANSWER in line for line in shown(parts, ASKED))
     asked_else = reasons(parts, "what do we know of the flush of the invoice exporter in the night?")
     assert asked_else[f"Assistant: {ANSWER}"] == "below the threshold"
+
+
+def test_what_is_far_behind_the_best_is_not_shown_beside_it(parts: Parts) -> None:
+    known(parts, "The colour of the logo is teal.", "Callum approves tariff changes.")
+    assert len(shown(parts, "which colour has the logo, teal or red?")) == 1
+    assert len(shown(parts, "which colour has the wordmark and logo, teal or red?")) == 2

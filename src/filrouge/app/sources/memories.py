@@ -39,6 +39,8 @@ _TURN_THRESHOLD: Final = 0.7
 _ASKED_BEFORE: Final = 0.6
 #: How probable it is that such a turn helps, as a share of the probability that it holds what was asked.
 _TURN_HELPS: Final = 0.6
+#: In a small home the second one stands out as well: of the best memory's probability the share that others must have.
+_BESIDE_THE_BEST: Final = 0.4
 #: For a prompt that asks for work, the share of the threshold of memories that a rule must pass.
 _RULE_FOR_WORK: Final = 0.5
 #: No threshold of the user's is so low that it lets in what is less probable than with this one.
@@ -66,7 +68,10 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     threshold = moment.settings.auto_retrieve_min_score
     whole = max(threshold, _LOWEST)
     ranking = recall(parts, tx, question)
-    least = whole * LEAST / _LOWEST if ranking.by_need else whole * SHARE_OF_THRESHOLD
+    least = whole * SHARE_OF_THRESHOLD
+    if ranking.by_need:
+        best = max((hit.relevance for hit in ranking.hits), default=0.0)
+        least = max(whole * LEAST / _LOWEST, best * _BESIDE_THE_BEST)
     recalled = _recalled(parts, tx, ranking, least)
     said = heard(parts, tx, moment, question, recalled.cited, least=whole * SHARE_OF_THRESHOLD)
     if ranking.by_need:
