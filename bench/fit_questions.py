@@ -5,7 +5,7 @@
     python bench/fit_questions.py --dry-run       # only the report
 
 A prompt and the statement that it needs are further apart than two texts about one thing, so the cosine of the bundled
-encoder puts the right one first for a third of the prompts. Here the prompt's vector learns to point at what is needed,
+encoder puts the right one first for a sixth of the prompts. Here the prompt's vector learns to point at what is needed,
 while the vectors of what is stored stay as they are: nothing is embedded anew. The last four layers get low-rank
 changes (LoRA, Hu et al. 2021, arxiv.org/abs/2106.09685) in every matrix, trained by contrast (InfoNCE, van den Oord et
 al. 2018, arxiv.org/abs/1807.03748) among all statements and unlabelled sentences of a project, on
@@ -37,6 +37,7 @@ from bench.talk_format import Project, label_of, read, statements_by
 from filrouge.app.meaning import in_passes
 from filrouge.embed.building import POSITIONS, WORDS, build, load_tokenizer, model_path, source
 from filrouge.embed.onnx import OnnxE5
+from filrouge.embed.questions import FILE, HALF
 from filrouge.embed.tokenizer import Tokenizer
 from filrouge.embed.weights import Weights, unpacked
 from filrouge.extraction.patterns import pattern_of
@@ -51,9 +52,9 @@ jnp: Any = import_module("jax.numpy")
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
-TARGET: Final = ROOT.parent / "src" / "filrouge" / "embed" / "questions.npz"
-#: The first layer that changes, and the rank of the changes.
-FIRST, RANK = 8, 8
+TARGET: Final = ROOT.parent / "src" / "filrouge" / "embed" / FILE
+#: The rank of the changes.
+RANK: Final = 8
 MATRICES: Final = ("q", "k", "v", "ao", "fi", "fo")
 RATE, EPOCHS, BATCH = 5e-4, 4, 32
 #: What the gist of a statement counts as a question for it, beside 1 for a probe.
@@ -146,8 +147,8 @@ class Encoder:
         self.tokenizer: Tokenizer = load_tokenizer(self.path)
         self._words = np.load(Path(self.path) / WORDS, mmap_mode="r")
         self._positions = np.load(Path(self.path) / POSITIONS)
-        self.below = [self._layer(number) for number in range(FIRST)]
-        self.above = [self._layer(number) for number in range(FIRST, self.sizes.layers)]
+        self.below = [self._layer(number) for number in range(HALF)]
+        self.above = [self._layer(number) for number in range(HALF, self.sizes.layers)]
         self._norm = {part: self.weights.floats(f"emb.ln.{part}") for part in "wb"}
         self._run_below = jax.jit(self._states)
 
@@ -219,7 +220,7 @@ def layer(own: Tree, change: Tree, state: Any, mask: Any, sizes: Any) -> tuple[A
 def fresh(sizes: Any) -> list[Tree]:
     """Changes that change nothing yet."""
     choose, found = np.random.default_rng(20261125), list[Tree]()
-    for _ in range(FIRST, sizes.layers):
+    for _ in range(HALF, sizes.layers):
         change = Tree()
         for one in MATRICES:
             rows = sizes.inner if one == "fi" else sizes.hidden
@@ -362,7 +363,7 @@ def ranges_of(encoder: Encoder, changes: Any, given: Set) -> dict[str, np.ndarra
 def written(changes: Sequence[Tree], ranges: Mapping[str, np.ndarray], path: Path) -> None:
     """One file: of each changed matrix the two factors, in half precision, and the ranges."""
     table = {
-        f"l{FIRST + at}.{name}": np.asarray(value).astype(np.float16)
+        f"l{HALF + at}.{name}": np.asarray(value).astype(np.float16)
         for at, change in enumerate(changes)
         for name, value in sorted(change.items())
     }

@@ -83,9 +83,9 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
         and (not question.private or one.scope.user == question.user)
     }
     questioned = Questioned(words.meant, searched.frequencies, len(searched))
-    if needed is not None:  # of the others, too, since each is compared with all
-        stored = StoredVectors(tx).some("memory", list(items), meaning.space.id)
-        nearest = {id_: float((windows @ needed).max()) for id_, windows in stored.items()}
+    if needed is not None:  # of those that words or the question found, too, since each is compared with all
+        others = StoredVectors(tx).some("memory", items.keys() - nearest.keys(), meaning.space.id)
+        nearest |= {id_: float((windows @ needed).max()) for id_, windows in others.items()}
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, nearest)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(

@@ -22,7 +22,7 @@ import numpy as np
 from filrouge import installation
 from filrouge.embed.graph import Ranges, network, upper_network
 from filrouge.embed.model_files import ensure, is_whole, models_directory
-from filrouge.embed.questions import HALF, ChangedTensors, changed_ranges
+from filrouge.embed.questions import HALF, ChangedTensors
 from filrouge.embed.tokenizer import Marks, Tokenizer
 from filrouge.embed.weights import Floats, Weights
 from filrouge.errors import EmbedderUnavailable
@@ -69,20 +69,17 @@ def source() -> str:
     return os.path.join(os.path.dirname(found.origin), "e5-small-q4.bin")
 
 
-def ranges() -> Ranges:
-    """The ranges of activations that `bench/activation_ranges.py` measured, evened out for the matrices after them.
-
-    What an activation's channel loses in size, the matrix's column gains; at the share of .7 the vectors are nearest to
-    those of 32-bit floats (1st percentile of the cosine over 214 texts: .9988; at 1, .9973; at .5, .9986).
-    """
-    return _ranges(_measured())
-
-
 def _measured() -> Floats:
+    """The ranges of activations, as `bench/activation_ranges.py` wrote them."""
     return np.load(os.path.join(os.path.dirname(__file__), RANGES)).astype(np.float32)
 
 
 def _ranges(table: Floats) -> Ranges:
+    """Measured ranges, evened out for the matrices after them.
+
+    What an activation's channel loses in size, the matrix's column gains; at the share of .7 the vectors are nearest to
+    those of 32-bit floats (1st percentile of the cosine over 214 texts: .9988; at 1, .9973; at .5, .9986).
+    """
     hidden = table.shape[1] // 2
     return Ranges(
         attention=_evened(table[:, :hidden]), inner=_evened(table[:, hidden : 2 * hidden]), found=table[:, -1]
@@ -136,10 +133,11 @@ def write(directory: str, weights: Weights, progress: Progress) -> None:
     progress("tokenizer", 0.3)
     _write_tokenizer(directory, weights)
     progress("network", 0.4)
+    measured, changed = _measured(), ChangedTensors(weights)
     with open(os.path.join(directory, NETWORK), "wb") as file:
-        file.write(network(weights, ranges(), HALF))
+        file.write(network(weights, _ranges(measured), HALF))
     with open(os.path.join(directory, QUESTIONS), "wb") as file:
-        file.write(upper_network(ChangedTensors(weights), _ranges(changed_ranges(_measured())), HALF))
+        file.write(upper_network(changed, _ranges(changed.ranges(measured)), HALF))
     progress("done", 1.0)
 
 

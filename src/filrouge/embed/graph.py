@@ -28,6 +28,13 @@ from filrouge.embed.weights import Floats, Sizes
 
 Steps = NDArray[np.int8]
 
+WORDS, LENGTHS, HALFWAY, STATES = "words", "lengths", "halfway", "states"
+_WEIGHT_STEPS: Final = 63
+#: Steps of an activation on either side of its zero, which is 128.
+_STEPS: Final = 127
+#: GELU's least value is -.16998: steps that reach as far on the other side lose nothing.
+_GELU_DEPTH: Final = 0.17
+
 
 class Tensors(Protocol):
     """What a network is made of: the weight file, or that with some of its matrices changed."""
@@ -44,14 +51,6 @@ class Tensors(Protocol):
     def matrix(self, name: str, rows: int) -> Floats:
         """A matrix, a row for each output."""
         ...
-
-
-WORDS, LENGTHS, HALFWAY, STATES = "words", "lengths", "halfway", "states"
-_WEIGHT_STEPS: Final = 63
-#: Steps of an activation on either side of its zero, which is 128.
-_STEPS: Final = 127
-#: GELU's least value is -.16998: steps that reach as far on the other side lose nothing.
-_GELU_DEPTH: Final = 0.17
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -43,12 +43,11 @@ class ChangedTensors:
         narrow, wide = self._changes.get(f"{tensor}.in"), self._changes.get(f"{tensor}.out")
         return matrix if narrow is None or wide is None else (matrix + wide @ narrow).astype(np.float32)
 
-
-def changed_ranges(table: Floats) -> Floats:
-    """The table of `activation_ranges.npy`, with the rows of the changed layers as they were measured with changes."""
-    stored = _stored()
-    rows = [stored[f"ranges.{name}"] for name in ("attention", "inner")] + [stored["ranges.found"][:, None]]
-    return np.concatenate([table[:HALF], np.concatenate(rows, axis=1)])
+    def ranges(self, table: Floats) -> Floats:
+        """The table of `activation_ranges.npy` with other rows for the changed layers, measured with the changes."""
+        parts = [self._changes[f"ranges.{name}"] for name in ("attention", "inner")]
+        rows = np.concatenate([*parts, self._changes["ranges.found"][:, None]], axis=1)
+        return np.concatenate([table[:HALF], rows])
 
 
 def _stored() -> Mapping[str, Floats]:

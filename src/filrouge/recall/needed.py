@@ -10,11 +10,11 @@ the signs of relevance, and by whether anything about the prompt is known at all
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.recall.relevance import shares
+from filrouge.recall.relevance import LogOdds, log_odds, logistic, shares
 
 #: Cosines lie close together; divided by this they spread over the softmax.
 TEMPERATURE: Final = 0.03
@@ -37,21 +37,17 @@ class Found:
     similarity: float
 
 
-def chances(found: Sequence[Found], known: float, weights: Mapping[str, float] = WEIGHTS) -> list[float]:
+def chances(found: Sequence[Found], known: float, weights: LogOdds = WEIGHTS) -> list[float]:
     """For each memory of those found together the probability that the prompt needs it.
 
     Args:
         known: the probability that anything about the prompt is known.
     """
-    return [
-        1.0 / (1.0 + math.exp(-weights["one"] - sum(weights[name] * number for name, number in row.items())))
-        for row in numbers(found, known)
-    ]
+    return [logistic(row, weights) for row in numbers(found, known)]
 
 
 def numbers(found: Sequence[Found], known: float) -> list[dict[str, float]]:
     """The numbers that `chances` weighs."""
-    held = min(max(known, 1e-4), 1 - 1e-4)
     parts = shares([one.needed / TEMPERATURE for one in found])
     return [
         {
@@ -59,7 +55,7 @@ def numbers(found: Sequence[Found], known: float) -> list[dict[str, float]]:
             "ahead": math.log(max(part, 1e-6)),
             "covered": one.covered,
             "similarity": one.similarity,
-            "known": math.log(held / (1 - held)),
+            "known": log_odds(known),
         }
         for one, part in zip(found, parts, strict=True)
     ]

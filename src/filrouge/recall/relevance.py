@@ -79,7 +79,7 @@ class Signs:
 
 def chances(signs: Sequence[Signs], weights: LogOdds) -> list[float]:
     """For each result the probability that it holds what was asked."""
-    return [_logistic(one.named(), weights) for one in signs]
+    return [logistic(one.named(), weights) for one in signs]
 
 
 def known(signs: Sequence[Signs], found: Sequence[float], words_found: float, weights: LogOdds) -> float:
@@ -89,7 +89,7 @@ def known(signs: Sequence[Signs], found: Sequence[float], words_found: float, we
         found: the results' `chances`.
         words_found: the share of the question's words, weighted by rarity, that occur in any of the results.
     """
-    return _logistic(summary(signs, found, words_found), weights) if signs else 0.0
+    return logistic(summary(signs, found, words_found), weights) if signs else 0.0
 
 
 def summary(signs: Sequence[Signs], found: Sequence[float], words_found: float) -> dict[str, float]:
@@ -99,7 +99,7 @@ def summary(signs: Sequence[Signs], found: Sequence[float], words_found: float) 
     similar = max(signs[place].similarity for place in best)
     covered = max(signs[place].covered for place in best)
     return {
-        "any": _log_odds(any_of_them),
+        "any": log_odds(any_of_them),
         "similarity": similar,
         "wide": max(signs[place].wide for place in best),
         "covered": covered,
@@ -134,11 +134,13 @@ def shares(scores: Sequence[float]) -> list[float]:
     return [float(part) for part in parts / parts.sum()]
 
 
-def _logistic(numbers: Mapping[str, float], weights: LogOdds) -> float:
+def logistic(numbers: Mapping[str, float], weights: LogOdds) -> float:
+    """The probability by weighed numbers; one that has no weight has no say."""
     total = weights["one"] + sum(weights[name] * number for name, number in numbers.items() if name in weights)
     return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, total))))
 
 
-def _log_odds(chance: float) -> float:
+def log_odds(chance: float) -> float:
+    """Of a probability; the certain ones are held at 1 in 10,000."""
     held = min(max(chance, 1e-4), 1 - 1e-4)
     return math.log(held / (1 - held))

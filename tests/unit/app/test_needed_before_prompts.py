@@ -16,7 +16,7 @@ from filrouge.testing import running
 
 from .test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown
 
-#: By a word of the prompt the words of what it needs, none of which is in the prompt.
+#: By a word of the prompt the words of what it needs.
 NEEDED = {
     "basket": "free delivery from seventy five euros",
     "ledger": ANSWER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -52,6 +52,7 @@ def test_what_a_prompt_needs_goes_before_what_speaks_of_the_same() -> None:
     assert [hit.id for hit in found.hits] == ["other", "same"]
     assert [hit.score for hit in found.hits] == [hit.relevance for hit in found.hits]
     assert [hit.explain()["needed"] for hit in found.hits] == [0.4, 0.1]
+    assert found.hits[0].explain().keys() == {one.name for one in fields(found.hits[0])} - {"item"}
     told_of_one = rank("which port?", questioned, [same, replace(other, needed=None)])
     assert not told_of_one.by_need
     assert [hit.id for hit in told_of_one.hits] == ["same", "other"]

@@ -67,13 +67,11 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
     question = _question(moment)
     threshold = moment.settings.auto_retrieve_min_score
     whole = max(threshold, _LOWEST)
+    of_a_turn = whole * SHARE_OF_THRESHOLD
     ranking = recall(parts, tx, question)
-    least = whole * SHARE_OF_THRESHOLD
-    if ranking.by_need:
-        best = max((hit.relevance for hit in ranking.hits), default=0.0)
-        least = max(whole * LEAST / _LOWEST, best * _BESIDE_THE_BEST)
+    least = max(whole * LEAST / _LOWEST, ranking.hits[0].relevance * _BESIDE_THE_BEST) if ranking.by_need else of_a_turn
     recalled = _recalled(parts, tx, ranking, least)
-    said = heard(parts, tx, moment, question, recalled.cited, least=whole * SHARE_OF_THRESHOLD)
+    said = heard(parts, tx, moment, question, recalled.cited, least=of_a_turn)
     if ranking.by_need:
         said = replace(said, turns=tuple(_by_need(one, max(threshold, _TURN_THRESHOLD)) for one in said.turns))
     moment.notices.extend(dict.fromkeys([*ranking.notices, *said.notices]))
