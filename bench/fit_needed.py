@@ -2,11 +2,13 @@
 
     python bench/fit_needed.py --keep DIR
 
-Projects of `bench/data/talk` are played to a Filrouge in this process, every second one of `train`, and all of
-`validation`. After each session its probes are asked, and the memories that are found, with their signs, are written to
-`--keep`, a JSON file a project; those that are there are read instead of played (25 s a project). A logistic regression
-is fitted on train: 1 for a memory that speaks of an expected statement, .6 for an accepted one, 0 else. The weights
-belong into `src/filrouge/recall/needed.py`; the table below them is of validation, by the least probability shown.
+The projects of `bench/data/talk/validation` are played to a Filrouge in this process: the encoder has learned the
+prompts of `train` (`bench/fit_questions.py`), so what it says of those is too good. After each session its probes are
+asked, and at the end those of another project, which need nothing here. The memories that are found, with their signs,
+are written to `--keep`, a JSON file a project; those that are there are read instead of played (25 s a project). One
+logistic regression tells whether a memory is needed: 1 for one that speaks of an expected statement, .6 for an accepted
+one, 0 else. Its weights belong into `src/filrouge/recall/needed.py`. In the table below them, by the least probability
+shown, each fifth of the projects is judged by weights of the others.
 """
 
 from __future__ import annotations
@@ -32,36 +34,43 @@ from bench.talk_format import Project, read, speaks_of
 
 from filrouge import hosts
 from filrouge.app.asking import Question, recall
+from filrouge.app.injecting import preview
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.clock import SystemClock, new_id
 from filrouge.model.event import Event
-from filrouge.recall.needed import WEIGHTS, Found, chances, numbers
+from filrouge.recall.needed import WEIGHTS, Found, anything, chances, numbers
 from filrouge.testing import idle, running
 
 TALK: Final = Path(__file__).parent / "data" / "talk"
 ACCEPTED: Final = 0.6
-RIDGE: Final = 1e-3
-MOST_LINES: Final = 4
+RIDGE: Final = 1e-4
+PARTS: Final = 5
+#: What must be as probable, at the least, for anything to be shown; lines; the share of the best that others must have.
+KNOWN, MOST_LINES, BESIDE = 0.5, 4, 0.4
 Row = dict[str, Any]
+#: A prompt of another project needs nothing here, though it is of the kind that needs something.
+ELSEWHERE: Final[Row] = {"kind": "elsewhere", "expect": [], "accept": []}
 
 
-def offered(path: Path) -> list[Row]:
-    """What is found for each probe of a project but those of a start."""
+def offered(path: Path, other: Path) -> list[Row]:
+    """What is found for each probe of a project but those of a start, and for those of another project at its end."""
     project, rows = read(path), list[Row]()
     with tempfile.TemporaryDirectory() as root:
         repository = Path(root, project["project"]["name"].replace(" ", "-"))
         repository.mkdir()
         subprocess.run(["git", "init", "-q"], cwd=repository, check=True)
         with running(os.path.join(root, "home"), embedding="e5") as parts:
-            place: str | None = None
+            place = ""
             for session in project["sessions"]:
                 for host, payload in payloads(project, session, str(repository), root):
                     for event in _events(host, payload):
                         place = observe(parts, [event]).result().projects[-1] or place
                 idle(parts)
                 asked = [one for one in project["probes"] if one["after"] == session["id"] and one["prompt"]]
-                rows += [_probe(parts, place, one, project) for one in asked]
+                rows += [_probe(parts, place, one, project, str(repository)) for one in asked]
+            strange = [one for one in read(other)["probes"] if one["kind"] in ("question", "task")]
+            rows += [_probe(parts, place, one | ELSEWHERE, project, str(repository)) for one in strange]
     return rows
 
 
@@ -70,7 +79,7 @@ def _events(host: str, payload: Project) -> list[Event]:
     return hosts.parse(payload, host=host, environ={}, at=now.timestamp(), new_id=partial(new_id, now))
 
 
-def _probe(parts: Parts, place: str | None, probe: Project, project: Project) -> Row:
+def _probe(parts: Parts, place: str, probe: Project, project: Project, repository: str) -> Row:
     keys = {one["id"]: one["keys"] for one in project["statements"]}
     question = Question(text=probe["prompt"], project=place, private=True, by_need=True)
     ranking = parts.readers.here(lambda tx: recall(parts, tx, question))
@@ -83,18 +92,23 @@ def _probe(parts: Parts, place: str | None, probe: Project, project: Project) ->
         }
         for hit in ranking.hits
     ]
-    return {"kind": probe["kind"], "expect": len(probe["expect"]), "known": ranking.known, "hits": hits}
+    common = {"session_id": "asked", "cwd": repository, "transcript_path": "", "permission_mode": "default"}
+    [event] = _events("claude-code", common | {"hook_event_name": "UserPromptSubmit", "prompt": probe["prompt"]})
+    scores = [one.piece.scores for one in preview(parts, event, place).block.verdicts]
+    known = max((one["known"] for one in scores if "known" in one), default=0.0)
+    return {"kind": probe["kind"], "expect": len(probe["expect"]), "known": known, "hits": hits}
 
 
-def kept(part: str, every: int, folder: Path) -> list[Row]:
-    """The rows of the projects of `train` or `validation`, each played once."""
-    found = list[Row]()
-    for path in sorted((TALK / part).glob("*.json"))[::every]:
+def kept(folder: Path) -> list[list[Row]]:
+    """The rows of each project, played once."""
+    found = list[list[Row]]()
+    paths = sorted((TALK / "validation").glob("*.json"))
+    for path, other in zip(paths, [*paths[1:], paths[0]], strict=True):
         place = folder / path.name
         if not place.exists():
-            place.write_text(json.dumps(offered(path)))
+            place.write_text(json.dumps(offered(path, other)))
             print(path.stem, file=sys.stderr, flush=True)
-        found += json.loads(place.read_text())
+        found.append(json.loads(place.read_text()))
     return found
 
 
@@ -102,45 +116,67 @@ def found_of(row: Row) -> list[Found]:
     return [Found(**hit["found"]) for hit in row["hits"]]
 
 
+def nearest(row: Row) -> float:
+    return max(hit["found"]["needed"] for hit in row["hits"])
+
+
 def fitted(rows: Sequence[Row]) -> dict[str, float]:
-    """The weights, by Newton's method."""
+    """The weights for these rows."""
     names = [name for name in WEIGHTS if name != "one"]
-    table = [
-        [*(numbers_[name] for name in names), 1.0] for row in rows for numbers_ in numbers(found_of(row), row["known"])
-    ]
-    wanted = np.array(
-        [1.0 if hit["expected"] else ACCEPTED * hit["accepted"] for row in rows for hit in row["hits"]]
-    )  # fmt: skip
-    given = np.array(table)
-    middle = np.append(given[:, :-1].mean(axis=0), 0.0)  # so that the ridge does not hold on to the origin
-    given = given - middle
-    weights, ridge = np.zeros(len(names) + 1), RIDGE * len(given) * np.eye(len(names) + 1)
+    here = [row for row in rows if row["kind"] != "elsewhere"]
+    table = [[one[name] for name in names] for row in here for one in numbers(found_of(row))]
+    wanted = [1.0 if hit["expected"] else ACCEPTED * hit["accepted"] for row in here for hit in row["hits"]]
+    return dict(zip([*names, "one"], logistic_of(table, wanted), strict=True))
+
+
+def logistic_of(table: Sequence[Sequence[float]], wanted: Sequence[float]) -> list[float]:
+    """The weight of each column, then the intercept, by Newton's method over standardised columns."""
+    given, right = np.array(table), np.array(wanted)
+    middle, spread = given.mean(axis=0), given.std(axis=0) + 1e-9
+    given = np.concatenate([(given - middle) / spread, np.ones((len(given), 1))], axis=1)
+    weights, ridge = np.zeros(given.shape[1]), RIDGE * len(given) * np.eye(given.shape[1])
     for _ in range(40):
         found = 1 / (1 + np.exp(-given @ weights))
-        slope = given.T @ (found - wanted) + ridge @ weights
+        slope = given.T @ (found - right) + ridge @ weights
         weights = weights - np.linalg.solve((given.T * (found * (1 - found))) @ given + ridge, slope)
-    weights[-1] -= middle[:-1] @ weights[:-1]
-    return {name: round(float(value), 3) for name, value in zip([*names, "one"], weights, strict=True)}
+    slopes = weights[:-1] / spread
+    return [round(float(one), 3) for one in [*slopes, weights[-1] - middle @ slopes]]
 
 
-def table(rows: Sequence[Row], weights: Mapping[str, float]) -> Iterator[str]:
+def shown(row: Row, weights: Mapping[str, float], least: float) -> tuple[list[Row], list[Row]]:
+    """The memories and the rules that would stand before a prompt."""
+    if not row["hits"] or anything(nearest(row), row["known"]) < KNOWN:
+        return [], []
+    scored = sorted(
+        zip(chances(found_of(row), weights), row["hits"], strict=True), key=lambda one: -one[0]
+    )  # fmt: skip
+    passing = [hit for chance, hit in scored if chance >= max(least, BESIDE * scored[0][0])]
+    return [hit for hit in passing if not hit["rule"]][:MOST_LINES], [hit for hit in passing if hit["rule"]][
+        :MOST_LINES
+    ]
+
+
+def table(projects: Sequence[Sequence[Row]]) -> Iterator[str]:
     """What memories alone come to before prompts, by the least probability."""
-    yield "| least | expected delivered | lines | of them good | silent where nothing is needed |"
-    yield "|--:|--:|--:|--:|--:|"
-    for least in (0.1, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3):
-        told, expected, lines, good, silent, needless = 0, 0, 0, 0, 0, 0
-        for row in rows:
-            scored = zip(chances(found_of(row), row["known"], weights), row["hits"], strict=True)
-            passing = sorted((one for one in scored if one[0] >= least), key=lambda one: -one[0])
-            shown = [hit for _, hit in passing if not hit["rule"]][:MOST_LINES]
-            rules = [hit for _, hit in passing if hit["rule"]][:MOST_LINES]
-            if row["kind"] in ("unknown", "unrelated"):
-                needless, silent = needless + 1, silent + (not shown)
+    judged = list[tuple[Row, dict[str, float]]]()
+    for part in range(PARTS):
+        weights = fitted([row for at, project in enumerate(projects) if at % PARTS != part for row in project])
+        judged += [(row, weights) for project in projects[part::PARTS] for row in project]
+    yield "| least | expected delivered | lines | of them good | silent where nothing is needed | in another project |"
+    yield "|--:|--:|--:|--:|--:|--:|"
+    for least in (0.1, 0.125, 0.15, 0.175, 0.2, 0.25):
+        told, expected, lines, good = 0, 0, 0, 0
+        silent = {"here": list[bool](), "elsewhere": list[bool]()}
+        for row, weights in judged:
+            memories, rules = shown(row, weights, least)
+            if row["kind"] in ("unknown", "unrelated", "elsewhere"):
+                silent["elsewhere" if row["kind"] == "elsewhere" else "here"].append(not memories)
                 continue
-            told += len({id_ for hit in [*shown, *rules] for id_ in hit["expected"]})
-            expected, lines = expected + row["expect"], lines + len(shown)
-            good += sum(bool(hit["expected"]) or hit["accepted"] for hit in shown)
-        yield (f"| {least} | {told / expected:.3f} | {lines} | {good / max(1, lines):.3f} | {silent / needless:.3f} |")
+            told += len({id_ for hit in [*memories, *rules] for id_ in hit["expected"]})
+            expected, lines = expected + row["expect"], lines + len(memories)
+            good += sum(bool(hit["expected"]) or hit["accepted"] for hit in memories)
+        quiet = " | ".join(f"{np.mean(one):.3f}" for one in silent.values())
+        yield f"| {least} | {told / expected:.3f} | {lines} | {good / max(1, lines):.3f} | {quiet} |"
 
 
 def main() -> int:
@@ -148,10 +184,9 @@ def main() -> int:
     options.add_argument("--keep", type=Path, required=True, help="a folder for what was offered")
     folder: Path = options.parse_args().keep
     folder.mkdir(exist_ok=True)
-    weights = fitted(kept("train", 2, folder))
-    print(f"{weights}\n")
-    rows = kept("validation", 1, folder)
-    print(*table(rows, weights), sep="\n")
+    projects = kept(folder)
+    print(fitted([row for project in projects for row in project]))
+    print(*table(projects), sep="\n")
     return 0
 
 

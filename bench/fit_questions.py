@@ -9,8 +9,12 @@ encoder puts the right one first for a sixth of the prompts. Here the prompt's v
 while the vectors of what is stored stay as they are: nothing is embedded anew. The last four layers get low-rank
 changes (LoRA, Hu et al. 2021, arxiv.org/abs/2106.09685) in every matrix, trained by contrast (InfoNCE, van den Oord et
 al. 2018, arxiv.org/abs/1807.03748) among all statements and unlabelled sentences of a project, on
-`bench/data/talk/train`. Statements that a probe merely accepts are on neither side, since labels accept preferences
-everywhere. Each statement's gist is a further, lighter question for its quote.
+`bench/data/talk/train` and `asked`. Statements that a probe merely accepts are on neither side, since labels accept
+preferences everywhere.
+
+One more candidate is "nothing", a vector that is learned with the rest: it is right for prompts that need nothing, and
+for every prompt among the sentences of another project. How much nearer a memory is than that tells whether it is
+needed at all, in a home of six memories as in one of six hundred.
 """
 
 from __future__ import annotations
@@ -56,9 +60,9 @@ TARGET: Final = ROOT.parent / "src" / "filrouge" / "embed" / FILE
 #: The rank of the changes.
 RANK: Final = 8
 MATRICES: Final = ("q", "k", "v", "ao", "fi", "fo")
-RATE, EPOCHS, BATCH = 5e-4, 4, 32
-#: What the gist of a statement counts as a question for it, beside 1 for a probe.
-GIST: Final = 0.3
+RATE, EPOCHS, BATCH = 5e-4, 3, 32
+#: What a prompt counts among the sentences of another project, beside 1 among those of its own.
+ELSEWHERE: Final = 0.5
 #: Cosines lie close together; divided by this they spread over the softmax.
 TEMPERATURE: Final = 0.02
 #: The probability from which on an unlabelled sentence stands among the candidates; of the product's memories a fifth
@@ -66,24 +70,25 @@ TEMPERATURE: Final = 0.02
 LOOKS_STATED: Final = 0.1
 #: Tokens of a prompt that are read in training.
 LONGEST: Final = 96
+#: The kinds of prompts that need something.
+NEEDY: Final = ("question", "task")
 Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A question with the candidates of its project: those that answer it, and those that do not."""
+    """A prompt with the candidates of its project: those that it needs, if any, and those that it does not."""
 
     text: str
     project: int
     kind: str
     right: tuple[int, ...]
     wrong: tuple[int, ...]
-    weight: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Set:
-    """The questions of some projects, and the vectors of each project's candidates."""
+    """The prompts of some projects, and the vectors of each project's candidates."""
 
     asked: list[Asked]
     candidates: list[np.ndarray]
@@ -107,7 +112,7 @@ def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str]]:
             yield session, unit.text
 
 
-def questions(folder: Path, *, gists: bool) -> Set:
+def questions(folder: Path) -> Set:
     """What is asked in the projects of a folder."""
     model, asked, vectors = OnnxE5(), list[Asked](), list[np.ndarray]()
     for number, path in enumerate(sorted(folder.glob("*.json"))):
@@ -115,13 +120,19 @@ def questions(folder: Path, *, gists: bool) -> Set:
         stated, others = project["statements"], list(unlabelled(project, model))
         vectors.append(in_passes(model, [one["quote"] for one in stated] + [text for _, text in others]))
         place = {one["id"]: at for at, one in enumerate(stated)}
-        for probe in project["probes"]:
-            if probe["kind"] in ("question", "task") and probe["expect"]:
+        for probe in [*project["probes"], *asked_later(project)]:
+            if bool(probe.get("expect")) == (probe["kind"] in NEEDY) and probe["kind"] != "start":
                 asked.append(_probe(probe, number, stated, others, place))
-        for at, one in enumerate(stated if gists else ()):
-            wrong = tuple(n for n in range(len(stated)) if n != at and stated[n].get("supersedes") != one["id"])
-            asked.append(Asked(text=one["gist"], project=number, kind="gist", right=(at,), wrong=wrong, weight=GIST))
     return Set(asked=asked, candidates=vectors)
+
+
+def asked_later(project: Project) -> list[Project]:
+    """Further prompts of a project, asked after its last session; none of those that measure."""
+    path = TALK / "asked" / f"{project['id']}.json"
+    if not path.exists():
+        return []
+    last, later = max(one["id"] for one in project["sessions"]), read(path)
+    return [{"expect": []} | one | {"after": last} for one in (*later["needed"], *later["nothing"])]
 
 
 def _probe(
@@ -129,10 +140,11 @@ def _probe(
 ) -> Asked:
     told = [one for one in stated if one["session"] <= probe["after"]]
     gone = {one.get("supersedes") for one in told}
-    neither = gone | set(probe.get("accept", [])) | set(probe["expect"])
+    expected = probe.get("expect", [])
+    neither = gone | set(probe.get("accept", [])) | set(expected)
     wrong = [place[one["id"]] for one in told if one["id"] not in neither]
     wrong += [len(stated) + at for at, (session, _) in enumerate(others) if session <= probe["after"]]
-    right = tuple(place[id_] for id_ in probe["expect"])
+    right = tuple(place[id_] for id_ in expected)
     return Asked(text=probe["prompt"], project=number, kind=probe["kind"], right=right, wrong=tuple(wrong))
 
 
@@ -217,8 +229,8 @@ def layer(own: Tree, change: Tree, state: Any, mask: Any, sizes: Any) -> tuple[A
     return after, (state, found, middle)
 
 
-def fresh(sizes: Any) -> list[Tree]:
-    """Changes that change nothing yet."""
+def fresh(sizes: Any, candidates: Sequence[np.ndarray]) -> Tree:
+    """Changes that change nothing yet, and "nothing" in the middle of everything."""
     choose, found = np.random.default_rng(20261125), list[Tree]()
     for _ in range(HALF, sizes.layers):
         change = Tree()
@@ -228,7 +240,7 @@ def fresh(sizes: Any) -> list[Tree]:
             change[f"{one}.in"] = (choose.standard_normal((RANK, columns)) / np.sqrt(columns)).astype(np.float32)
             change[f"{one}.out"] = np.zeros((rows, RANK), np.float32)
         found.append(change)
-    return found
+    return {"changes": found, "nothing": np.concatenate(candidates).mean(axis=0)}
 
 
 def vectors_of(changes: Any, layers: list[Tree], states: Any, mask: Any, sizes: Any) -> Any:
@@ -238,23 +250,32 @@ def vectors_of(changes: Any, layers: list[Tree], states: Any, mask: Any, sizes: 
     return sums / jnp.linalg.norm(sums, axis=1, keepdims=True)
 
 
-def loss_of(changes: Any, layers: Any, sizes: Any, states: Any, mask: Any, rows: Mapping[str, Any]) -> Any:
-    """InfoNCE: the share of the softmax that falls on what is right."""
-    vectors = vectors_of(changes, layers, states, mask, sizes)
+def loss_of(learned: Tree, layers: Any, sizes: Any, states: Any, mask: Any, rows: Mapping[str, Any]) -> Any:
+    """InfoNCE: the share of the softmax that falls on what is right, or on "nothing" where nothing is."""
+    vectors = vectors_of(learned["changes"], layers, states, mask, sizes)
+    nothing = (vectors @ learned["nothing"] / jnp.linalg.norm(learned["nothing"]))[:, None] / TEMPERATURE
     cosines = jnp.einsum("qh,qch->qc", vectors, rows["candidates"]) / TEMPERATURE
-    right = jnp.where(rows["right"], cosines, -1e9)
-    every = jnp.where(rows["right"] | rows["wrong"], cosines, -1e9)
+    needs = rows["right"].any(axis=1, keepdims=True)
+    right = jnp.concatenate([jnp.where(rows["right"], cosines, -1e9), jnp.where(needs, -1e9, nothing)], axis=1)
+    every = jnp.concatenate([jnp.where(rows["right"] | rows["wrong"], cosines, -1e9), nothing], axis=1)
     losses = jax.nn.logsumexp(every, axis=1) - jax.nn.logsumexp(right, axis=1)
-    return (losses * rows["weight"]).sum() / rows["weight"].sum()
+    elsewhere = jnp.where(rows["is elsewhere"][None, :], vectors @ rows["elsewhere"].T / TEMPERATURE, -1e9)
+    strange = jax.nn.logsumexp(jnp.concatenate([elsewhere, nothing], axis=1), axis=1) - nothing[:, 0]
+    return (losses + ELSEWHERE * strange).mean()
 
 
-def rows_of(some: Sequence[Asked], candidates: Sequence[np.ndarray], width: int) -> dict[str, np.ndarray]:
-    hidden = candidates[0].shape[1]
+def rows_of(
+    some: Sequence[Asked], candidates: Sequence[np.ndarray], width: int, elsewhere: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The candidates of each prompt, padded, and those of another project, which are the same for all."""
+    most, hidden = max(map(len, candidates)), candidates[0].shape[1]
+    padding = np.zeros((most - len(elsewhere), hidden), np.float32)
     found = {
+        "elsewhere": np.concatenate([elsewhere, padding]),
+        "is elsewhere": np.arange(most) < len(elsewhere),
         "candidates": np.zeros((len(some), width, hidden), np.float32),
         "right": np.zeros((len(some), width), bool),
         "wrong": np.zeros((len(some), width), bool),
-        "weight": np.array([one.weight for one in some], np.float32),
     }
     for row, one in enumerate(some):
         places = [*one.right, *one.wrong][:width]
@@ -264,14 +285,14 @@ def rows_of(some: Sequence[Asked], candidates: Sequence[np.ndarray], width: int)
     return found
 
 
-def trained(encoder: Encoder, given: Set, report: Any) -> list[Tree]:
-    """The changes after `EPOCHS` passes; Adam with a rate that rises for a tenth of the way and falls to nothing."""
-    sizes, changes = encoder.sizes, fresh(encoder.sizes)
+def trained(encoder: Encoder, given: Set, report: Any) -> Tree:
+    """What is learned in `EPOCHS` passes; Adam with a rate that rises for a tenth of the way and then falls to 0."""
+    sizes, learned = encoder.sizes, fresh(encoder.sizes, given.candidates)
     states, real = encoder.halfway([one.text for one in given.asked])
     width = max(len(one.right) + len(one.wrong) for one in given.asked)
     slope = jax.jit(jax.value_and_grad(loss_of), static_argnums=2)
-    mean = jax.tree_util.tree_map(np.zeros_like, changes)
-    square = jax.tree_util.tree_map(np.zeros_like, changes)
+    mean = jax.tree_util.tree_map(np.zeros_like, learned)
+    square = jax.tree_util.tree_map(np.zeros_like, learned)
     choose, step = np.random.default_rng(1), 0
     steps = EPOCHS * (len(given.asked) // BATCH)
     lengths = real.sum(axis=1)
@@ -283,20 +304,22 @@ def trained(encoder: Encoder, given: Set, report: Any) -> list[Tree]:
         batches: list[list[int]] = [flat[at : at + BATCH] for at in range(0, len(flat) - BATCH + 1, BATCH)]
         for some in (batches[int(at)] for at in choose.permutation(len(batches))):
             tokens = padded(int(lengths[some].max()))
-            rows = rows_of([given.asked[n] for n in some], given.candidates, width)
+            own = {given.asked[n].project for n in some}
+            other = int(choose.choice([n for n in range(len(given.candidates)) if n not in own]))
+            rows = rows_of([given.asked[n] for n in some], given.candidates, width, given.candidates[other])
             loss, gradient = slope(
-                changes, encoder.above, sizes, states[some, :tokens].astype(np.float32), real[some, :tokens], rows
+                learned, encoder.above, sizes, states[some, :tokens].astype(np.float32), real[some, :tokens], rows
             )
             step += 1
             rate = RATE * min(1.0, step / (0.1 * steps)) * max(0.0, 1.0 - step / steps)
             mean = jax.tree_util.tree_map(slid, mean, gradient)
             square = jax.tree_util.tree_map(slid_square, square, gradient)
             held = rate / (1 - 0.9**step), 1 - 0.999**step
-            changes = jax.tree_util.tree_map(partial(stepped, held), changes, mean, square)
+            learned = jax.tree_util.tree_map(partial(stepped, held), learned, mean, square)
             total += float(loss)
         print(f"pass {epoch + 1}: loss {total / len(batches):.3f}, {time.monotonic() - began:.0f} s", flush=True)
-        report(changes)
-    return changes
+        report(learned)
+    return learned
 
 
 def slid(mean: Any, slope: Any) -> Any:
@@ -314,14 +337,17 @@ def stepped(held: tuple[float, float], now: Any, mean: Any, square: Any) -> Any:
     return now - held[0] * mean / (jnp.sqrt(square / held[1]) + 1e-8)
 
 
-def measured(encoder: Encoder, changes: Any, given: Set) -> str:
-    """How often what is needed is first, among three, among five; and how often by the prompt's old vector."""
+def measured(encoder: Encoder, learned: Tree, given: Set) -> str:
+    """How often what is needed is first, among three, among five; how often by the prompt's old vector; and whether the
+    best candidate is nearer than "nothing" by more where one is needed than where none is (area under the curve)."""
     states, real = encoder.halfway([one.text for one in given.asked])
     run = jax.jit(vectors_of, static_argnums=4)
     lines = list[str]()
-    zero = jax.tree_util.tree_map(np.zeros_like, changes)
-    for name, own in (("before", zero), ("after", changes)):
-        ranks = {"question": list[int](), "task": list[int]()}
+    zero = jax.tree_util.tree_map(np.zeros_like, learned["changes"])
+    nothing = np.asarray(learned["nothing"] / np.linalg.norm(learned["nothing"]))
+    for name, own in (("before", zero), ("after", learned["changes"])):
+        ranks = {kind: list[int]() for kind in NEEDY}
+        nearer = {True: list[float](), False: list[float]()}
         for start in range(0, len(given.asked), BATCH):
             some = given.asked[start : start + BATCH]
             found = np.asarray(
@@ -330,14 +356,18 @@ def measured(encoder: Encoder, changes: Any, given: Set) -> str:
             )  # fmt: skip
             for vector, one in zip(found, some, strict=True):
                 cosines = given.candidates[one.project] @ vector
-                best = max(cosines[at] for at in one.right)
-                ranks[one.kind].append(int(sum(cosines[at] > best for at in one.wrong)))
-        every = ranks["question"] + ranks["task"]
+                if one.right or one.wrong:
+                    nearer[bool(one.right)].append(max(cosines[[*one.right, *one.wrong]]) - float(nothing @ vector))
+                if one.right:
+                    best = max(cosines[at] for at in one.right)
+                    ranks[one.kind].append(int(sum(cosines[at] > best for at in one.wrong)))
+        every = [rank for kind in NEEDY for rank in ranks[kind]]
         shown = [np.mean([rank < most for rank in every]) for most in (1, 3, 5)]
-        kinds = [np.mean([rank < 1 for rank in ranks[kind]]) for kind in ("question", "task")]
+        kinds = [np.mean([rank < 1 for rank in ranks[kind]]) for kind in NEEDY]
+        told_apart = np.mean(np.array(nearer[True])[:, None] > np.array(nearer[False])[None, :])
         lines.append(
             f"{name}: first {shown[0]:.3f} (questions {kinds[0]:.3f}, tasks {kinds[1]:.3f}), among three "
-            f"{shown[1]:.3f}, among five {shown[2]:.3f}, of {len(every)}"
+            f"{shown[1]:.3f}, among five {shown[2]:.3f}, of {len(every)}; needs anything {told_apart:.3f}"
         )
     return "\n".join(lines)
 
@@ -360,14 +390,15 @@ def ranges_of(encoder: Encoder, changes: Any, given: Set) -> dict[str, np.ndarra
     return {name: (one * MARGIN).astype(np.float16) for name, one in found.items()}
 
 
-def written(changes: Sequence[Tree], ranges: Mapping[str, np.ndarray], path: Path) -> None:
-    """One file: of each changed matrix the two factors, in half precision, and the ranges."""
+def written(learned: Tree, ranges: Mapping[str, np.ndarray], path: Path) -> None:
+    """One file: of each changed matrix the two factors, in half precision, "nothing", and the ranges."""
     table = {
         f"l{HALF + at}.{name}": np.asarray(value).astype(np.float16)
-        for at, change in enumerate(changes)
+        for at, change in enumerate(learned["changes"])
         for name, value in sorted(change.items())
     }
-    every: Tree = table | {f"ranges.{name}": value for name, value in ranges.items()}
+    nothing = np.asarray(learned["nothing"] / np.linalg.norm(learned["nothing"])).astype(np.float16)
+    every: Tree = table | {"nothing": nothing} | {f"ranges.{name}": value for name, value in ranges.items()}
     np.savez(path, **every)
 
 
@@ -378,17 +409,17 @@ def main() -> int:
     options.add_argument("--held-out", type=Path, help="a folder of other projects to report on")
     given = options.parse_args()
     encoder = Encoder()
-    train, validation = questions(TALK / "train", gists=True), questions(TALK / "validation", gists=False)
-    print(f"{len(train.asked)} questions, {len(validation.asked)} of validation", flush=True)
+    train, validation = questions(TALK / "train"), questions(TALK / "validation")
+    print(f"{len(train.asked)} prompts, {len(validation.asked)} of validation", flush=True)
 
-    def report(now: Sequence[Tree]) -> None:
+    def report(now: Tree) -> None:
         print(measured(encoder, now, validation), flush=True)
 
-    changes = trained(encoder, train, report)
+    learned = trained(encoder, train, report)
     if given.held_out:
-        print(f"held out\n{measured(encoder, changes, questions(given.held_out, gists=False))}")
+        print(f"held out\n{measured(encoder, learned, questions(given.held_out))}")
     if not given.dry_run:
-        written(changes, ranges_of(encoder, changes, train), given.out)
+        written(learned, ranges_of(encoder, learned["changes"], train), given.out)
     return 0
 
 

@@ -4,8 +4,10 @@
     python bench/fit_replacing.py --dry-run
 
 Every labelled statement of `bench/data/talk/train` is compared with what was known before it in its scope, the twenty
-nearest ones: what it supersedes by its label is right, everything else wrong. Kinds are those that the statement model
-reads, since a label is not there at run time. Ridge logistic regression by Newton's method over standardised signs.
+nearest ones: what it supersedes by its label is right, everything else wrong. So are the changes of
+`bench/data/talk/asked`, of which half replace a statement and half only speak of the same. Kinds are those that the
+statement model reads, since a label is not there at run time. Ridge logistic regression by Newton's method over
+standardised signs.
 """
 
 from __future__ import annotations
@@ -75,19 +77,27 @@ def told(project: Project, model: Embedder) -> list[Told]:
         start = text.find(one["quote"])
         unit = _unit(text, start, start + len(one["quote"])) if by == "user" else None
         words = unit.text if unit else one["quote"]
-        clause = read(words, 0)
-        change = corrections.find(clause)
-        said = Said(
-            text=clause.text,
-            kind=_kind(text, unit, model) if unit else KINDS[one["kind"]],
-            corrects=change.corrects if change else (),
-            is_correction=change is not None,
-        )
-        place = (at, one["turn"], start)
         found.append(
-            Told(id=one["id"], said=said, of_user=one["scope"] == "user", place=place, ends=one.get("supersedes") or "")
+            Told(
+                id=one["id"],
+                said=_said(words, _kind(text, unit, model) if unit else KINDS[one["kind"]]),
+                of_user=one["scope"] == "user",
+                place=(at, one["turn"], start),
+                ends=one.get("supersedes") or "",
+            )
         )
     return sorted(found, key=lambda one: one.place)
+
+
+def _said(words: str, kind: str) -> Said:
+    clause = read(words, 0)
+    change = corrections.find(clause)
+    return Said(
+        text=clause.text,
+        kind=kind,
+        corrects=change.corrects if change else (),
+        is_correction=change is not None,
+    )
 
 
 def _unit(text: str, start: int, end: int) -> Unit | None:
@@ -95,7 +105,9 @@ def _unit(text: str, start: int, end: int) -> Unit | None:
     return max(mine, key=lambda unit: unit.shared(start, end)) if mine else None
 
 
-def _kind(text: str, unit: Unit, model: Embedder) -> str:
+def _kind(text: str, unit: Unit | None, model: Embedder) -> str:
+    if unit is None:
+        return KINDS["fact"]
     vectors = in_passes(model, [unit.text]), in_passes(model, [unit.in_setting])
     return KINDS[judge([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
 
@@ -108,26 +120,51 @@ def compared(project: Project, model: Embedder) -> Iterator[Compared]:
     for at, new in enumerate(every):
         known = [old for old in range(at) if every[old].of_user == new.of_user and every[old].id not in ended]
         if known:
-            near = vectors[known] @ vectors[at]
-            met = [
-                Known(
-                    said=every[old].said,
-                    similarity=float(cosine),
-                    same_turn=every[old].place[:2] == new.place[:2],
-                    same_session=every[old].place[0] == new.place[0],
-                )
-                for old, cosine in zip(known, near, strict=True)
-            ]
-            best = nearest(met)
-            rarity = rarities([met[one].said.text for one, _ in best])
-            found = [signs(new.said, met[one].said, beside, rarity) for one, beside in best]
-            yield Compared(
-                names=list(found[0]),
-                rows=np.array([list(one.values()) for one in found]),
-                right=np.array([every[known[one]].id == new.ends for one, _ in best]),
-                replaces=bool(new.ends),
-            )
+            yield beside(new, [every[old] for old in known], vectors[known] @ vectors[at])
         ended.add(new.ends)
+
+
+def beside(new: Told, known: Sequence[Told], cosines: NDArray[np.float32]) -> Compared:
+    """A statement beside what was known."""
+    met = [
+        Known(
+            said=old.said,
+            similarity=float(cosine),
+            same_turn=old.place[:2] == new.place[:2],
+            same_session=old.place[0] == new.place[0],
+        )
+        for old, cosine in zip(known, cosines, strict=True)
+    ]
+    best = nearest(met)
+    rarity = rarities([met[one].said.text for one, _ in best])
+    found = [signs(new.said, met[one].said, how, rarity) for one, how in best]
+    return Compared(
+        names=list(found[0]),
+        rows=np.array([list(one.values()) for one in found]),
+        right=np.array([known[one].id == new.ends for one, _ in best]),
+        replaces=bool(new.ends),
+    )
+
+
+def dropped(project: Project, model: Embedder) -> Iterator[Compared]:
+    """What is dropped in passing after the last session of a project, beside everything that holds then."""
+    every = told(project, model)
+    ended = {one.ends for one in every}
+    live = [one for one in every if one.id not in ended]
+    vectors = in_passes(model, [one.said.text for one in live])
+    after = len(project["sessions"])
+    for change in project_of(TALK / "asked" / f"{project['id']}.json")["changes"]:
+        near = next(one for one in live if one.id == change["near"])
+        new = Told(
+            id="",
+            said=_said(change["text"], _kind(change["text"], _unit(change["text"], 0, len(change["text"])), model)),
+            of_user=near.of_user,
+            place=(after, 1, 0),
+            ends=near.id if change["replaces"] else "",
+        )
+        known = [at for at, one in enumerate(live) if one.of_user == near.of_user]
+        [vector] = in_passes(model, [new.said.text])
+        yield beside(new, [live[at] for at in known], vectors[known] @ vector)
 
 
 def pairs(part: str, model: Embedder) -> list[Compared]:
@@ -171,6 +208,7 @@ def main() -> None:
     dry = parser.parse_args().dry_run
     model = embedder()
     train, validation = pairs("train", model), pairs("validation", model)
+    train += [one for path in sorted((TALK / "train").glob("*.json")) for one in dropped(project_of(path), model)]
     rows = np.concatenate([one.rows for one in train])
     right = np.concatenate([one.right for one in train])
     centre, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6

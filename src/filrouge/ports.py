@@ -129,11 +129,16 @@ class Embedder(Protocol):
 class Seeking(Protocol):
     """An embedder that learned what a prompt needs; `isinstance` tells. Optional, beside `Embedder`."""
 
-    def seek(self, text: str) -> Vector | None:
-        """The vector of what a prompt needs, to be compared with those of `passages`; None where nothing was learned.
+    @property
+    def nothing(self) -> Vector | None:
+        """The vector that prompts which need nothing point at; None where that was not learned."""
+        ...
 
-        Its cosines mean something else than those of `query`: they put what is needed first, and say little of whether
-        anything is known.
+    def seek(self, text: str) -> Vector | None:
+        """The vector of what a prompt needs, to be compared with those of `passages`; None where that was not learned.
+
+        Its cosines mean something else than those of `query`: they put what is needed first, and tell how much more
+        than `nothing` it is needed.
         """
         ...
 

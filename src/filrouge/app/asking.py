@@ -71,8 +71,8 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
     searched = arm_of(parts, tx, "memory", question, words.searched)
     lexical = searched.by_words(POOL) if question.mode != "semantic" else {}
     cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
-    needed = meaning.needed(question.text) if question.by_need and vector is not None else None
-    nearest = searched.by_meaning(meaning, needed, POOL) if needed is not None else {}
+    need = meaning.need(question.text) if question.by_need and vector is not None else None
+    nearest = searched.by_meaning(meaning, need.vector, POOL) if need else {}
     found = store.some(list({**lexical, **cosines, **nearest}))
     narrow = question.filters.narrow
     items = {
@@ -83,9 +83,10 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
         and (not question.private or one.scope.user == question.user)
     }
     questioned = Questioned(words.meant, searched.frequencies, len(searched))
-    if needed is not None:  # of those that words or the question found, too, since each is compared with all
+    if need:  # of those that words or the question found, too, since each is compared with all
         others = StoredVectors(tx).some("memory", items.keys() - nearest.keys(), meaning.space.id)
-        nearest |= {id_: float((windows @ needed).max()) for id_, windows in others.items()}
+        nearest |= {id_: float((windows @ need.vector).max()) for id_, windows in others.items()}
+        nearest = {id_: cosine - need.nothing for id_, cosine in nearest.items()}
     candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, nearest)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(

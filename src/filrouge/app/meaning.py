@@ -40,6 +40,19 @@ NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """What a prompt needs, as the embedder learned it.
+
+    Attributes:
+        vector: to be compared with those of what is stored.
+        nothing: its cosine with what prompts point at that need nothing; what is nearer than that is needed.
+    """
+
+    vector: Vector
+    nothing: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Meaning:
     """What turns words into vectors, and what finds them.
 
@@ -75,14 +88,16 @@ class Meaning:
             _LOG.warning("embedder unavailable; lexical recall only")
             return None, (LEXICAL_ONLY,)
 
-    def needed(self, text: str) -> Vector | None:
-        """The vector of what a prompt needs; None where the embedder did not learn that, or is not there in time."""
+    def need(self, text: str) -> Need | None:
+        """What a prompt needs; None where the embedder did not learn that, or is not there in time."""
         if not self.ready.is_set() or not isinstance(self.embedder, Seeking):
             return None
         try:
-            return self._in_time(self.embedder.seek, text)
+            vector = self._in_time(self.embedder.seek, text)
         except (TimeoutError, EmbedderUnavailable):
             return None
+        nothing = self.embedder.nothing
+        return None if vector is None or nothing is None else Need(vector=vector, nothing=float(nothing @ vector))
 
     def _in_time(self, make: Callable[[str], _Made], text: str) -> _Made:
         """What is made of the text, if it is there by `until`; a model that is loading, or busy, is not waited for.

@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 #: Grows with every change of the vectors of what is stored; part of the space's name.
 REVISION: Final = "onnx-int8-3"
 #: The directory; its last number grows with every other change of what is built.
-MODEL: Final = f"multilingual-e5-small-{REVISION}-1"
+MODEL: Final = f"multilingual-e5-small-{REVISION}-2"
 NETWORK, QUESTIONS, WORDS, POSITIONS, SCORES = (
     "network.onnx",
     "questions.onnx",

@@ -31,6 +31,7 @@ from filrouge.embed.building import (
 )
 from filrouge.embed.graph import HALFWAY, LENGTHS, STATES
 from filrouge.embed.graph import WORDS as EMBEDDED
+from filrouge.embed.questions import nothing
 from filrouge.embed.weights import Bytes, Floats, unpacked
 from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
@@ -79,6 +80,11 @@ class OnnxE5:
         model = self._loaded()
         with self._queue.question():
             return model.question("query: " + text)
+
+    @property
+    def nothing(self) -> Vector:
+        """The vector that prompts which need nothing point at."""
+        return nothing()
 
     def seek(self, text: str) -> Vector:
         """The vector of what a prompt needs, to be compared with those of `passages`."""

@@ -1,20 +1,23 @@
 """What the encoder learned of prompts: changes to its upper layers, for the prompt's side alone.
 
 Two texts about one thing have vectors that lie close together; a prompt and what it needs often have not. With these
-changes a prompt's vector points at what it needs. The vectors of what is stored stay those of the unchanged network, so
-both kinds of question are compared with the same stored vectors. `bench/fit_questions.py` makes the file, and says how.
+changes a prompt's vector points at what it needs, and that of a prompt which needs nothing at one fixed vector. The
+vectors of what is stored stay those of the unchanged network, so both kinds of question are compared with the same
+stored vectors. `bench/fit_questions.py` makes the file, and says how.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import numpy as np
 
 from filrouge.embed.graph import Tensors
 from filrouge.embed.weights import Floats, Sizes
+from filrouge.ports import Vector
 
 FILE: Final = "questions.npz"
 #: The layers before this one are shared with the unchanged network.
@@ -50,6 +53,17 @@ class ChangedTensors:
         return np.concatenate([table[:HALF], rows])
 
 
+@cache
+def nothing() -> Vector:
+    """The vector that prompts which need nothing point at, of length 1."""
+    with np.load(_path()) as file:
+        return file["nothing"].astype(np.float32)
+
+
+def _path() -> str:
+    return os.path.join(os.path.dirname(__file__), FILE)
+
+
 def _stored() -> Mapping[str, Floats]:
-    with np.load(os.path.join(os.path.dirname(__file__), FILE)) as file:
+    with np.load(_path()) as file:
         return {name: file[name].astype(np.float32) for name in file.files}

@@ -66,6 +66,11 @@ class Remembering:
             self._keep(known, generation)
         return known[key].copy()
 
+    @property
+    def nothing(self) -> Vector | None:
+        """What prompts that need nothing point at; None where the embedder behind did not learn that."""
+        return self._embedder.nothing if isinstance(self._embedder, Seeking) else None
+
     def seek(self, text: str) -> Vector | None:
         """The vector of what a prompt needs; None where the embedder behind did not learn that."""
         if not isinstance(self._embedder, Seeking):

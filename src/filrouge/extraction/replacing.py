@@ -23,7 +23,7 @@ from filrouge.understand.profile import profile
 from filrouge.understand.words import content, fold
 
 #: From this probability on a memory is replaced.
-SURE: Final = 0.6
+SURE: Final = 0.5
 #: Memories that are compared, the nearest ones.
 MOST: Final = 20
 _DIGITS: Final = re.compile(r"\d[\d.,:]*")

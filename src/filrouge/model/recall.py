@@ -26,7 +26,7 @@ class Hit:
         coverage: the share of the query's meaningful words, weighted by rarity, that the item has.
         relevance: the probability that it holds what was asked; what thresholds cut.
         boosts: what each feature added to a score that is a weighted sum, by name; empty where it is not one.
-        needed: the cosine with what the prompt needs; None where nobody asked.
+        needed: how much nearer it is to what the prompt needs than nothing is; None where nobody asked.
     """
 
     item: Memory | Turn

@@ -2,25 +2,32 @@
 
 Whether two texts speak of one thing is another question (`recall.relevance`). Here a memory is judged among the others
 that were found with it: by how far its cosine with what the prompt needs (`ports.Seeking`) stands above theirs, then by
-the signs of relevance, and by whether anything about the prompt is known at all. Logistic; the weights were fitted by
-`bench/fit_needed.py` on labelled talk, and the least probability was chosen on other projects
-(`bench/results/needed.md`). Labels name a few memories a prompt, so a probability of .3 is a high one.
+the signs of relevance; logistic, with weights that `bench/fit_needed.py` fitted on labelled talk that the embedder had
+not learned from. Whether the prompt needs anything at all is told by whether anything about it is known, and by how
+much nearer the best memory is than "nothing". The thresholds were chosen on the same talk (`bench/results/needed.md`).
+Labels name a few memories a prompt, so a probability of .3 is a high one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.recall.relevance import LogOdds, log_odds, logistic, shares
+from filrouge.recall.relevance import LogOdds, logistic, shares
 
 #: Cosines lie close together; divided by this they spread over the softmax.
 TEMPERATURE: Final = 0.03
 #: What is less probable is not shown before a prompt.
-LEAST: Final = 0.175
-WEIGHTS: Final = {"one": -0.817, "needed": 0.977, "ahead": 0.577, "covered": 0.676, "similarity": 0.716, "known": 0.091}
+LEAST: Final = 0.14
+#: Log odds that a memory is needed.
+WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
+#: A prompt needs nothing where even the nearest memory is farther than nothing by this much, and something, however
+#: little is known of it, where one is as near as that.
+FAR, NEAR = -0.09, -0.02
+#: How probable it is then.
+CLEAR: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +35,7 @@ class Found:
     """What speaks for one memory.
 
     Attributes:
-        needed: its cosine with what the prompt needs.
+        needed: how much nearer it is to what the prompt needs than nothing is, a difference of two cosines.
         covered, similarity: as `relevance.Signs` has them.
     """
 
@@ -37,25 +44,27 @@ class Found:
     similarity: float
 
 
-def chances(found: Sequence[Found], known: float, weights: LogOdds = WEIGHTS) -> list[float]:
-    """For each memory of those found together the probability that the prompt needs it.
-
-    Args:
-        known: the probability that anything about the prompt is known.
-    """
-    return [logistic(row, weights) for row in numbers(found, known)]
+def chances(found: Sequence[Found], weights: LogOdds = WEIGHTS) -> list[float]:
+    """For each memory of those found together the probability that the prompt needs it."""
+    return [logistic(row, weights) for row in numbers(found)]
 
 
-def numbers(found: Sequence[Found], known: float) -> list[dict[str, float]]:
+def numbers(found: Sequence[Found]) -> list[Mapping[str, float]]:
     """The numbers that `chances` weighs."""
     parts = shares([one.needed / TEMPERATURE for one in found])
     return [
-        {
-            "needed": one.needed,
-            "ahead": math.log(max(part, 1e-6)),
-            "covered": one.covered,
-            "similarity": one.similarity,
-            "known": log_odds(known),
-        }
+        {"ahead": math.log(max(part, 1e-6)), "covered": one.covered, "similarity": one.similarity}
         for one, part in zip(found, parts, strict=True)
     ]
+
+
+def anything(nearest: float, known: float) -> float:
+    """The probability that the prompt needs anything of what was found.
+
+    Args:
+        nearest: the highest `Found.needed`.
+        known: the probability that anything about the prompt is known.
+    """
+    if nearest < FAR:
+        return 0.0
+    return max(known, CLEAR) if nearest >= NEAR else known

@@ -31,7 +31,8 @@ class Candidate:
         bm25: higher is better; None if the lexical arm did not return it.
         cosine: None if the vector arm did not return it.
         similarity: the calibrated cosine.
-        needed: the cosine with what the prompt needs, as the embedder learned it; None where it did not.
+        needed: how much nearer it is to what the prompt needs than nothing is, a difference of two cosines; None where
+            the embedder did not learn that.
     """
 
     item: Memory
@@ -86,7 +87,7 @@ def rank(
     ]
     by_need = bool(standing) and len(standing) == len(ordered)
     if by_need:
-        found = chances(standing, known)
+        found = chances(standing)
         scores = {c.item.id: chance for c, chance in zip(ordered, found, strict=True)}
     hits = [
         Hit(

@@ -16,17 +16,23 @@ from filrouge.testing import running
 
 from .test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown
 
+UNHEARD_OF = "quixotic zephyr"
 #: By a word of the prompt the words of what it needs.
 NEEDED = {
+    "by the way": UNHEARD_OF,
     "basket": "free delivery from seventy five euros",
     "ledger": ANSWER,
-    "wordmark": "the colour of the logo is teal callum approves tariff changes callum approves",
+    "wordmark": "the colour of the logo is teal callum approves tariff changes callum approves tariff changes",
     "logo": "the colour of the logo is teal callum approves tariff changes tariff changes callum",
 }
 
 
 class Learned(StableHash):
     """The stable hash, told for some prompts what they need."""
+
+    @property
+    def nothing(self) -> Vector:
+        return np.asarray(self.query(UNHEARD_OF))
 
     def seek(self, text: str) -> Vector:
         needed = [words for word, words in NEEDED.items() if word in text]
@@ -57,9 +63,9 @@ def test_a_memory_that_shares_no_word_with_the_prompt_is_shown_where_it_is_neede
     assert any("free delivery" in line for line in shown(parts, "please add the costs to the basket page"))
 
 
-def test_where_nothing_is_known_nothing_is_shown_however_needed_it_may_seem(parts: Parts) -> None:
+def test_where_a_prompt_needs_nothing_nothing_is_shown_however_much_it_speaks_of_what_is_known(parts: Parts) -> None:
     known(parts, "We offer free delivery from seventy five euros.", *OTHERS)
-    assert shown(parts, "where did you leave my basket, by the way?") == []
+    assert shown(parts, "by the way, what a lovely colour the logo is, teal!") == []
 
 
 def test_what_an_agent_said_is_shown_where_the_same_is_asked_again_and_not_where_it_speaks_of_the_thing(

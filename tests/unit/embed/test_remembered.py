@@ -166,6 +166,8 @@ def test_the_embedder_behind_can_be_reached() -> None:
 class Learned(Counting):
     """One that learned what a prompt needs."""
 
+    nothing = StableHash().query("nothing")
+
     def seek(self, text: str) -> Vector:
         self.seen["seek", text] += 1
         return StableHash().query(text[::-1])
@@ -179,6 +181,7 @@ def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question(
     assert second is not None
     assert np.array_equal(first, second)
     assert not np.array_equal(asked, first)
+    assert model.nothing is Learned.nothing
     assert learned.seen["seek", "port"] == 1
     model.forget_all()
     model.seek("port")
@@ -187,3 +190,4 @@ def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question(
 
 def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> None:
     assert Remembering(Counting()).seek("port") is None
+    assert Remembering(Counting()).nothing is None

@@ -1,10 +1,11 @@
 """Source: what memory holds about a prompt: the memories and the passages of conversations that bear on it, and rules.
 
 Something is offered only where it is more probable than not that anything about the prompt is known at all, by
-memories or by what was said. Which memories then, says the probability that the prompt needs them, where the embedder
-learned that (`recall.needed`). Memories and passages share the places there are. A memory stands for the turns that
-prove it, since it is shorter and proven; of a chat between people the turn is shown, which says who spoke. A rule
-passes like everything else, or because it is about the kind of work that the prompt asks for.
+memories or by what was said; where the embedder learned what prompts need, that the prompt needs anything. Which
+memories then, says the probability that the prompt needs them (`recall.needed`). Memories and passages share the places
+there are. A memory stands for the turns that prove it, since it is shorter and proven; of a chat between people the
+turn is shown, which says who spoke. A rule passes like everything else, or because it is about the kind of work that
+the prompt asks for.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from filrouge.model.recall import Hit, Ranking
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
-from filrouge.recall.needed import LEAST
+from filrouge.recall.needed import LEAST, anything
 from filrouge.recall.outdated import words_of
 from filrouge.recall.passages import Passage, Told, chosen, excerpt
 from filrouge.understand.work import SPECIFIC, Work, of_prompt
@@ -76,6 +77,10 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
         said = replace(said, turns=tuple(_by_need(one, max(threshold, _TURN_THRESHOLD)) for one in said.turns))
     moment.notices.extend(dict.fromkeys([*ranking.notices, *said.notices]))
     known = max(ranking.known, said.known)
+    scores = {"known": round(known, 4)}
+    if ranking.by_need:
+        known = anything(max(hit.needed or 0.0 for hit in ranking.hits), known)
+        scores["anything"] = round(known, 4)
     offered = _Offered(
         ranking=ranking,
         said=said,
@@ -86,7 +91,7 @@ def memories(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
         is_known=known >= threshold,
         threshold=threshold,
         least=least,
-        scores={"known": round(known, 4)},
+        scores=scores,
     )
     budget = moment.settings.budget
     room = max(budget - _FRAME - offered.rules_take, int(budget * _AT_LEAST))
