@@ -42,6 +42,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
+from filrouge.threads.joining import YOUNG, join
+from filrouge.threads.parting import LEAVING, part_off
+from filrouge.threads.weighing import Item, Known, Part
 
 from filrouge.clock import new_id
 from filrouge.embed.registry import embedder
@@ -54,13 +57,10 @@ from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Vector, Vectors
 from filrouge.threads import lifecycle, naming
 from filrouge.threads.ground import Ground
-from filrouge.threads.joining import YOUNG, join
-from filrouge.threads.parting import LEAVING, part_off
 from filrouge.threads.regrouping import Regrouping, Unit, regroup
 from filrouge.threads.routing import BANDS, Bands, route
 from filrouge.threads.subjects import subjects
 from filrouge.threads.vectors import by_session, parts_of, prompt_vector
-from filrouge.threads.weighing import Item, Known, Part
 from filrouge.understand.words import fold
 
 SEED: Final = 6
