@@ -1,12 +1,12 @@
-"""Exchanges: the prompts of a project with their replies, as they are held against each other.
+"""Exchanges: the prompts of a project with what followed them, as they are held against each other.
 
-Prompts and their vectors are stored. The vector of a prompt and its reply as one text is derived: it is made when it is
-first asked for, where no transaction is open, and kept in memory (`Grounds`) until something is erased.
+Prompts and their vectors are stored. The vector of a prompt and its replies as one text is derived: it is made when it
+is first asked for, where no transaction is open, and kept in memory (`Grounds`) until something is erased.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,8 +22,8 @@ from filrouge.threads.ground import Ground
 from filrouge.threads.pairs import Exchange, Kind, roots
 from filrouge.threads.vectors import prompt_vector
 
-#: Characters of a prompt and of its reply that are read as one text.
-_OF_PROMPT, _OF_REPLY = 1200, 600
+#: Characters of a prompt and of its replies that are read, and turns that these are looked for in.
+_OF_PROMPT, _OF_REPLIES, _TURNS = 1200, 600, 6
 #: The embedder that needs no model: its vectors are words as well, and know less of them.
 _HASHED: Final = "stable-hash"
 
@@ -33,26 +33,27 @@ class Talk:
     """Prompts as they are stored, in the order in which they were said.
 
     Attributes:
-        replies: by prompt, the last reply before the session's next prompt.
+        replies: by prompt, the ids and the words of what followed it: of the agent, and of the user where it was too
+            short to be placed by itself.
         vectors: by prompt.
         ground: of the user's prompts; None while too little is known.
     """
 
     prompts: Sequence[Turn]
-    replies: Mapping[str, Turn]
+    replies: Mapping[str, tuple[str, str]]
     vectors: Mapping[str, Vector]
     ground: Ground | None
 
 
 def talk_of(parts: Parts, tx: Tx, meaning: Meaning, ids: Sequence[str], ground: Ground | None) -> Talk:
     """Read these prompts, those that are gone left out."""
-    replies = Threads(tx).replies(ids)
-    turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *replies.values()])}
+    followers = Threads(tx).followers(ids, _TURNS)
+    turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *(id_ for own in followers.values() for id_ in own)])}
     windows = StoredVectors(tx).some("turn", ids, meaning.space.id) if ground is not None else {}
     vectors = {id_: prompt_vector(own) for id_, own in windows.items()}
     return Talk(
         prompts=sorted((turns[id_] for id_ in dict.fromkeys(ids) if id_ in turns), key=lambda one: (one.at, one.id)),
-        replies={id_: turns[reply] for id_, reply in replies.items() if reply in turns},
+        replies={id_: (" ".join(own), in_one(turns[one].text for one in own)) for id_, own in followers.items()},
         vectors={id_: one for id_, one in vectors.items() if one is not None},
         ground=ground,
     )
@@ -66,30 +67,45 @@ def exchanges_of(parts: Parts, talk: Talk, meaning: Meaning) -> tuple[list[Excha
         kind = "vectors"
         prompts = _levelled(talk.ground, talk.vectors)
         texts = {
-            (turn.id, reply.id): as_one(turn.text, reply.text)
+            (turn.id, ids): as_one(turn.text, replies)
             for turn in talk.prompts
-            if turn.id in prompts and (reply := talk.replies.get(turn.id))
+            if turn.id in prompts and (ids := talk.replies[turn.id][0]) and (replies := talk.replies[turn.id][1])
         }
         made = parts.grounds.wholes(meaning, texts)
         wholes = prompts | _levelled(talk.ground, {id_: one for (id_, _), one in made.items()})
-    return [_exchange(turn, talk.replies.get(turn.id), prompts, wholes) for turn in talk.prompts], kind
+    found = [
+        exchange(
+            f"{turn.host} {turn.scope.session}",
+            turn.text,
+            talk.replies[turn.id][1],
+            prompts.get(turn.id),
+            wholes.get(turn.id),
+        )
+        for turn in talk.prompts
+    ]
+    return found, kind
 
 
-def as_one(prompt: str, reply: str) -> str:
-    """A prompt and its reply as one text."""
-    return f"{prompt[:_OF_PROMPT]}\n{reply[:_OF_REPLY]}"
+def in_one(texts: Iterable[str]) -> str:
+    """The beginning of several texts as one."""
+    return "\n".join(text[:_OF_REPLIES] for text in texts)[:_OF_REPLIES]
 
 
-def _exchange(turn: Turn, reply: Turn | None, prompts: Mapping[str, Vector], wholes: Mapping[str, Vector]) -> Exchange:
-    answer = reply.text if reply else ""
+def as_one(prompt: str, replies: str) -> str:
+    """A prompt and its replies as one text."""
+    return f"{prompt[:_OF_PROMPT]}\n{replies}"
+
+
+def exchange(session: str, text: str, replies: str, prompt: Vector | None, whole: Vector | None) -> Exchange:
+    """A prompt with what followed it, and their vectors above the ground."""
     return Exchange(
-        session=f"{turn.host} {turn.scope.session}",
-        prompt=prompts.get(turn.id),
-        whole=wholes.get(turn.id),
-        said=roots([turn.text[:_OF_PROMPT]]),
-        answered=roots([answer[:_OF_REPLY]]),
-        letters=len(turn.text),
-        asks=answer.rstrip().endswith("?"),
+        session=session,
+        prompt=prompt,
+        whole=whole,
+        said=roots([text[:_OF_PROMPT]]),
+        answered=roots([replies]),
+        letters=len(text),
+        asks=replies.rstrip().endswith("?"),
     )
 
 

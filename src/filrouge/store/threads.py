@@ -219,10 +219,10 @@ class Threads:
         asked = place.row() | {"limit": limit, "upto": upto.id if upto else None}
         return [row["id"] for row in self._tx.all("threads.latest", asked)]
 
-    def replies(self, prompt_ids: Collection[str]) -> dict[str, str]:
-        """Of each of these prompts the last reply before its session's next prompt; without one it is left out."""
-        rows = self._tx.all("threads.replies", {"ids": json.dumps(list(prompt_ids))})
-        return {row["prompt"]: row["reply"] for row in rows if row["reply"]}
+    def followers(self, prompt_ids: Collection[str], limit: int) -> dict[str, list[str]]:
+        """Of each of these prompts the first turns after it, tools apart, up to its session's next prompt."""
+        rows = self._tx.all("threads.followers", {"ids": json.dumps(list(prompt_ids)), "limit": limit})
+        return {row["prompt"]: (row["followers"] or "").split() for row in rows}
 
     def spoken_between(self, thread_ids: Collection[str], since: datetime | None, until: datetime | None) -> set[str]:
         """Those of these threads in which something was said from one moment on and before another; None = any."""

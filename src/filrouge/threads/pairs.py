@@ -223,7 +223,7 @@ def signs(read: Read, chances: Table) -> Iterator[Table]:
     yield np.asarray(np.log(np.maximum(chain, 2e-3)) * same, dtype=np.float32)
     for around in (chances, chances * chances):
         vectors = _unit(around @ read.exchanges)
-        words = _unit(np.minimum(around @ (read.rare > 0.0), 1.0) * read.rare.max(axis=0))
+        words = _unit(np.minimum(around @ (read.rare > 0.0), 1.0) * read.rare.max(axis=0, initial=0.0))
         near, half = vectors @ vectors.T, vectors @ read.exchanges.T
         others = np.asarray(np.where(same, -1.0, near), dtype=np.float32)
         nearest = np.asarray(np.sort(others, axis=1)[:, -_NEAREST:].clip(0.0).mean(axis=1), dtype=np.float32)
@@ -240,6 +240,8 @@ def signs(read: Read, chances: Table) -> Iterator[Table]:
     for most in (1, 2, 4):
         yield (same & (apart <= most)).astype(np.float32)
     yield (np.abs(read.sessions[:, None] - read.sessions[None, :]) == 1).astype(np.float32)
+    for power in (1.0, 0.5):  # of a few prompts all signs are weaker
+        yield np.full(chances.shape, len(chances) ** -power, dtype=np.float32)
 
 
 def _same(read: Read) -> NDArray[np.bool_]:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from filrouge.model.thread import Action, Routing, Thread, ThreadState, Weighed
 
 #: From this mean probability on two groups are of one thread. Chosen on the training part of the talk.
-BAND: Final = 0.22
-#: From this one on a model would be asked about a suspended or archived thread.
-BORDERLINE: Final = 0.15
+BAND: Final = 0.24
+#: Between these a model would be asked about a suspended or archived thread.
+BORDERLINE, SURE = 0.16, 0.32
 #: Candidates that are logged: those above this, or at least the best few (THR-8).
 LOGGED, LOGGED_LEAST = 0.3, 3
 
@@ -73,7 +73,7 @@ def route(item: Item, known: Sequence[Known]) -> Routing:
         parent=own.thread_id if own and not chosen else None,
         similarity=best.similarity if best else 0.0,
         weighed=tuple(one for place, one in enumerate(found) if one.similarity > LOGGED or place < LOGGED_LEAST),
-        borderline=best is not None and best.state != "active" and BORDERLINE <= best.similarity < BAND,
+        borderline=best is not None and best.state != "active" and BORDERLINE <= best.similarity < SURE,
         reason=_reason(chosen, best, len(known)),
     )
 

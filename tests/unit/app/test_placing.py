@@ -265,7 +265,7 @@ def test_above_the_cap_of_the_mode_the_lightest_are_suspended(parts: Parts) -> N
 def test_a_session_that_turns_to_something_else_forks_and_the_drift_is_noted(parts: Parts) -> None:
     tell(parts, "s", COUPON[0], POSTGRES[0])
     stray, [first] = turn_of(parts, POSTGRES[0]), threads(parts)
-    parts.writer.run(lambda tx: fork(parts, tx, stray, first["id"]))
+    fork(parts, stray, first["id"])
     [later, first] = threads(parts)
     [drift] = thread(parts, first["id"])["drift"]
     assert later["parent"] == first["id"]
@@ -383,10 +383,15 @@ def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def fork(parts: Parts, tx: Tx, turn_id: str, thread_id: str) -> None:
+def fork(parts: Parts, turn_id: str, thread_id: str) -> None:
     """Carry out what is decided of a turn that leaves its session's thread."""
-    tx.run("threads.displace", {"turns": json.dumps([turn_id])})
-    caps, known = Caps.of(parts.settings(tx)), Threads(tx).get(thread_id)
-    [one] = placing.prepared(parts, tx, [turn_id], parts.meaning, caps)
+    caps = parts.readers.here(lambda tx: Caps.of(parts.settings(tx)))
+    [one] = placing.prepared(parts, [turn_id], parts.meaning, caps)
     left = Routing(action="fork", thread_id=None, similarity=0.0, weighed=(), reason="It left.", parent=thread_id)
-    placing.carry_out(parts, tx, one, left, {thread_id: known}, parts.meaning, caps)
+
+    def write(tx: Tx) -> None:
+        tx.run("threads.displace", {"turns": json.dumps([turn_id])})
+        known = {thread_id: Threads(tx).get(thread_id)}
+        placing.carry_out(parts, tx, one, left, known, parts.meaning, caps)
+
+    parts.writer.run(write)

@@ -1426,16 +1426,16 @@ SELECT id FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND ro
   AND skipped = '' AND agent = '' AND session_id <> '' AND (:only_agent IS NULL OR channel = :only_agent)
   AND (:upto IS NULL OR seq <= (SELECT upto.seq FROM turns AS upto WHERE upto.id = :upto))
 ORDER BY seq DESC LIMIT :limit
--- name: threads.replies
--- The last thing that the agent said to a prompt before the session's next one.
-SELECT prompt.id AS prompt, (SELECT reply.id FROM turns AS reply
-    WHERE reply.tenant = 'local' AND reply.host = prompt.host AND reply.session_id = prompt.session_id
-      AND reply.role <> 'tool' AND reply.role = 'assistant' AND reply.agent = '' AND reply.at >= prompt.at
-      AND reply.at < ifnull((SELECT min(next.at) FROM turns AS next
+-- name: threads.followers
+-- What a session first said after prompts and before its next one, tools apart: of each prompt ids between blanks.
+SELECT prompt.id AS prompt, (SELECT group_concat(id, ' ') FROM (SELECT follower.id FROM turns AS follower
+    WHERE follower.tenant = 'local' AND follower.host = prompt.host AND follower.session_id = prompt.session_id
+      AND follower.role <> 'tool' AND follower.agent = '' AND (follower.at, follower.seq) > (prompt.at, prompt.seq)
+      AND follower.at < ifnull((SELECT min(next.at) FROM turns AS next
         WHERE next.tenant = 'local' AND next.host = prompt.host AND next.session_id = prompt.session_id
           AND next.role <> 'tool' AND next.role = 'user' AND next.skipped = '' AND next.agent = ''
           AND next.at > prompt.at), '~')
-    ORDER BY reply.at DESC, reply.seq DESC LIMIT 1) AS reply
+    ORDER BY follower.at, follower.seq LIMIT :limit)) AS followers
 FROM json_each(:ids) JOIN turns AS prompt ON prompt.id = value
 -- name: threads.spoken_between
 SELECT DISTINCT thread_id FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
