@@ -164,7 +164,8 @@ def placed(parts: Parts, tx: Tx, one: Prepared, meaning: Meaning, caps: Caps) ->
     members: dict[str, list[Near]] = {}
     for turn_id, thread_id in threads.of_turns(one.near).items():
         members.setdefault(thread_id, []).append(one.near[turn_id])
-    known = candidates(tx, where, members, turn.at, caps.mode)
+    found = candidates(tx, where, members, turn.at, caps.mode)
+    known = {id_: it for id_, it in found.items() if caps.place_beside(it) == where}
     item = Item(text=turn.text, topics=one.topics, at=turn.at, own=own)
     routing = route(item, [Known(thread=it, state=it.state, near=np.stack(members[it.id])) for it in known.values()])
     return carry_out(parts, tx, one, routing, known, meaning, caps).id

@@ -117,6 +117,9 @@ def compared(exchanges: Sequence[Exchange], kind: Kind) -> Compared:
         exchanges: in the order in which they were said.
         kind: `words` where vectors do not count.
     """
+    if not exchanges:
+        nothing = np.empty((0, 0), dtype=np.float32)
+        return Compared(nothing, nothing, nothing)
     weights = _stored()
     read = read_in(exchanges, weights["rarity"])
     chances = going_on(read, weights, kind)
@@ -223,7 +226,7 @@ def signs(read: Read, chances: Table) -> Iterator[Table]:
     yield np.asarray(np.log(np.maximum(chain, 2e-3)) * same, dtype=np.float32)
     for around in (chances, chances * chances):
         vectors = _unit(around @ read.exchanges)
-        words = _unit(np.minimum(around @ (read.rare > 0.0), 1.0) * read.rare.max(axis=0, initial=0.0))
+        words = _unit(np.minimum(around @ (read.rare > 0.0), 1.0) * read.rare.max(axis=0))
         near, half = vectors @ vectors.T, vectors @ read.exchanges.T
         others = np.asarray(np.where(same, -1.0, near), dtype=np.float32)
         nearest = np.asarray(np.sort(others, axis=1)[:, -_NEAREST:].clip(0.0).mean(axis=1), dtype=np.float32)

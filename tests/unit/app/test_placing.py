@@ -72,21 +72,8 @@ def test_with_the_bundled_model_each_subject_of_one_session_is_a_thread_and_the_
             assert (drift["became"], drift["title"]) == (became["id"], became["title"])
             assert became["parent"] == left["id"]
         for former, subject in pairwise(subjects):
-            decided = decisions(parts, subject[0])[-1]
-            assert decided["action"] == "fork"
-            assert "have left what the session spoke of" in decided["reason"]
+            assert decisions(parts, subject[0])[-1]["action"] == "fork"
             assert [one["action"] for one in decisions(parts, former[2])] == ["continue"]
-
-
-def test_a_prompt_that_a_user_put_where_it_is_does_not_leave(parts: Parts) -> None:
-    for session in ("left", "put"):
-        tell(parts, session, COUPON[0], POSTGRES[0], project=(session,))
-    [one] = threads(parts, "put")
-    move(parts, [turn["id"] for turn in thread(parts, one["id"])["turns_shown"]], one["id"])
-    for session in ("left", "put"):
-        tell(parts, session, POSTGRES[1], project=(session,))
-    assert grouped(parts, "left")[::-1] == as_sets([COUPON[0]], POSTGRES)
-    assert grouped(parts, "put") == as_sets([COUPON[0], *POSTGRES])
 
 
 def test_what_follows_a_prompt_goes_where_it_went(parts: Parts) -> None:

@@ -217,8 +217,9 @@ def test_who_answers_too_late_leaves_the_decision_and_is_not_asked_again(tmp_pat
     slow = Slow()
     with advised(tmp_path, Cascade([Step(model=slow, seconds=60)]), related=0.01) as parts:
         tell(parts, "old", COUPON[0], days_ago=6)
+        tell(parts, "b", POSTGRES[1])
         tell(parts, "c", OPEN)
-        assert apart(parts) == sets_of([OPEN], COUPON[:1])
+        assert apart(parts) == sets_of([OPEN], COUPON[:1], POSTGRES[1:])
         assert len(slow.about("thread")) == 1
         assert "in time" in reasons(parts, OPEN)[-1]["reason"]
 
