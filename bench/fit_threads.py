@@ -32,6 +32,7 @@ from typing import Any, Final
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -57,7 +58,8 @@ FOLDS: Final = 5
 EXCERPTS, SESSIONS, PROMPTS, COUNT = 24, (2, 4), (1, 3), 2.0
 #: What large weights cost.
 RIDGE: Final = 2e-3
-Fitted = dict[str, np.ndarray]
+Numbers = NDArray[Any]
+Fitted = dict[str, Numbers]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +73,11 @@ class Spoken:
     """
 
     exchanges: list[Exchange]
-    threads: np.ndarray
+    threads: Numbers
     said: list[tuple[int, int]]
 
 
-def spoken(project: Project, model: Embedder, sample: np.ndarray) -> Spoken:
+def spoken(project: Project, model: Embedder, sample: Numbers) -> Spoken:
     """The exchanges of a project."""
     heard, said, numbers = list[tuple[str, Project, list[str]]](), list[tuple[int, int]](), dict[str, int]()
     for session in project["sessions"]:
@@ -116,16 +118,16 @@ def excerpts(one: Spoken, chance: np.random.Generator) -> Iterator[Spoken]:
     for _ in range(EXCERPTS):
         count = min(len(sessions), int(chance.integers(*SESSIONS, endpoint=True)))
         kept = list[int]()
-        for number in sorted(chance.choice(len(sessions), count, replace=False).tolist()):
+        for number in sorted(int(one) for one in chance.choice(len(sessions), count, replace=False)):
             length = int(chance.integers(*PROMPTS, endpoint=True))
             start = int(chance.integers(0, max(1, len(sessions[number]) - length)))
-            kept += sessions[number][start : start + length]
+            kept.extend(sessions[number][start : start + length])
         *before, last = (one.exchanges[place] for place in kept)
         alone = replace(last, whole=last.prompt, answered=frozenset(), asks=False)
         yield Spoken(exchanges=[*before, alone], threads=one.threads[kept], said=[])
 
 
-def rarity_of(given: Sequence[Spoken]) -> np.ndarray:
+def rarity_of(given: Sequence[Spoken]) -> Numbers:
     """How rare the words of each bucket are."""
     having, count = np.zeros(BUCKETS), 0
     for one in given:
@@ -135,21 +137,22 @@ def rarity_of(given: Sequence[Spoken]) -> np.ndarray:
     return np.log(1 + count / (1 + having)).astype(np.float32)
 
 
-def regressed(given: np.ndarray, wanted: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def regressed(given: Numbers, wanted: Numbers, counts: Numbers) -> Numbers:
     """The weights of a logistic regression, the last one the constant."""
     mean, spread = given.mean(axis=0), given.std(axis=0) + 1e-9
-    rows = np.concatenate([(given - mean) / spread, np.ones((len(given), 1))], axis=1)
-    weights, cost = np.zeros(rows.shape[1]), RIDGE * counts.sum() * np.eye(rows.shape[1])
+    rows: Numbers = np.concatenate([(given - mean) / spread, np.ones((len(given), 1))], axis=1)
+    weights: Numbers = np.zeros(rows.shape[1])
+    cost: Numbers = RIDGE * counts.sum() * np.eye(rows.shape[1])
     cost[-1, -1] = 0.0
     for _ in range(25):
-        found = 1 / (1 + np.exp(-rows @ weights))
-        slope = rows.T @ ((found - wanted) * counts) + cost @ weights
-        weights -= np.linalg.solve((rows.T * (found * (1 - found) * counts)) @ rows + cost, slope)
-    plain = weights[:-1] / spread
+        found: Numbers = 1 / (1 + np.exp(-rows @ weights))
+        slope: Numbers = rows.T @ ((found - wanted) * counts) + cost @ weights
+        weights = weights - np.linalg.solve((rows.T * (found * (1 - found) * counts)) @ rows + cost, slope)
+    plain: Numbers = weights[:-1] / spread
     return np.append(plain, weights[-1] - mean @ plain).astype(np.float32)
 
 
-def went_on(one: Read, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def went_on(one: Read, threads: Numbers) -> tuple[Numbers, Numbers]:
     """Signs that a prompt goes on, and whether it did: in the thread of the last prompt before it that has one."""
     later, before = pairs.followers(one)
     given, wanted = pairs.continuing(one, later, before), np.full(len(later), -1)
@@ -160,7 +163,7 @@ def went_on(one: Read, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return given[wanted >= 0], wanted[wanted >= 0]
 
 
-def paired(one: Read, chances: Table, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def paired(one: Read, chances: Table, threads: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Signs of every two prompts that have a thread, whether it is one, and whether they are of one session."""
     there = np.flatnonzero(threads >= 0)
     left, right = (there[axis] for axis in np.triu_indices(len(there), 1))
@@ -169,7 +172,7 @@ def paired(one: Read, chances: Table, threads: np.ndarray) -> tuple[np.ndarray, 
 
 
 def fitted(
-    read: Sequence[Read], threads: Sequence[np.ndarray], projects: Sequence[int], counts: Sequence[float], kind: Kind
+    read: Sequence[Read], threads: Sequence[Numbers], projects: Sequence[int], counts: Sequence[float], kind: Kind
 ) -> tuple[Fitted, list[Table]]:
     """The weights of all, and each one's probabilities by those of the other folds.
 
@@ -183,7 +186,7 @@ def fitted(
     def others(fold: int) -> list[int]:
         return [place for place in range(len(read)) if folds[place] != fold]
 
-    def counted(rows: Sequence[Any], places: Sequence[int]) -> np.ndarray:
+    def counted(rows: Sequence[Any], places: Sequence[int]) -> Numbers:
         return np.concatenate([np.full(len(rows[place][1]), counts[place]) for place in places])
 
     rows: list[Any] = [went_on(one, own) for one, own in zip(read, threads, strict=True)]

@@ -54,7 +54,7 @@ THREAD, EARLIER = "thread", "thread_earlier"
 #: fifty threads are active, and more with more (bench/placed.py).
 TOGETHER: Final = 8
 #: Prompts that a prompt is held against: the newest before it, and of each near archived thread so many.
-_BEFORE, _OF_ARCHIVED = 128, 2
+BEFORE, _OF_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
 #: A prompt held against another: the probability of one thread, the similarity, the share of words; shape (3,).
@@ -140,7 +140,7 @@ def _prepared(parts: Parts, turn: Turn, meaning: Meaning, caps: Caps, ground: Gr
         vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
         beside = nearest(vector, *ThreadVectors(tx).archived(where, space_id), ground)
         archived = [id_ for thread_id in beside for id_ in Threads(tx).turns(thread_id, routed=True)[-_OF_ARCHIVED:]]
-        ids = [turn.id, *Threads(tx).latest(where, _BEFORE, turn), *archived]
+        ids = [turn.id, *Threads(tx).latest(where, BEFORE, turn), *archived]
         talk = talk_of(parts, tx, meaning, ids, ground if vector is not None else None)
         return is_coming and vector is None, talk
 
