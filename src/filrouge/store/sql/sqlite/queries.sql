@@ -1833,8 +1833,6 @@ UNION ALL SELECT 'bridges', id, 'erased', reason, reason FROM bridges WHERE id I
 UNION ALL SELECT 'bridges', id, 'emptied', reason, reason FROM bridges WHERE id IN (SELECT value FROM json_each(:reasons))
 UNION ALL SELECT 'thread_vectors', thread_id || ' ' || space_id, 'erased', '', '' FROM thread_vectors
   WHERE thread_id IN (SELECT value FROM json_each(:ended)) OR thread_id IN (SELECT value FROM json_each(:changed))
-UNION ALL SELECT 'thread_parts', thread_id || ' ' || space_id || ' ' || place, 'erased', '', '' FROM thread_parts
-  WHERE thread_id IN (SELECT value FROM json_each(:ended)) OR thread_id IN (SELECT value FROM json_each(:changed))
 UNION ALL SELECT 'vectors', owner_kind || ' ' || owner_id || ' ' || space_id || ' ' || part, 'erased', '', '' FROM vectors
   WHERE (owner_kind = 'memory' AND owner_id IN (SELECT value FROM json_each(:memories)))
     OR (owner_kind = 'turn' AND owner_id IN (SELECT value FROM json_each(:turns)))
