@@ -141,13 +141,15 @@ def regressed(given: Numbers, wanted: Numbers, counts: Numbers) -> Numbers:
     """The weights of a logistic regression, the last one the constant."""
     mean, spread = given.mean(axis=0), given.std(axis=0) + 1e-9
     rows: Numbers = np.concatenate([(given - mean) / spread, np.ones((len(given), 1))], axis=1)
-    weights: Numbers = np.zeros(rows.shape[1])
-    cost: Numbers = RIDGE * counts.sum() * np.eye(rows.shape[1])
+    weights: Numbers = np.zeros(len(spread) + 1)
+    cost: Numbers = RIDGE * counts.sum() * np.eye(len(spread) + 1)
     cost[-1, -1] = 0.0
     for _ in range(25):
         found: Numbers = 1 / (1 + np.exp(-rows @ weights))
         slope: Numbers = rows.T @ ((found - wanted) * counts) + cost @ weights
-        weights = weights - np.linalg.solve((rows.T * (found * (1 - found) * counts)) @ rows + cost, slope)
+        bend: Numbers = (rows.T * (found * (1 - found) * counts)) @ rows + cost
+        step: Numbers = np.linalg.solve(bend, slope)
+        weights -= step
     plain: Numbers = weights[:-1] / spread
     return np.append(plain, weights[-1] - mean @ plain).astype(np.float32)
 

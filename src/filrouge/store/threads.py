@@ -222,7 +222,7 @@ class Threads:
     def followers(self, prompt_ids: Collection[str], limit: int) -> dict[str, list[str]]:
         """Of each of these prompts the first turns after it, tools apart, up to its session's next prompt."""
         rows = self._tx.all("threads.followers", {"ids": json.dumps(list(prompt_ids)), "limit": limit})
-        return {row["prompt"]: (row["followers"] or "").split() for row in rows}
+        return {row["prompt"]: str(row["followers"] or "").split() for row in rows}
 
     def spoken_between(self, thread_ids: Collection[str], since: datetime | None, until: datetime | None) -> set[str]:
         """Those of these threads in which something was said from one moment on and before another; None = any."""

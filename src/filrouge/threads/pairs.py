@@ -76,7 +76,7 @@ class Compared:
 
     Attributes:
         chances: the probability that they are of one thread; 1 on the diagonal.
-        alike: the cosine of their exchanges, with what the project has in common taken off.
+        alike: the cosine of their exchanges without what the project has in common; NaN where words alone count.
         words: the share of their words that both have, the rarer the more, in [0, 1].
     """
 
@@ -125,7 +125,8 @@ def compared(exchanges: Sequence[Exchange], kind: Kind) -> Compared:
     chances = going_on(read, weights, kind)
     for number in range(ROUNDS):
         chances = weighed(read, chances, weights, f"{kind}.{number}")
-    return Compared(chances=chances, alike=read.exchanges @ read.exchanges.T, words=read.words @ read.words.T)
+    alike = read.exchanges @ read.exchanges.T if kind == "vectors" else np.full_like(chances, np.nan)
+    return Compared(chances=chances, alike=alike, words=read.words @ read.words.T)
 
 
 def roots(texts: Iterable[str]) -> frozenset[str]:

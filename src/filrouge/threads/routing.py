@@ -6,6 +6,7 @@ of one thread counts (average linkage, as in `regrouping`): one prompt that is a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +47,8 @@ class Known:
     Attributes:
         state: its effective state, which a sweep may not have written yet.
         near: the prompt held against prompts of the thread, a row each: the probability that they are of one thread,
-            the similarity of their vectors, and the share of words; empty where none of its prompts was looked at.
+            how alike the exchanges are (NaN where words alone count), and the share of words; empty where none of its
+            prompts was looked at.
     """
 
     thread: Thread
@@ -83,7 +85,7 @@ def _weighed(item: Item, one: Known) -> Weighed:
     return Weighed(
         thread_id=one.thread.id,
         state=one.state,
-        embedding=alike,
+        embedding=None if math.isnan(alike) else alike,
         topics=words,
         exact=not set(item.topics).isdisjoint(one.thread.topics),
         own=one.thread.id == item.own,

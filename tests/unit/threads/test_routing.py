@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -110,6 +111,14 @@ def test_what_is_logged_tells_similarity_shared_words_and_the_same_topic() -> No
     [one] = route(prompt("bread", ("rye flour",)), [known("bread", 0.4, topics=("rye flour",))]).weighed
 
     assert (one.embedding, one.topics, one.exact, one.own) == (0.5, 0.25, True, True)
+
+
+def test_where_words_alone_count_no_similarity_is_logged() -> None:
+    near = np.asarray([(0.4, np.nan, 0.25)], dtype=np.float32)
+
+    [one] = route(prompt(), [replace(known("bread"), near=near)]).weighed
+
+    assert (one.embedding, one.topics) == (None, 0.25)
 
 
 threads_of = st.lists(st.lists(st.floats(0.0, 1.0, width=32), min_size=1, max_size=3), max_size=5)
