@@ -48,7 +48,6 @@ from filrouge.threads import pairs
 from filrouge.threads.ground import Ground
 from filrouge.threads.grouping import grouped
 from filrouge.threads.pairs import BUCKETS, FILE, ROUNDS, Exchange, Kind, Read, Table, bucket, read_in
-from filrouge.threads.routing import BAND
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -56,6 +55,8 @@ TARGET: Final = ROOT.parent / "src" / "filrouge" / "threads" / FILE
 FOLDS: Final = 5
 #: Excerpts of each project, of so many sessions and prompts of each, and what a pair of them counts beside 1.
 EXCERPTS, SESSIONS, PROMPTS, COUNT = 24, (2, 4), (1, 3), 2.0
+#: Bands that are reported.
+BANDS: Final = (0.2, 0.24, 0.28, 0.32, 0.38)
 #: What large weights cost.
 RIDGE: Final = 2e-3
 Numbers = NDArray[Any]
@@ -274,7 +275,7 @@ def main() -> int:
         near = near[: len(parts["train"])]
         weights |= {name: one.astype(np.float16).astype(np.float32) for name, one in made.items()}
         held = [probabilities(one, weights, kind) for one in rows["validation"]]
-        for band in (BAND - 0.04, BAND - 0.02, BAND, BAND + 0.02, BAND + 0.04):
+        for band in BANDS:
             print(row(f"train, {kind}", near, parts["train"], band))
             print(row(f"validation, {kind}", held, parts["validation"], band), flush=True)
     if not given.dry_run:

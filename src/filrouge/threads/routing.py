@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from filrouge.model.thread import Action, Routing, Thread, ThreadState, Weighed
 
 #: From this mean probability on two groups are of one thread. Chosen on the training part of the talk.
-BAND: Final = 0.24
+BAND: Final = 0.28
 #: Between these a model would be asked about a suspended or archived thread.
-BORDERLINE, SURE = 0.16, 0.32
+BORDERLINE, SURE = 0.18, 0.36
 #: Candidates that are logged: those above this, or at least the best few (THR-8).
 LOGGED, LOGGED_LEAST = 0.3, 3
 
