@@ -11,11 +11,11 @@ there are none, of words alone. Pure: no database, no embedder.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib import resources
 from typing import Final, Literal
 from zlib import crc32
 
@@ -41,7 +41,7 @@ _NEAREST: Final = 6
 ROUNDS: Final = 2
 
 Kind = Literal["vectors", "words"]
-Weights = Mapping[str, NDArray[np.float32]]
+Learned = Mapping[str, NDArray[np.float32]]
 #: 32-bit floats: of every two prompts, shape (n, n), of every prompt, shape (n,), or a row for each prompt.
 Table = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -142,7 +142,7 @@ def _roots(text: str) -> frozenset[str]:
 # --- whether talk goes on from one prompt to the next
 
 
-def going_on(read: Read, weights: Weights, kind: Kind) -> Table:
+def going_on(read: Read, weights: Learned, kind: Kind) -> Table:
     """The probability that between two prompts of a session the talk never turned, shape (n, n); 0 across sessions."""
     later, before = followers(read)
     stays = np.zeros(len(read.sessions), dtype=np.float32)
@@ -203,7 +203,7 @@ def _signs_of_going_on(read: Read, later: Places, before: Places) -> Iterator[Ta
 # --- whether two prompts are of one thread
 
 
-def weighed(read: Read, chances: Table, weights: Weights, name: str) -> Table:
+def weighed(read: Read, chances: Table, weights: Learned, name: str) -> Table:
     """One round: the probabilities that follow from those before, by the weights of this name."""
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
     same = _same(read)
@@ -287,8 +287,8 @@ def read_in(exchanges: Sequence[Exchange], rarity: Table) -> Read:
 
 
 def bucket(word: str) -> int:
-    """Where a word counts, of `BUCKETS`."""
-    return crc32(word.encode()) % BUCKETS
+    """Where a word counts, of `BUCKETS`. A message may hold half a character, so words may too."""
+    return crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS
 
 
 def _centred(vectors: Sequence[Vector | None]) -> Table:
@@ -323,6 +323,6 @@ def _logistic(odds: Table) -> Table:
 
 
 @cache
-def _stored() -> Weights:
-    with np.load(os.path.join(os.path.dirname(__file__), FILE)) as file:
+def _stored() -> Learned:
+    with resources.files(__package__ or "").joinpath(FILE).open("rb") as opened, np.load(opened) as file:
         return {name: file[name].astype(np.float32) for name in file.files}
