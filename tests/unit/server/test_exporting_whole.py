@@ -86,7 +86,7 @@ def filled(api: Api) -> list[bytes]:
         messages = [
             one
             for text in said
-            for one in ({"role": "user", "content": text}, {"role": "assistant", "content": f"I see: {text}"})
+            for one in ({"role": "user", "content": text}, {"role": "assistant", "content": f"{text} It is so."})
         ]
         told = {"channel": "claude-code", "session_id": session, "project": [SHOP], "messages": messages}
         assert api.ask("POST", "/memory/turns", told).status < 300
