@@ -86,7 +86,10 @@ def put_into(parts: Parts, thread: str, *ids: str) -> None:
     at = to_text(parts.clock.now())
     opened: Any = apsw.Connection(inside(parts.home, DATABASE))  # apsw's stubs leave the types of its bindings open
     with closing(opened) as database:
-        row = "INSERT INTO threads (id, project_id, title, title_by, opened_at, last_active) VALUES (?, ?, ?, 'user', ?, ?)"
+        row = (
+            "INSERT INTO threads (id, project_id, title, title_by, opened_at, last_active) "
+            "VALUES (?, ?, ?, 'user', ?, ?)"
+        )
         database.execute(row, (thread, SHOP[0], f"Thread {thread}", at, at))
         for id_ in ids:
             placed = (
