@@ -19,7 +19,7 @@ split into is measured by pairs of its prompts: F1, and the share of pairs of di
 
 Figures: pairwise F1 over pieces (a piece is in the thread that holds most of its prompts), with 95 % intervals by
 bootstrap over sessions, when all is said; the same at the moment of placing, each prompt with every piece before it as
-that was placed then, which is what an injection has; parts that regrouping moved, for each piece; continuation =
+that was placed then, which is what an injection has; prompts that regrouping moved, for each piece; continuation =
 sessions whose thread took in at least two of their pieces, of those that could; duplicate titles among live threads;
 the share of decisions that would ask a model; moves of the lifecycle.
 """
@@ -43,6 +43,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from filrouge.app.exchanges import exchange
+from filrouge.app.placing import BEFORE
 from filrouge.clock import new_id
 from filrouge.embed.registry import embedder
 from filrouge.embed.sample import bundled
@@ -54,13 +56,11 @@ from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Vector, Vectors
 from filrouge.threads import lifecycle, naming
 from filrouge.threads.ground import Ground
-from filrouge.threads.joining import YOUNG, join
-from filrouge.threads.parting import LEAVING, part_off
-from filrouge.threads.regrouping import Regrouping, Unit, regroup
-from filrouge.threads.routing import BANDS, Bands, route
+from filrouge.threads.pairs import Compared, compared
+from filrouge.threads.regrouping import MOST, Regrouping, Unit, regroup
+from filrouge.threads.routing import Item, Known, route
 from filrouge.threads.subjects import subjects
-from filrouge.threads.vectors import by_session, parts_of, prompt_vector
-from filrouge.threads.weighing import Item, Known, Part
+from filrouge.threads.vectors import prompt_vector
 from filrouge.understand.words import fold
 
 SEED: Final = 6
@@ -107,7 +107,7 @@ class Played:
     Attributes:
         placing: for every prompt when it was placed, its piece, those before it that were in the same thread then, and
             those that were not; empty where the driver cannot tell.
-        moved: parts that regrouping moved.
+        moved: prompts that regrouping moved.
     """
 
     threads: Mapping[str, Sequence[str]]
@@ -246,9 +246,7 @@ class Kept:
     """A thread with its prompts, as a store would keep them."""
 
     thread: Thread
-    prompts: list[tuple[str, Part]] = field(default_factory=list[tuple[str, Part]])
     turns: list[Turn] = field(default_factory=list[Turn])
-    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -256,37 +254,32 @@ class Leaving:
     """What is left out, for the ablation."""
 
     vectors: bool = False
-    topics: bool = False
-    ground: bool = False
     sample: bool = False
-    joining: bool = False
     regrouping: bool = False
-    parting: bool = False
 
 
 class Pure:
     """Plays a stream with the pure functions, in the order in which the product would call them."""
 
-    def __init__(
-        self, embedded: Embedded, sample: Vectors, bands: Bands | None = None, leaving: Leaving | None = None
-    ) -> None:
-        self._embedded, self._sample, self._bands, self._leaving = embedded, sample, bands, leaving or Leaving()
+    def __init__(self, embedded: Embedded, sample: Vectors, leaving: Leaving | None = None) -> None:
+        self._embedded, self._sample, self._leaving = embedded, sample, leaving or Leaving()
 
     def __call__(self, stream: Stream) -> Played:
-        return _Play(self._embedded, self._sample, self._bands, self._leaving).played(stream)
+        return _Play(self._embedded, self._sample, self._leaving).played(stream)
 
 
 class _Play:
-    def __init__(self, embedded: Embedded, sample: Vectors, bands: Bands | None, leaving: Leaving) -> None:
-        self.embedded, self.sample, self.bands, self.leaving = embedded, sample, bands, leaving
+    def __init__(self, embedded: Embedded, sample: Vectors, leaving: Leaving) -> None:
+        self.embedded, self.sample, self.leaving = embedded, sample, leaving
         self.threads: dict[str, Kept] = {}
+        self.turns: list[Turn] = []
         self.where: dict[str, str] = {}
         self.own: dict[str, str] = {}
-        self.latest: dict[str, str] = {}
         self.counts = Played(threads={}, titles=())
         self.vectors: list[Vector] = []
         self.ground: Ground | None = None
         self.grown = 0
+        self.seen = 0
 
     def played(self, stream: Stream) -> Played:
         last = {piece.talk: piece.id for piece in stream.pieces}
@@ -323,34 +316,39 @@ class _Play:
             self.counts.actions[move.act] += 1
         self.regrouped()
 
-    def regrouped(self) -> None:
-        if self.leaving.regrouping:
-            return
-        units = [
-            Unit(id=f"{kept.thread.id} {talk}", thread=kept.thread, part=part)
-            for kept in self.threads.values()
-            for talk, part in by_session(kept.prompts).items()
+    def exchanges(self, turns: Sequence[Turn]) -> Compared:
+        """Prompts held against each other; of these streams there are no replies."""
+        levelled: Sequence[Vector | None] = [None] * len(turns)
+        if self.ground is not None and not self.leaving.vectors:
+            levelled = [*self.ground.off(np.stack([self.embedded[turn.text] for turn in turns]))]
+        given = [
+            exchange(turn.scope.session, turn.text, "", vector, vector)
+            for turn, vector in zip(turns, levelled, strict=True)
         ]
-        for move in regroup(units, self.ground):
+        return compared(given, "words" if self.ground is None or self.leaving.vectors else "vectors")
+
+    def regrouped(self) -> None:
+        if self.leaving.regrouping or len(self.turns) == self.seen:
+            return
+        self.seen = len(self.turns)
+        turns = self.turns[-MOST:]
+        units = [Unit(id=turn.id, thread=self.threads[self.where[turn.id]].thread) for turn in turns]
+        for move in regroup(units, self.exchanges(turns).chances):
             self.counts.actions["regroup"] += 1
             self.counts.moved += len(move.units)
             self.moved(move)
 
     def moved(self, move: Regrouping) -> None:
-        """Put parts where they belong."""
-        going = {(thread, talk) for thread, talk in (unit.split(" ", 1) for unit in move.units)}
-        sources = [self.threads[id_] for id_ in sorted({thread for thread, _ in going})]
-        taken: list[tuple[Turn, tuple[str, Part]]] = []
+        """Put prompts where they belong."""
+        going = set(move.units)
+        sources = [self.threads[id_] for id_ in sorted({self.where[id_] for id_ in going})]
+        taken = [turn for kept in sources for turn in kept.turns if turn.id in going]
         for kept in sources:
-            both = list(zip(kept.turns, kept.prompts, strict=True))
-            leaving = [one for one in both if (kept.thread.id, one[1][0]) in going]
-            staying = [one for one in both if (kept.thread.id, one[1][0]) not in going]
-            taken += leaving
-            kept.turns, kept.prompts = [turn for turn, _ in staying], [prompt for _, prompt in staying]
+            kept.turns = [turn for turn in kept.turns if turn.id not in going]
         live = [one.thread for one in sources if one.thread.state == "active"]
         into = move.into
         if into is None:
-            opened = min(turn.at for turn, _ in taken)
+            opened = min(turn.at for turn in taken)
             former = self.threads[move.routing.parent or ""].thread
             thread = replace(former, id=new_id(opened), title="", parent=former.id, opened_at=opened)
             self.threads[thread.id] = Kept(thread=thread)
@@ -359,38 +357,30 @@ class _Play:
         if live and target.thread.state != "active":
             at = max(one.last_active for one in (*live, target.thread))
             target.thread = lifecycle.moved(target.thread, "reactivate", at)
-        both = sorted([*zip(target.turns, target.prompts, strict=True), *taken], key=lambda one: one[0].at)
-        target.turns, target.prompts = [turn for turn, _ in both], [prompt for _, prompt in both]
-        for turn, (talk, _) in taken:
-            self.where[turn.id] = target.thread.id
-            if self.latest[talk] == turn.id:
-                self.own[talk] = target.thread.id
-        for kept in sources:
-            if kept.prompts:
+        target.turns = sorted([*target.turns, *taken], key=lambda one: one.at)
+        self.where |= dict.fromkeys(going, into)
+        for turn in self.turns:
+            self.own[turn.scope.session] = self.where[turn.id]
+        for kept in (*sources, target):
+            if kept.turns:
                 self.renewed(kept, named=True)
             else:
-                del self.threads[kept.thread.id]
-        self.renewed(target, named=True)
-
-    def known(self, but: str = "") -> list[Known]:
-        return [
-            Known(thread=one.thread, state=one.thread.state, parts=one.parts)
-            for one in self.threads.values()
-            if one.thread.id != but
-        ]
+                self.threads.pop(kept.thread.id, None)
 
     def said(self, at: datetime, piece: Piece, number: int) -> None:
-        text = piece.prompts[number]
         turn = turn_of(piece, number, at)
-        self.levelled(self.embedded[text])
-        part = Part(
-            vector=None if self.leaving.vectors else self.embedded[text],
-            topics=() if self.leaving.topics else topics_of(turn),
-        )
-        item = Item(text=text, topics=part.topics, vector=part.vector, at=at, own=self.own.get(piece.talk))
-        known = self.known()
+        self.levelled(self.embedded[turn.text])
+        before = self.turns[-BEFORE:]
+        found = self.exchanges([*before, turn])
+        rows = np.stack([found.chances[-1], found.alike[-1], found.words[-1]], axis=1)
+        known = [
+            Known(thread=kept.thread, state=kept.thread.state, near=rows[places])
+            for kept in self.threads.values()
+            if (places := [place for place, one in enumerate(before) if self.where[one.id] == kept.thread.id])
+        ]
+        item = Item(text=turn.text, topics=subjects(turn), at=at, own=self.own.get(piece.talk))
         self.counts.candidates.update(one.state for one in known)
-        routing = route(item, known, self.embedded.space, self.ground, self.bands)
+        routing = route(item, known)
         self.counts.actions[routing.action] += 1
         self.counts.asked += routing.borderline
         if routing.thread_id is None:
@@ -402,52 +392,11 @@ class _Play:
             kept = self.threads[routing.thread_id]
             act: lifecycle.Act = "use" if routing.action == "continue" else "reactivate"
             kept.thread = lifecycle.moved(kept.thread, act, at)
-        kept.prompts.append((piece.talk, part))
         kept.turns.append(turn)
+        self.turns.append(turn)
         self.placed(piece, kept.thread.id)
         self.where[turn.id] = self.own[piece.talk] = kept.thread.id
-        self.latest[piece.talk] = turn.id
         self.renewed(kept)
-        if item.own == kept.thread.id and self.parted(at, piece, kept):
-            return
-        sessions = {session for session, _ in kept.prompts}
-        if not self.leaving.joining and len(sessions) == 1 and 2 <= len(kept.prompts) <= YOUNG:
-            young = Known(thread=kept.thread, state=kept.thread.state, parts=kept.parts)
-            older = [one for one in self.known(kept.thread.id) if one.thread.opened_at < kept.thread.opened_at]
-            routing = join(young, older, self.embedded.space, self.ground, self.bands)
-            if routing and routing.thread_id:
-                self.joined(kept.thread.id, routing.thread_id)
-
-    def parted(self, at: datetime, piece: Piece, kept: Kept) -> bool:
-        """Let the last prompts of a session leave its thread, if they have left it."""
-        if self.leaving.parting:
-            return False
-        places = [place for place, (talk, _) in enumerate(kept.prompts) if talk == piece.talk]
-        said = [kept.prompts[place][1] for place in places]
-        own = Known(thread=kept.thread, state=kept.thread.state, parts=kept.parts)
-        space = self.embedded.space
-        routing = part_off(said, own, self.known(kept.thread.id), space, self.ground, self.bands)
-        if routing is None:
-            return False
-        self.counts.actions["part"] += 1
-        going = places[-LEAVING:]
-        prompts, turns = [kept.prompts[place] for place in going], [kept.turns[place] for place in going]
-        for place in reversed(going):
-            del kept.prompts[place], kept.turns[place]
-        if routing.thread_id is None:
-            begun = turns[0].at
-            thread = replace(kept.thread, id=new_id(begun), title="", parent=kept.thread.id, opened_at=begun)
-            target = self.threads[thread.id] = Kept(thread=thread)
-        else:
-            target = self.threads[routing.thread_id]
-        target.thread = lifecycle.moved(target.thread, "use" if target.thread.state == "active" else "reactivate", at)
-        target.prompts += prompts
-        target.turns += turns
-        self.own[piece.talk] = target.thread.id
-        self.where.update({turn.id: target.thread.id for turn in turns})
-        self.renewed(kept, named=True)
-        self.renewed(target, named=True)
-        return True
 
     def placed(self, piece: Piece, thread: str) -> None:
         """Note what was in the same thread when a prompt came to it."""
@@ -462,41 +411,16 @@ class _Play:
 
     def levelled(self, vector: Vector) -> None:
         self.vectors.append(vector)
-        if len(self.vectors) >= self.grown and not self.leaving.ground:
+        if len(self.vectors) >= self.grown:
             self.grown = max(32, int(len(self.vectors) * 1.4))
             own = np.stack(self.vectors)
             self.ground = Ground.of(own if self.leaving.sample else np.concatenate([self.sample, own]))
 
     def renewed(self, kept: Kept, *, named: bool = False) -> None:
-        kept.parts = parts_of(kept.prompts)
-        if named or naming.is_due(len(kept.prompts)):
+        if named or naming.is_due(len(kept.turns)):
             taken = [one.thread.title for one in self.threads.values() if one is not kept]
             name = naming.name(kept.turns, taken, kept.thread if kept.thread.title else None)
             kept.thread = replace(kept.thread, title=name.title, summary=name.summary, topics=name.topics)
-
-    def joined(self, young: str, old: str) -> None:
-        self.counts.actions["join"] += 1
-        gone, kept = self.threads.pop(young), self.threads[old]
-        if kept.thread.state != "active":
-            kept.thread = lifecycle.moved(
-                kept.thread, "reactivate", max(gone.thread.last_active, kept.thread.last_active)
-            )
-        order = sorted(
-            zip([*kept.turns, *gone.turns], [*kept.prompts, *gone.prompts], strict=True), key=lambda one: one[0].at
-        )
-        kept.turns, kept.prompts = [turn for turn, _ in order], [prompt for _, prompt in order]
-        self.where = {key: old if thread == young else thread for key, thread in self.where.items()}
-        self.own = {key: old if thread == young else thread for key, thread in self.own.items()}
-        self.renewed(kept)
-
-
-_TOPICS: dict[str, tuple[str, ...]] = {}
-
-
-def topics_of(turn: Turn) -> tuple[str, ...]:
-    if turn.text not in _TOPICS:
-        _TOPICS[turn.text] = subjects(turn)
-    return _TOPICS[turn.text]
 
 
 def _piece(turn_id: str) -> str:
@@ -733,20 +657,14 @@ def gates(en: Mapping[str, Any], fr: Mapping[str, Any]) -> Iterator[str]:
 def ablation(
     en: Sequence[Stream], fr: Sequence[Stream], embedded: Embedded, sample: Vectors
 ) -> Iterator[dict[str, Any]]:
-    changes: dict[str, tuple[Bands, Leaving]] = {
-        "all": (BANDS, Leaving()),
-        "no vectors": (BANDS, Leaving(vectors=True)),
-        "no topics": (BANDS, Leaving(topics=True)),
-        "no ground": (BANDS, Leaving(ground=True)),
-        "no sample in the ground": (BANDS, Leaving(sample=True)),
-        "no joining": (BANDS, Leaving(joining=True)),
-        "no parting": (BANDS, Leaving(parting=True)),
-        "no regrouping": (BANDS, Leaving(regrouping=True)),
-        "neither": (BANDS, Leaving(joining=True, regrouping=True)),
-        "no prior for the session": (replace(BANDS, own=0.0), Leaving()),
+    changes = {
+        "all": Leaving(),
+        "no vectors": Leaving(vectors=True),
+        "no sample in the ground": Leaving(sample=True),
+        "no regrouping": Leaving(regrouping=True),
     }
-    for name, (bands, leaving) in changes.items():
-        driver = Pure(embedded, sample, bands, leaving)
+    for name, leaving in changes.items():
+        driver = Pure(embedded, sample, leaving)
         yield {
             "without": name,
             **{

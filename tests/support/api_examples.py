@@ -17,7 +17,7 @@ COUPON = (
     "The checkout page breaks when the coupon is empty, please find out why the coupon fails",
     "Where in the checkout is the coupon validated, in the form or in the coupon service?",
 )
-POSTGRES = "We must migrate the Postgres database to version 17, what breaks in our Postgres schema?"
+POSTGRES = "We must migrate the Postgres database to version 17, what changes in our Postgres schema?"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

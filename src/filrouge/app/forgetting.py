@@ -41,7 +41,7 @@ LONGEST: Final = 2000
 #: A text this short, folded, is everywhere, and says nothing about whether it is the same: characters and words.
 _TELLING, _TELLING_WORDS = 12, 2
 #: The queue and what is made anew by itself change all the time; they are listed, and no token depends on them.
-_RESTLESS: Final = frozenset({"jobs", "vectors", "thread_vectors", "thread_parts", "evidence", "concept_mentions"})
+_RESTLESS: Final = frozenset({"jobs", "vectors", "thread_vectors", "evidence", "concept_mentions"})
 _LONGEST_WAIT: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 _TRIES: Final = 4

@@ -2,13 +2,17 @@
 
 A ground is made of the user's newest prompts and of the bundled sample, and made anew when the prompts have grown by
 four tenths, or when something was erased, so that it holds nothing of what is gone. The sample is embedded once a
-space and process, in the background, when the first prompt with a vector is placed. Until there is a ground the
-cosines count as they are calibrated.
+space and process, in the background, when the first prompt with a vector is placed. Until there is a ground words
+alone count.
+
+Beside the grounds the vectors of prompts with their replies are kept, the latest that were asked for.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -17,7 +21,7 @@ import numpy as np
 
 from filrouge.app.meaning import Meaning
 from filrouge.embed.sample import bundled
-from filrouge.ports import Tx, Vectors
+from filrouge.ports import Tx, Vector, Vectors
 from filrouge.store.vectors import StoredVectors
 from filrouge.threads.ground import MOST, Ground
 
@@ -25,6 +29,9 @@ _LOG = logging.getLogger(__name__)
 
 #: A ground is made again when there are so many times the prompts, and at the earliest with so many.
 _GROWN, _EARLIEST = 1.4, 32
+#: Prompts with their replies whose vectors are kept: 6 MB.
+_KEPT: Final = 4096
+Pair = tuple[str, str]
 #: The vectors of the bundled sample, by space: the same for every memory of the process.
 _SAMPLES: Final[dict[str, Vectors]] = {}
 
@@ -48,6 +55,7 @@ class Grounds:
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str], _Held] = {}
+        self._wholes: OrderedDict[tuple[str, Pair], Vector] = OrderedDict()
         self._erasures = 0
         self._lock = Lock()
 
@@ -86,8 +94,32 @@ class Grounds:
                 self._held[key] = made
         return made.ground
 
+    def wholes(self, meaning: Meaning, texts: Mapping[Pair, str]) -> dict[Pair, Vector]:
+        """The vectors of prompts with their replies; none that is lacking where the embedder is down.
+
+        Args:
+            texts: by the ids of prompt and reply.
+        """
+        space = meaning.space.id
+        with self._lock:
+            erasures = self._erasures
+            found = {pair: self._wholes[space, pair] for pair in texts if (space, pair) in self._wholes}
+        lacking = [pair for pair in texts if pair not in found]
+        vectors = meaning.passages([texts[pair] for pair in lacking]) if lacking and not meaning.is_lost else None
+        if vectors is not None:
+            found |= zip(lacking, vectors, strict=True)
+        with self._lock:
+            if erasures == self._erasures:
+                for pair, vector in found.items():
+                    self._wholes[space, pair] = vector
+                    self._wholes.move_to_end((space, pair))
+                while len(self._wholes) > _KEPT:
+                    self._wholes.popitem(last=False)
+        return found
+
     def forget(self) -> None:
         """Let go of what was made of prompts: part of erasing them."""
         with self._lock:
             self._held.clear()
+            self._wholes.clear()
             self._erasures += 1

@@ -6,8 +6,10 @@ leaves nothing half. Prompts of one session are placed in their order; a prompt 
 however often its job is done, so what a user moved by hand stays too. What the agent says and does after a prompt goes
 where the prompt went, at once or together with it.
 
-Archived threads are found by their stored vectors, read anew for each batch of jobs: five thousand of them cost some
-thirty milliseconds in the background and no memory in between, so they have no index of their own.
+A prompt is held against the newest prompts of its project, and against some of those archived threads whose stored
+vectors are nearest. These are read anew for each prompt: five thousand of them cost some thirty milliseconds in the
+background and no memory in between, so they have no index of their own. What regrouping knows when the session is over
+counts for more than what is decided here.
 """
 
 from __future__ import annotations
@@ -17,43 +19,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from filrouge.app.exchanges import Talk, exchanges_of, talk_of
 from filrouge.app.meaning import Meaning
-from filrouge.app.parting import parted
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import REINDEX
 from filrouge.app.syntheses import follow_placing
-from filrouge.app.thread_candidates import candidates, known_of, nearest
-from filrouge.app.thread_moves import take_in
+from filrouge.app.thread_candidates import candidates, nearest
 from filrouge.app.thread_questions import queue_better_name, queue_reconsidering
 from filrouge.app.thread_upkeep import Caps, is_routed, renamed, revectored
-from filrouge.app.thread_words import words_of
 from filrouge.app.ties import queue_ties
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.model.thread import Drift, Routing, Thread
 from filrouge.model.turn import Turn
-from filrouge.ports import Tx, Vector, Vectors
+from filrouge.ports import Tx
 from filrouge.store.jobs import Jobs
 from filrouge.store.thread_traces import ActiveDays, ThreadDecisions, ThreadVectors
 from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.store.vectors import StoredVectors
 from filrouge.threads.ground import Ground
-from filrouge.threads.joining import YOUNG, join
-from filrouge.threads.levelled import Levelled
 from filrouge.threads.lifecycle import moved
 from filrouge.threads.naming import is_due, name
-from filrouge.threads.routing import route
+from filrouge.threads.pairs import compared
+from filrouge.threads.routing import Item, Known, route
 from filrouge.threads.subjects import subjects
-from filrouge.threads.vectors import MOST_PARTS, prompt_vector
-from filrouge.threads.weighing import Item, Known
+from filrouge.threads.vectors import prompt_vector
 
 #: Job kinds: one prompt; those of before there were threads.
 THREAD, EARLIER = "thread", "thread_earlier"
 #: Prompts that are placed in one transaction; each takes some ten milliseconds of the lane that takes events in where
 #: fifty threads are active, and more with more (bench/placed.py).
 TOGETHER: Final = 8
+#: Prompts that a prompt is held against: the newest before it, and of each near archived thread so many.
+BEFORE, _OF_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
+#: A prompt held against another: the probability of one thread, the similarity, the share of words; shape (3,).
+Near = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,19 +66,14 @@ class Prepared:
     """A prompt, ready to be placed.
 
     Attributes:
-        vector: None where there is none.
         is_coming: a job is about to make its vector.
-        ground: of its user's prompts; None while too little is known. It has been taken off what is `beside`, so that
-            this does not hold up the lane that writes.
-        beside: the nearest archived threads, and those that were not archived: a sweep may come in between.
+        near: other prompts that it was held against, by id.
     """
 
     turn: Turn
     topics: tuple[str, ...]
-    vector: Vector | None
     is_coming: bool
-    ground: Ground | None
-    beside: tuple[str, ...]
+    near: Mapping[str, Near]
 
 
 def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
@@ -96,8 +96,7 @@ def place(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
     """The job: place prompts."""
     meaning, caps = parts.meaning, Caps.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
-    _learn(parts, ids, meaning)
-    ready = {one.turn.id: one for one in parts.readers.here(lambda tx: prepared(parts, tx, ids, meaning, caps))}
+    ready = {one.turn.id: one for one in prepared(parts, ids, meaning, caps)}
     return [_outcome(parts, payload, ready.get(id_), meaning, caps) for payload, id_ in zip(payloads, ids, strict=True)]
 
 
@@ -110,8 +109,7 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
     if not rows:
         return Outcome(write=lambda _: None)
     ids = [str(row["id"]) for row in rows]
-    _learn(parts, ids, meaning)
-    ready = parts.readers.here(lambda tx: prepared(parts, tx, ids, meaning, caps))
+    ready = prepared(parts, ids, meaning, caps)
 
     def write(tx: Tx) -> None:
         for one in ready:
@@ -120,47 +118,41 @@ def place_earlier(parts: Parts, payload: Payload) -> Outcome:
     return Outcome(write=write, again=lambda: {"after": rows[-1]["seq"]})
 
 
-def _learn(parts: Parts, ids: Sequence[str], meaning: Meaning) -> None:
-    """Have what the ground needs beside prompts, once one of them has a vector."""
+def prepared(parts: Parts, ids: Sequence[str], meaning: Meaning, caps: Caps) -> list[Prepared]:
+    """What is needed to place these prompts, those that are gone left out. No transaction is open."""
     if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
-        parts.grounds.learn(meaning)
+        parts.grounds.learn(meaning)  # once one of them has a vector
+    turns = parts.readers.here(lambda tx: parts.turns(tx).get(ids))
+    come = Counter(turn.scope.user for turn in turns)
+    grounds = {
+        user: parts.readers.here(lambda tx, user=user, count=count: parts.grounds.of(tx, meaning, user, count))
+        for user, count in come.items()
+    }
+    return [_prepared(parts, turn, meaning, caps, grounds[turn.scope.user]) for turn in turns]
 
 
-def prepared(parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: Caps) -> list[Prepared]:
-    """What is needed to place these prompts, those that are gone left out."""
-    stored, space = StoredVectors(tx), meaning.space
-    coming = {id_ for id_ in ids if _is_under_way(tx, f"index_turn:{id_}")}  # before its vector is looked for
-    complete = [id_ for id_ in ids if stored.first_part("turn", id_, space.id) == 0]
-    windows = stored.some("turn", complete, space.id)
-    turns = parts.turns(tx).get(ids)
-    come = Counter(turn.scope.user for turn in turns if turn.id in windows)
-    made = {user: parts.grounds.of(tx, meaning, user, count) for user, count in come.items()}
-    grounds = {user: Levelled.over(ground) for user, ground in made.items() if ground}
-    archives: dict[ThreadPlace, tuple[list[str], Vectors]] = {}
-    live: dict[ThreadPlace, list[str]] = {}
-    found: list[Prepared] = []
-    for turn in turns:
-        where, vector = caps.place_of(turn), prompt_vector(windows.get(turn.id))
-        ground = grounds.get(turn.scope.user)
-        if where not in archives:
-            live[where] = [thread.id for thread in Threads(tx).at_place(where, ("active", "suspended"))]
-            archived, vectors = ThreadVectors(tx).archived(where, space.id)
-            archives[where] = archived, Ground.off(ground, vectors) if ground and archived else vectors
-        found.append(
-            Prepared(
-                turn=turn,
-                topics=subjects(turn),
-                vector=vector,
-                is_coming=vector is None and turn.id in coming,
-                ground=ground,
-                beside=(*nearest(vector, *archives[where], ground), *live[where]),
-            )
-        )
-    for user, ground in grounds.items():
-        beside = {id_ for one in found if one.turn.scope.user == user for id_ in one.beside}
-        held = ThreadVectors(tx).parts(sorted(beside), space.id)
-        ground.learn([part.vector for own in held.values() for part in own[-MOST_PARTS:]])
-    return found
+def _prepared(parts: Parts, turn: Turn, meaning: Meaning, caps: Caps, ground: Ground | None) -> Prepared:
+    where, space_id = caps.place_of(turn), meaning.space.id
+
+    def read(tx: Tx) -> tuple[bool, Talk]:
+        is_coming = _is_under_way(tx, f"index_turn:{turn.id}")  # before its vector is looked for
+        complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
+        vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
+        beside = nearest(vector, *ThreadVectors(tx).archived(where, space_id), ground)
+        archived = [id_ for thread_id in beside for id_ in Threads(tx).turns(thread_id, routed=True)[-_OF_ARCHIVED:]]
+        ids = [turn.id, *Threads(tx).latest(where, BEFORE, turn), *archived]
+        talk = talk_of(parts, tx, meaning, ids, ground if vector is not None else None)
+        return is_coming and vector is None, talk
+
+    is_coming, talk = parts.readers.here(read)
+    exchanges, kind = ([], "words") if is_coming else exchanges_of(parts, talk, meaning)
+    near = dict[str, Near]()
+    if exchanges:
+        found = compared(exchanges, kind)
+        place = next(at for at, one in enumerate(talk.prompts) if one.id == turn.id)
+        rows = np.stack([found.chances[place], found.alike[place], found.words[place]], axis=1)
+        near = {one.id: row for one, row in zip(talk.prompts, rows, strict=True) if one.id != turn.id}
+    return Prepared(turn=turn, topics=subjects(turn), is_coming=is_coming, near=near)
 
 
 def placed(parts: Parts, tx: Tx, one: Prepared, meaning: Meaning, caps: Caps) -> str | None:
@@ -169,15 +161,14 @@ def placed(parts: Parts, tx: Tx, one: Prepared, meaning: Meaning, caps: Caps) ->
     if threads.of_turns([turn.id]) or not parts.turns(tx).get([turn.id]):
         return None
     own = threads.of_session(turn)
-    beside = (*one.beside, *([own] if own else []))
-    known = candidates(tx, where, beside, turn.at, caps.mode, meaning.space.id)
-    item = Item(text=turn.text, topics=one.topics, vector=one.vector, at=turn.at, own=own)
-    routing = route(item, list(known.values()), meaning.space, one.ground)
-    thread = carry_out(parts, tx, one, routing, {id_: it.thread for id_, it in known.items()}, meaning, caps)
-    if thread.id == own and (left := parted(parts, tx, turn, thread, known, one.ground)) is not None:
-        return left.id
-    _joined(parts, tx, thread, known, one.ground, meaning, caps)
-    return thread.id
+    members: dict[str, list[Near]] = {}
+    for turn_id, thread_id in threads.of_turns(one.near).items():
+        members.setdefault(thread_id, []).append(one.near[turn_id])
+    found = candidates(tx, where, members, turn.at, caps.mode)
+    known = {id_: it for id_, it in found.items() if caps.place_beside(it) == where}
+    item = Item(text=turn.text, topics=one.topics, at=turn.at, own=own)
+    routing = route(item, [Known(thread=it, state=it.state, near=np.stack(members[it.id])) for it in known.values()])
+    return carry_out(parts, tx, one, routing, known, meaning, caps).id
 
 
 def carry_out(
@@ -210,8 +201,7 @@ def carry_out(
             thread = renamed(parts, tx, thread, caps.place_of(turn))
         threads.update(thread)
         queue_better_name(parts, tx, thread, before=count - 1, after=count)
-    if one.vector is not None:
-        revectored(tx, thread.id, meaning.space.id)
+    revectored(tx, thread.id, meaning.space.id)
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
     queue_reconsidering(parts, tx, turn, routing)
     ActiveDays(tx).note(turn.scope.project, turn.at)
@@ -250,45 +240,6 @@ def _opened(tx: Tx, turn: Turn, routing: Routing, where: ThreadPlace) -> Thread:
         opened_at=turn.at,
         last_active=turn.at,
     )
-
-
-def _joined(
-    parts: Parts,
-    tx: Tx,
-    thread: Thread,
-    known: Mapping[str, Known],
-    ground: Ground | None,
-    meaning: Meaning,
-    caps: Caps,
-) -> None:
-    """Let a young thread go into the older one that it turns out to continue; never what a user named or moved."""
-    threads, decisions = Threads(tx), ThreadDecisions(tx)
-    prompts = threads.turns(thread.id, routed=True)
-    if not 1 < len(prompts) <= YOUNG or thread.title_by == "user":
-        return
-    decided = decisions.about(prompts)
-    if any(one.actor == "user" for one in decided):
-        return
-    strange = words_of(decided).apart
-    young = known_of(tx, [thread], meaning.space.id)[thread.id]
-    if len(young.parts) > 1:  # of two sessions: `regroup` looks at it
-        return
-    others = [one for id_, one in known.items() if id_ != thread.id and id_ not in strange]
-    older = [one for one in others if one.thread.opened_at < thread.opened_at]
-    routing = join(young, older, meaning.space, ground)
-    into = known.get(routing.thread_id or "") if routing else None
-    if routing is None or into is None:
-        return
-    there = threads.turns(into.thread.id, routed=True)
-    if thread.id in words_of(decisions.about(there)).apart:
-        return
-    target = take_in(parts, tx, thread, into.thread, thread.last_active)
-    target = renamed(parts, tx, target, caps.place_beside(target))
-    threads.update(target)
-    queue_better_name(parts, tx, target, before=len(there), after=len(there) + len(prompts))
-    revectored(tx, target.id, meaning.space.id)
-    for turn_id in prompts:
-        decisions.log(turn_id, target.id, routing, at=thread.last_active)
 
 
 def _is_under_way(tx: Tx, dedupe: str) -> bool:

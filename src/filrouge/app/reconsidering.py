@@ -31,8 +31,8 @@ from filrouge.store.thread_traces import ThreadDecisions
 from filrouge.store.threads import Threads
 from filrouge.threads.asking import asking
 from filrouge.threads.lifecycle import moved
+from filrouge.threads.routing import Item
 from filrouge.threads.subjects import subjects
-from filrouge.threads.weighing import Item
 from filrouge.understand.language import vote
 
 
@@ -70,7 +70,7 @@ def reconsider(parts: Parts, payload: Payload) -> Outcome:
         return Outcome(write=lambda _: None)
     turn = case.turn
     thought = asking(
-        Item(text=turn.text, topics=subjects(turn), vector=None, at=turn.at),
+        Item(text=turn.text, topics=subjects(turn), at=turn.at),
         case.routing,
         case.candidate,
         parts.models.prompts,

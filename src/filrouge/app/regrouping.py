@@ -1,33 +1,34 @@
 """Regrouping: what was placed prompt by prompt is looked at again as a whole, when its sessions have fallen silent.
 
-The job reads every part of a project's threads, asks `threads.regrouping` what belongs together, and moves whole
-sessions' shares of threads, a few at a time, each with what followed its prompts. Every move is logged as a decision of
-the rules. What a user named stays, and so do threads that a user moved something into or out of; what a model was sure
-of holds for the part that it was asked about. Where anything was
-placed or moved between reading and writing, it looks again, so it never undoes what it has not seen.
+The job reads the newest prompts of a project, asks `threads.regrouping` what belongs together, and moves prompts, a few
+groups at a time, each with what followed it. Every move is logged as a decision of the rules. What a user named stays,
+and so do threads that a user moved something into or out of; what a model was sure of holds for the prompt that it was
+asked about. Where anything was placed or moved between reading and writing, it looks again, so it never undoes what it
+has not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from filrouge.app.exchanges import Talk, exchanges_of, talk_of
+from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.thread_moves import move_turns
 from filrouge.app.thread_upkeep import Caps
-from filrouge.app.thread_words import Words, words_by_part
+from filrouge.app.thread_words import Words, words_by_prompt
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.model.scope import LOCAL_USER
-from filrouge.model.thread import Thread
 from filrouge.ports import Tx
 from filrouge.store.jobs import Jobs
-from filrouge.store.thread_traces import ThreadDecisions, ThreadVectors
+from filrouge.store.thread_traces import ThreadDecisions
 from filrouge.store.threads import ThreadPlace, Threads
+from filrouge.threads.pairs import compared
 from filrouge.threads.regrouping import MOST, Regrouping, Unit, regroup
-from filrouge.threads.weighing import Part
 
 REGROUP: Final = "regroup"
 #: Moves of one transaction, each of some ten milliseconds, and transactions of one job.
@@ -62,57 +63,56 @@ def queue_quiet_places(parts: Parts, before: datetime) -> int:
 def regrouping(parts: Parts, payload: Payload) -> Outcome:
     """The job: bring together what belongs together among the threads of a project."""
     user, project, done = str(payload.get("user") or LOCAL_USER), payload["project"], int(payload.get("done", 0))
-    space_id = parts.meaning.space.id
-    found = parts.readers.here(lambda tx: _found(parts, tx, ThreadPlace(user=user, project=project)))
+    meaning = parts.meaning
+    found = _found(parts, ThreadPlace(user=user, project=project), meaning)
     if not found.moves or done >= _ROUNDS:
         return Outcome(write=lambda _: None)
 
     def write(tx: Tx) -> None:
         if ThreadDecisions(tx).last() == found.last:
             for one in found.moves[:_AT_ONCE]:
-                _carry_out(parts, tx, one, space_id)
+                _carry_out(parts, tx, one, meaning.space.id)
 
     return Outcome(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
 
 
-def _found(parts: Parts, tx: Tx, where: ThreadPlace) -> _Found:
-    caps, threads = Caps.of(parts.settings(tx)), Threads(tx)
-    held = ThreadDecisions(tx).held(where.user, where.project)
-    words = words_by_part(tx, where.user, where.project)
-    beside: dict[ThreadPlace, list[Thread]] = {}
-    for thread in threads.at_place(where, ("active", "suspended", "archived")):
-        beside.setdefault(caps.place_beside(thread), []).append(thread)
-    ground = parts.grounds.of(tx, parts.meaning, where.user)
-    last = ThreadDecisions(tx).last()
-    space_id = parts.meaning.space.id
-    moves = [one for own in beside.values() for one in regroup(_units(tx, own, held, words, space_id), ground)]
+def _found(parts: Parts, where: ThreadPlace, meaning: Meaning) -> _Found:
+    last, looked_at = parts.readers.here(lambda tx: _read(parts, tx, where, meaning))
+    moves = list[Regrouping]()
+    for units, talk in looked_at:
+        exchanges, kind = exchanges_of(parts, talk, meaning)
+        by_id = {one.id: one for one in units}
+        moves += regroup([by_id[turn.id] for turn in talk.prompts], compared(exchanges, kind).chances)
     return _Found(moves=moves, last=last)
 
 
-def _units(tx: Tx, threads: Sequence[Thread], held: set[str], words: Mapping[str, Words], space_id: str) -> list[Unit]:
-    """The parts of threads, those of the latest threads where there are too many."""
-    parts = ThreadVectors(tx).parts([one.id for one in threads], space_id)
-    units = [
-        Unit(
-            id=(id_ := f"{thread.id} {part.session}"),
+def _read(parts: Parts, tx: Tx, where: ThreadPlace, meaning: Meaning) -> tuple[int, list[tuple[list[Unit], Talk]]]:
+    """The last decision, and the newest prompts that are placed, those of every agent apart where it has threads of its
+    own."""
+    threads, caps = Threads(tx), Caps.of(parts.settings(tx))
+    held = ThreadDecisions(tx).held(where.user, where.project)
+    words = words_by_prompt(tx, where.user, where.project)
+    placed = threads.of_turns(threads.latest(where, MOST))
+    beside: dict[ThreadPlace, list[Unit]] = {}
+    known = {one.id: one for one in threads.some(list(dict.fromkeys(placed.values())))}
+    for turn_id, thread_id in placed.items():
+        thread, said = known[thread_id], words.get(turn_id, Words())
+        unit = Unit(
+            id=turn_id,
             thread=thread,
-            part=Part(vector=part.vector, topics=part.topics),
-            is_held=thread.id in held,
-            belongs=id_ in words and thread.id in words[id_].belongs,
-            apart=words[id_].apart if id_ in words else frozenset(),
+            is_held=thread_id in held,
+            belongs=thread_id in said.belongs,
+            apart=said.apart,
         )
-        for thread in threads
-        for part in parts.get(thread.id, ())
-    ]
-    return units[:MOST]
+        beside.setdefault(caps.place_beside(thread), []).append(unit)
+    ground = parts.grounds.of(tx, meaning, where.user)
+    looked_at = [(own, talk_of(parts, tx, meaning, [one.id for one in own], ground)) for own in beside.values()]
+    return ThreadDecisions(tx).last(), looked_at
 
 
 def _carry_out(parts: Parts, tx: Tx, one: Regrouping, space_id: str) -> None:
     """Move what goes elsewhere; what an earlier move of the same transaction emptied or ended stays as it is."""
-    threads = Threads(tx)
-    prompts = parts.turns(tx).get(
-        [id_ for unit in one.units for id_ in threads.said_in(*unit.split(" ", maxsplit=1))],
-    )
+    threads, prompts = Threads(tx), parts.turns(tx).get(one.units)
     if not prompts:
         return
     prompts = sorted(prompts, key=lambda turn: (turn.at, turn.id))

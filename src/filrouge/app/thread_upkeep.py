@@ -20,15 +20,14 @@ from filrouge.app.worker import Outcome, Payload
 from filrouge.config import Settings
 from filrouge.model.thread import Thread
 from filrouge.model.turn import Turn
-from filrouge.ports import Tx, Vector
+from filrouge.ports import Tx
 from filrouge.store.jobs import Jobs
-from filrouge.store.thread_traces import StoredPart, ThreadVectors
+from filrouge.store.thread_traces import ThreadVectors
 from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.store.vectors import StoredVectors
 from filrouge.threads.lifecycle import moved, sweep
 from filrouge.threads.naming import name
-from filrouge.threads.vectors import by_session, prompt_vector, thread_vector
-from filrouge.threads.weighing import Part
+from filrouge.threads.vectors import thread_vector
 
 #: Prompts that a thread's vector and name are made of, the newest: months of work in one thread.
 MOST_PROMPTS: Final = 96
@@ -107,21 +106,14 @@ def prompts_of(parts: StoreContext, tx: Tx, thread_id: str) -> list[Turn]:
     return parts.turns(tx).get(Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True))
 
 
-def revectored(tx: Tx, thread_id: str, space_id: str) -> Vector | None:
-    """Make a thread's vectors again from its prompts' in this space, part by part; other spaces' are dropped."""
-    spoken = Threads(tx).spoken(thread_id, MOST_PROMPTS)
-    stored = StoredVectors(tx).some("turn", [id_ for id_, _, _ in spoken], space_id)
-    prompts = [(session, Part(vector=prompt_vector(stored.get(id_)), topics=topics)) for id_, session, topics in spoken]
-    found = [
-        StoredPart(session=session, vector=part.vector, topics=part.topics)
-        for session, part in by_session(prompts).items()
-    ]
-    vector = thread_vector([stored[id_] for id_, _, _ in spoken if id_ in stored])
-    if vector is None:
-        ThreadVectors(tx).drop([thread_id])
-    else:
-        ThreadVectors(tx).put(thread_id, space_id, vector, found)
-    return vector
+def revectored(tx: Tx, thread_id: str, space_id: str) -> None:
+    """Make a thread's vector again from its prompts' in this space; those of other spaces are dropped."""
+    spoken = Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True)
+    stored = StoredVectors(tx).some("turn", spoken, space_id)
+    vector = thread_vector([stored[id_] for id_ in spoken if id_ in stored])
+    ThreadVectors(tx).drop([thread_id])
+    if vector is not None:
+        ThreadVectors(tx).put(thread_id, space_id, vector)
 
 
 def late_vector(tx: Tx, turn_id: str, space_id: str) -> None:

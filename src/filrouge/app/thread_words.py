@@ -35,9 +35,9 @@ def words_of(decided: Iterable[Decided]) -> Words:
     return Words(belongs=frozenset(id_ for _, id_ in belongs), apart=frozenset(id_ for _, id_ in apart))
 
 
-def words_by_part(tx: Tx, user: str, project: str | None) -> Mapping[str, Words]:
-    """What models said of the prompts of a project, by their part: its thread and its session."""
+def words_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, Words]:
+    """What models said of the prompts of a project, by prompt."""
     found: dict[str, list[Decided]] = {}
-    for part, one in ThreadDecisions(tx).asked_about(user, project):
-        found.setdefault(part, []).append(one)
-    return {part: words_of(decided) for part, decided in found.items()}
+    for one in ThreadDecisions(tx).asked_about(user, project):
+        found.setdefault(one.turn_id, []).append(one)
+    return {turn_id: words_of(decided) for turn_id, decided in found.items()}

@@ -79,11 +79,12 @@ class Weighed:
 
     Attributes:
         state: of the thread at that moment.
-        embedding: calibrated similarity of the vectors, None where one of them is missing.
-        topics: common topics / topics of the turn.
+        embedding: how alike the exchanges are, in the mean over its prompts, in [-1, 1]; None where words
+            alone counted.
+        topics: the share of words, the same mean, in [0, 1].
         exact: a topic is the same.
         own: it is the thread that the session was in.
-        similarity: all of it together, in [0, 1]; what the bands are about.
+        similarity: the mean probability that the turn and a prompt of it are of one thread, in [0, 1].
     """
 
     thread_id: str

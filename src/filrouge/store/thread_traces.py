@@ -1,14 +1,13 @@
 """What goes with threads: the decisions that placed turns, the vectors of threads, and the days that were worked on.
 
 Decisions are a log: none is ever changed, and a turn may have several, the last of which holds. They repeat no words.
-Vectors are derived from those of a thread's turns, one a space and one a session, and may be made again at any time.
+Vectors are derived from those of a thread's turns, one a space, and may be made again at any time.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -67,11 +66,10 @@ class ThreadDecisions:
         row = self._tx.one("thread_decisions.asked", {"latest": latest})
         return (int(row["asked"]), int(row["decided"])) if row else (0, 0)
 
-    def asked_about(self, user: str, project: str | None) -> list[tuple[str, Decided]]:
-        """What models and users decided about the prompts of a project that a model was asked about, oldest first, each
-        with the part that the prompt is in: its thread, its host and its session, as three words."""
+    def asked_about(self, user: str, project: str | None) -> list[Decided]:
+        """What models and users decided about the prompts of a project that a model was asked about, oldest first."""
         rows = self._tx.all("thread_decisions.asked_about", {"user_id": user, "project_id": project})
-        return [(row["part"], decided_from_row(row)) for row in rows]
+        return [decided_from_row(row) for row in rows]
 
     def placed_by(self, moment: datetime) -> dict[str, list[tuple[datetime, str]]]:
         """Of each thread, the prompts that were in it at a moment, whatever was decided since: when each came, and its
@@ -87,52 +85,19 @@ class ThreadDecisions:
         return {row["id"] for row in rows}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredPart:
-    """What was said of a thread in one session.
-
-    Attributes:
-        session: its host and its id, as one word after the other.
-        vector: None where no prompt of it has one.
-    """
-
-    session: str
-    vector: Vector | None
-    topics: tuple[str, ...]
-
-
 class ThreadVectors:
-    """The vectors of threads and of their parts, as precise as those of turns are stored."""
+    """The vectors of threads, as precise as those of turns are stored."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def put(self, thread_id: str, space_id: str, vector: Vector, parts: Sequence[StoredPart]) -> None:
-        """Keep a thread's vector in a space, and those of its parts, in the place of all former ones."""
-        self.drop([thread_id])
-        named: dict[str, object] = {"thread_id": thread_id, "space_id": space_id}
-        self._tx.run("thread_vectors.put", named | {"vector": _blob(vector)})
-        for place, part in enumerate(parts):
-            row = {"place": place, "session": part.session, "topics": json.dumps(part.topics, ensure_ascii=False)}
-            blob = None if part.vector is None else _blob(part.vector)
-            self._tx.run("thread_parts.put", named | row | {"vector": blob})
+    def put(self, thread_id: str, space_id: str, vector: Vector) -> None:
+        """Keep a thread's vector in a space."""
+        self._tx.run("thread_vectors.put", {"thread_id": thread_id, "space_id": space_id, "vector": _blob(vector)})
 
     def drop(self, thread_ids: Collection[str]) -> None:
-        """Take the vectors of these threads, and their parts, out of every space."""
-        ids = {"ids": json.dumps(list(thread_ids))}
-        self._tx.run("thread_vectors.drop", ids)
-        self._tx.run("thread_parts.drop", ids)
-
-    def parts(self, thread_ids: Collection[str], space_id: str) -> dict[str, list[StoredPart]]:
-        """The parts of these threads, the earliest session first; those that have none are left out."""
-        rows = self._tx.all("thread_parts.some", {"ids": json.dumps(list(thread_ids)), "space_id": space_id})
-        vectors = iter(_matrix([row["vector"] for row in rows if row["vector"] is not None]))
-        found: dict[str, list[StoredPart]] = {}
-        for row in rows:
-            vector = None if row["vector"] is None else next(vectors)
-            part = StoredPart(session=row["session"], vector=vector, topics=tuple(json.loads(row["topics"])))
-            found.setdefault(row["thread_id"], []).append(part)
-        return found
+        """Take the vectors of these threads out of every space."""
+        self._tx.run("thread_vectors.drop", {"ids": json.dumps(list(thread_ids))})
 
     def some(self, thread_ids: Collection[str], space_id: str) -> dict[str, Vector]:
         """The vectors of these threads; those that have none are left out."""
@@ -153,7 +118,6 @@ class ThreadVectors:
     def clear_retired(self) -> None:
         """Take the vectors of retired spaces out."""
         self._tx.run("thread_vectors.clear_retired")
-        self._tx.run("thread_parts.clear_retired")
 
 
 class ThreadWords:

@@ -210,14 +210,19 @@ class Threads:
         ids = [row["turn_id"] for row in self._tx.all("threads.newest" if newest else "threads.oldest", asked)]
         return ids[::-1] if newest else ids
 
-    def spoken(self, thread_id: str, limit: int) -> list[tuple[str, str, tuple[str, ...]]]:
-        """A thread's newest prompts, oldest first: the id of each, its session, and its topics."""
-        rows = self._tx.all("threads.spoken", {"id": thread_id, "limit": limit})
-        return [(row["turn_id"], row["session"], tuple(json.loads(row["topics"]))) for row in reversed(rows)]
+    def latest(self, place: ThreadPlace, limit: int, upto: Turn | None = None) -> list[str]:
+        """The ids of the newest prompts of a place, wherever they are, the newest first.
 
-    def said_in(self, thread_id: str, session: str) -> list[str]:
-        """The ids of a thread's prompts of one session, named by its host and its id."""
-        return [row["turn_id"] for row in self._tx.all("threads.said_in", {"id": thread_id, "session": session})]
+        Args:
+            upto: none that was stored after this turn.
+        """
+        asked = place.row() | {"limit": limit, "upto": upto.id if upto else None}
+        return [row["id"] for row in self._tx.all("threads.latest", asked)]
+
+    def followers(self, prompt_ids: Collection[str], limit: int) -> dict[str, list[str]]:
+        """Of each of these prompts the first turns after it, tools apart, up to its session's next prompt."""
+        rows = self._tx.all("threads.followers", {"ids": json.dumps(list(prompt_ids)), "limit": limit})
+        return {row["prompt"]: str(row["followers"] or "").split() for row in rows}
 
     def spoken_between(self, thread_ids: Collection[str], since: datetime | None, until: datetime | None) -> set[str]:
         """Those of these threads in which something was said from one moment on and before another; None = any."""

@@ -15,7 +15,7 @@ from filrouge.model.answers import RelatedShape, read_item, schema_of
 from filrouge.model.asking import Ask
 from filrouge.model.thread import Routing, Thread, Weighed
 from filrouge.ports import Prompts
-from filrouge.threads.weighing import Item
+from filrouge.threads.routing import Item
 from filrouge.understand.answers import Thought, asked
 from filrouge.understand.transcript import quoted
 
@@ -47,7 +47,7 @@ def asking(
     best = next(one for one in routing.weighed if one.thread_id == candidate.id)
     shown = {
         "message": item.text[:MESSAGE],
-        "topics": list(item.part.topics[:TOPICS]),
+        "topics": list(item.topics[:TOPICS]),
         "thread": {
             "title": candidate.title,
             "topics": list(candidate.topics[:TOPICS]),

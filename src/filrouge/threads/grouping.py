@@ -1,4 +1,4 @@
-"""Groups of whatever has similarities: average linkage, local scaling, and when a new grouping is better than the old.
+"""Groups of whatever has similarities: average linkage, and when a new grouping is better than the old.
 
 Numbers in, numbers out; what is grouped, and why, stands in `regrouping`.
 """
@@ -11,8 +11,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-#: How many of its nearest make a part's level, what stands in for those that are not there, and the share that goes.
-_NEAREST, _LEVEL, _SHARE = 5, 0.2, 0.25
 #: What any change must be worth, in similarity. (What is together held nearer together keeps early mistakes: measured.)
 _WORTH: Final = 0.02
 #: Similarities, or what they are above a band; shape (n, n).
@@ -27,17 +25,6 @@ def labels(names: Sequence[object]) -> Labels:
     return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
 
 
-def scaled_by_neighbours(near: Near) -> Near:
-    """Similarities less a share of how near both ends are to their nearest."""
-    count = min(_NEAREST, len(near) - 1)
-    others = near.copy()
-    np.fill_diagonal(others, -1.0)
-    nearest = np.partition(others, len(near) - count, axis=1)[:, len(near) - count :]
-    level = (nearest.sum(axis=1) + _LEVEL * (_NEAREST - count)) / _NEAREST
-    level *= _SHARE
-    return np.asarray(near - level[:, None] - level[None, :], dtype=np.float32)
-
-
 def settled(above: Near, now: Labels, bound: Labels) -> Labels:
     """The grouping that this one turns into, and which stays as it is.
 
@@ -48,10 +35,10 @@ def settled(above: Near, now: Labels, bound: Labels) -> Labels:
         now: the groups as they are.
         bound: what has one number here is never parted.
     """
-    return _better(above, now, _grouped(above, bound))
+    return _better(above, now, grouped(above, bound))
 
 
-def _grouped(above: Near, bound: Labels) -> Labels:
+def grouped(above: Near, bound: Labels) -> Labels:
     """Groups by average linkage, the nearest first, beginning with each part alone but those that a user holds.
 
     Groups can only be near enough where two of their parts are, so what hangs together by no pair is left apart.

@@ -23,7 +23,7 @@ from filrouge.model.asking import Ask
 from filrouge.model.thread import Thread, TitleBy
 from filrouge.model.turn import Turn
 from filrouge.ports import Prompts
-from filrouge.threads.weighing import roots
+from filrouge.threads.pairs import roots
 from filrouge.understand import moods
 from filrouge.understand.answers import Thought, asked
 from filrouge.understand.concepts import concepts
@@ -129,7 +129,7 @@ def _as_written(topic: str, prompts: Sequence[Turn]) -> str:
 
 
 def _names(title: str, topics: Sequence[str]) -> bool:
-    return not roots((title,)).isdisjoint(roots(tuple(topics)))
+    return not roots([title]).isdisjoint(roots(topics))
 
 
 def _summary(title: str, subjects: Sequence[str]) -> str:

@@ -1,20 +1,17 @@
-"""Which parts of a project's threads belong together, decided again when more is known than at the first prompt.
+"""Which prompts of a project belong together, decided again when more is known than at the moment they came.
 
-A prompt is placed the moment it is said; when its session has fallen silent, and when others have come, the same
-similarities say more. So all parts are grouped anew, the nearest two first, until none are near enough (average
-linkage), and a part may leave a thread as well as join one. From every similarity goes a share of how near both its
-ends are to their own nearest (local scaling), so that one band holds where all talk is alike and where none is, for
-ten sessions and for a thousand. The very same topic counts no extra here: it is often *recipe plan*.
+A prompt is placed before its reply is there. When its session has fallen silent, and when others have come, the same
+probabilities say more. So all prompts are grouped anew, the likeliest two first, until no two groups are likely enough
+(average linkage), and a prompt may leave a thread as well as join one.
 
 Threads keep their ids: a group goes on as the thread that most of it was in. It is stable: a grouping is only taken
 where it is better than what is there, so that doing it twice changes nothing. What a user named, moved, split or
-merged stays where it is. What a model said of a prompt and a thread holds for the part that the prompt is in: it stays
-with the thread's beginning, or is never brought together with that thread.
+merged stays where it is. What a model said of a prompt and a thread holds: the prompt stays with the thread's
+beginning, or is never brought together with that thread.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,26 +20,21 @@ from typing import Final
 import numpy as np
 
 from filrouge.model.thread import Routing, Thread
-from filrouge.threads.ground import Ground
-from filrouge.threads.grouping import Labels, Near, labels, scaled_by_neighbours, settled
-from filrouge.threads.weighing import EMBEDDING, TOPICS, Part, roots
+from filrouge.threads.grouping import Labels, Near, labels, settled
+from filrouge.threads.routing import BAND
 
-#: Above this, after scaling, two groups are one. Fitted by bench/threads.py.
-BAND: Final = 0.03
-#: Parts that are worth it, the newest: time and room grow with their square, 0.7 s and 0.1 GB with these.
-MOST: Final = 2000
-#: Nothing brings parts together that a user holds in two threads.
+#: Prompts that are worth it, the newest: time and room grow with their square.
+MOST: Final = 1000
+#: Nothing brings prompts together that a user holds in two threads.
 _NEVER: Final = -1e6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """What was said of one thread in one session; it moves as a whole.
+    """A prompt that is in a thread.
 
     Attributes:
-        id: the caller's name for it, unique among the units: of the thread and the session.
-        thread: the thread that it is in.
-        part: as `vectors.by_session` makes it.
+        id: of the turn.
         is_held: a user put it where it is; so it is as well where a user named the thread.
         belongs: a model said that it goes on with this thread.
         apart: threads that it does not belong to, as a model said.
@@ -50,7 +42,6 @@ class Unit:
 
     id: str
     thread: Thread
-    part: Part
     is_held: bool = False
     belongs: bool = False
     apart: frozenset[str] = frozenset()
@@ -63,11 +54,11 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regrouping:
-    """Units that go elsewhere together.
+    """Prompts that go elsewhere together.
 
     Attributes:
         units: their ids, of one thread or of several.
-        into: the thread that takes them, which keeps units of its own; None = one that is to be opened for these.
+        into: the thread that takes them, which keeps prompts of its own; None = one that is to be opened for these.
         routing: for the log: `join`, or `fork` where a thread is to be opened; `parent` is then the thread that most of
             them were in.
     """
@@ -77,54 +68,22 @@ class Regrouping:
     routing: Routing
 
 
-def regroup(units: Sequence[Unit], ground: Ground | None, *, band: float = BAND) -> tuple[Regrouping, ...]:
+def regroup(units: Sequence[Unit], chances: Near) -> tuple[Regrouping, ...]:
     """The moves that bring together what belongs together; in which order they are made is all the same.
 
-    Done to its own result it gives none. Without a ground there is nothing that the band was fitted for, and none.
+    Done to its own result it gives none.
 
     Args:
-        units: every part of every thread, whatever its state, of one user and project (with isolation: one agent); at
-            most the newest `MOST`.
-        ground: of the user's prompts in this space.
+        units: prompts of one user and project (with isolation: one agent), in the order in which they were said.
+        chances: the probability that two are of one thread, shape (n, n).
     """
-    if ground is None or len(units) < 2:
+    if len(units) < 2:
         return ()
-    near = _near([one.part for one in units], ground)
-    above = scaled_by_neighbours(near) - np.float32(band)
+    above = (chances - np.float32(BAND)).astype(np.float32)
+    np.fill_diagonal(above, 0.0)
     _hold(above, units)
     now = labels([one.thread.id for one in units])
-    now = settled(above, now, _bound(units))
-    return tuple(_moves(units, now, near))
-
-
-def _near(parts: Sequence[Part], ground: Ground) -> Near:
-    """How near every two parts are, shape (n, n), 0 to itself; topics stand in where there are no vectors."""
-    shared = _shared(parts)
-    near = shared * np.float32(EMBEDDING + TOPICS)
-    there = [place for place, one in enumerate(parts) if one.vector is not None]
-    if there:
-        vectors = ground.off(np.stack([one.vector for one in parts if one.vector is not None]))
-        near[np.ix_(there, there)] = EMBEDDING * (vectors @ vectors.T) + TOPICS * shared[np.ix_(there, there)]
-    np.fill_diagonal(near, 0.0)
-    return near
-
-
-def _shared(parts: Sequence[Part]) -> Near:
-    """What every two parts share of their topics' words, as `weighing` has it, word by word: few have a rare one."""
-    words = [roots(one.topics) for one in parts]
-    having: defaultdict[str, list[int]] = defaultdict(list)
-    for place, own in enumerate(words):
-        for word in own:
-            having[word].append(place)
-    weights = {word: math.log(1.0 + len(parts) / len(places)) for word, places in having.items()}
-    lengths = np.sqrt([sum(weights[word] ** 2 for word in own) or 1.0 for own in words]).astype(np.float32)
-    table = np.zeros((len(parts), len(parts)), dtype=np.float32)
-    for word, places in having.items():
-        if len(places) > 1:
-            table[np.ix_(places, places)] += weights[word] ** 2
-    table /= lengths[:, None]
-    table /= lengths[None, :]
-    return table
+    return tuple(_moves(units, settled(above, now, _bound(units)), chances))
 
 
 def _bound(units: Sequence[Unit]) -> Labels:
@@ -148,7 +107,7 @@ def _hold(above: Near, units: Sequence[Unit]) -> None:
             above[place, others] = above[others, place] = _NEVER
 
 
-def _moves(units: Sequence[Unit], groups: Labels, near: Near) -> Iterable[Regrouping]:
+def _moves(units: Sequence[Unit], groups: Labels, chances: Near) -> Iterable[Regrouping]:
     """What has to move, where each group goes on as the thread that most of it was in, of equal ones the oldest."""
     members: defaultdict[int, list[int]] = defaultdict(list)
     for place, group in enumerate(groups.tolist()):
@@ -167,15 +126,15 @@ def _moves(units: Sequence[Unit], groups: Labels, near: Near) -> Iterable[Regrou
         into = goes_on.get(group)
         moving = [place for place in places if units[place].thread.id != into]
         if moving:
-            yield _regrouping(units, moving, places, into, near)
+            yield _regrouping(units, moving, places, into, chances)
 
 
 def _regrouping(
-    units: Sequence[Unit], moving: Sequence[int], group: Sequence[int], into: str | None, near: Near
+    units: Sequence[Unit], moving: Sequence[int], group: Sequence[int], into: str | None, chances: Near
 ) -> Regrouping:
     [(former, _)] = Counter(units[place].thread.id for place in moving).most_common(1)
     staying = [place for place in group if place not in set(moving)] or list(group)
-    similarity = min(1.0, max(0.0, float(near[np.ix_(moving, staying)].mean())))
+    similarity = min(1.0, max(0.0, float(chances[np.ix_(moving, staying)].mean())))
     nearer = "what is there" if into else "each other"
     return Regrouping(
         units=tuple(units[place].id for place in moving),

@@ -28,7 +28,7 @@ COUPON = (
     "The coupon on the checkout page is still broken, the coupon code is not validated",
 )
 POSTGRES = (
-    "We must migrate the Postgres database to version 17, what breaks in our Postgres schema?",
+    "We must migrate the Postgres database to version 17, what changes in our Postgres schema?",
     "Before the Postgres migration, take a dump of the Postgres database and check the schema",
 )
 #: Conversations of several prompts each, on subjects that have nothing to do with each other.

@@ -72,21 +72,8 @@ def test_with_the_bundled_model_each_subject_of_one_session_is_a_thread_and_the_
             assert (drift["became"], drift["title"]) == (became["id"], became["title"])
             assert became["parent"] == left["id"]
         for former, subject in pairwise(subjects):
-            decided = decisions(parts, subject[0])[-1]
-            assert decided["action"] == "fork"
-            assert "have left what the session spoke of" in decided["reason"]
+            assert decisions(parts, subject[0])[-1]["action"] == "fork"
             assert [one["action"] for one in decisions(parts, former[2])] == ["continue"]
-
-
-def test_a_prompt_that_a_user_put_where_it_is_does_not_leave(parts: Parts) -> None:
-    for session in ("left", "put"):
-        tell(parts, session, COUPON[0], POSTGRES[0], project=(session,))
-    [one] = threads(parts, "put")
-    move(parts, [turn["id"] for turn in thread(parts, one["id"])["turns_shown"]], one["id"])
-    for session in ("left", "put"):
-        tell(parts, session, POSTGRES[1], project=(session,))
-    assert grouped(parts, "left")[::-1] == as_sets([COUPON[0]], POSTGRES)
-    assert grouped(parts, "put") == as_sets([COUPON[0], *POSTGRES])
 
 
 def test_what_follows_a_prompt_goes_where_it_went(parts: Parts) -> None:
@@ -265,7 +252,7 @@ def test_above_the_cap_of_the_mode_the_lightest_are_suspended(parts: Parts) -> N
 def test_a_session_that_turns_to_something_else_forks_and_the_drift_is_noted(parts: Parts) -> None:
     tell(parts, "s", COUPON[0], POSTGRES[0])
     stray, [first] = turn_of(parts, POSTGRES[0]), threads(parts)
-    parts.writer.run(lambda tx: fork(parts, tx, stray, first["id"]))
+    fork(parts, stray, first["id"])
     [later, first] = threads(parts)
     [drift] = thread(parts, first["id"])["drift"]
     assert later["parent"] == first["id"]
@@ -383,10 +370,15 @@ def wait_for(done: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def fork(parts: Parts, tx: Tx, turn_id: str, thread_id: str) -> None:
+def fork(parts: Parts, turn_id: str, thread_id: str) -> None:
     """Carry out what is decided of a turn that leaves its session's thread."""
-    tx.run("threads.displace", {"turns": json.dumps([turn_id])})
-    caps, known = Caps.of(parts.settings(tx)), Threads(tx).get(thread_id)
-    [one] = placing.prepared(parts, tx, [turn_id], parts.meaning, caps)
+    caps = parts.readers.here(lambda tx: Caps.of(parts.settings(tx)))
+    [one] = placing.prepared(parts, [turn_id], parts.meaning, caps)
     left = Routing(action="fork", thread_id=None, similarity=0.0, weighed=(), reason="It left.", parent=thread_id)
-    placing.carry_out(parts, tx, one, left, {thread_id: known}, parts.meaning, caps)
+
+    def write(tx: Tx) -> None:
+        tx.run("threads.displace", {"turns": json.dumps([turn_id])})
+        known = {thread_id: Threads(tx).get(thread_id)}
+        placing.carry_out(parts, tx, one, left, known, parts.meaning, caps)
+
+    parts.writer.run(write)

@@ -27,7 +27,7 @@ from filrouge.model.thread import Routing, ThreadState, Weighed
 from filrouge.ports import Tx
 from filrouge.store.journal import Journal
 from filrouge.store.settings import StoredSettings
-from filrouge.store.thread_traces import ThreadDecisions, ThreadVectors
+from filrouge.store.thread_traces import ThreadDecisions
 from filrouge.store.threads import Threads
 from filrouge.testing import idle
 
@@ -47,7 +47,7 @@ from .spoken import (
 )
 
 #: Near to the first prompt about the coupon, and not near enough for the rules.
-OPEN = "Please look at the basket page, the coupon field there overlaps the total in Safari"
+OPEN = "Please look at the basket page, the voucher field there overlaps the total in Safari"
 REPLY = "The field has a fixed width."
 AFTER = "And the basket page shows two scroll bars in Safari on small screens"
 
@@ -92,6 +92,8 @@ def of(parts: Parts, text: str) -> str:
 def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspended") -> None:
     """Place a prompt as the rules do that wake a thread for it without being sure."""
     turn_id = turn_of(parts, text)
+    caps = parts.readers.here(lambda tx: Caps.of(parts.settings(tx)))
+    [one] = placing.prepared(parts, [turn_id], parts.meaning, caps)
 
     def write(tx: Tx) -> None:
         tx.run("threads.displace", {"turns": json.dumps([turn_id])})
@@ -101,9 +103,8 @@ def wake(parts: Parts, text: str, thread_id: str, state: ThreadState = "suspende
         woken = Routing(
             action="reactivate", thread_id=thread_id, similarity=0.26, weighed=(best,), reason="", borderline=True
         )
-        [one] = placing.prepared(parts, tx, [turn_id], parts.meaning, Caps.of(parts.settings(tx)))
         known = {thread_id: Threads(tx).get(thread_id)}
-        placing.carry_out(parts, tx, one, woken, known, parts.meaning, Caps.of(parts.settings(tx)))
+        placing.carry_out(parts, tx, one, woken, known, parts.meaning, caps)
 
     parts.writer.run(write)
 
@@ -131,9 +132,6 @@ def test_a_yes_puts_the_prompt_where_it_belongs_with_all_that_followed_it(parts:
     [it] = [one for one in threads(parts) if one["id"] == coupon]
     assert (it["status"], it["conversations"]) == ("active", 2)
     assert parts.readers.here(lambda tx: Threads(tx).get(opened)).merged_into == coupon
-    space = parts.meaning.space.id
-    stored = parts.readers.here(lambda tx: ThreadVectors(tx).parts([coupon], space))[coupon]
-    assert {part.session for part in stored} == {"claude-code old", "claude-code c"}
 
 
 def test_why_a_turn_is_there_tells_what_the_rules_had_said_and_that_a_model_was_asked(
@@ -219,8 +217,9 @@ def test_who_answers_too_late_leaves_the_decision_and_is_not_asked_again(tmp_pat
     slow = Slow()
     with advised(tmp_path, Cascade([Step(model=slow, seconds=60)]), related=0.01) as parts:
         tell(parts, "old", COUPON[0], days_ago=6)
+        tell(parts, "b", POSTGRES[1])
         tell(parts, "c", OPEN)
-        assert apart(parts) == sets_of([OPEN], COUPON[:1])
+        assert apart(parts) == sets_of([OPEN], COUPON[:1], POSTGRES[1:])
         assert len(slow.about("thread")) == 1
         assert "in time" in reasons(parts, OPEN)[-1]["reason"]
 

@@ -82,11 +82,14 @@ def turns(parts: Parts, tx: Tx) -> list[Turn]:
 
 
 def put_into(parts: Parts, thread: str, *ids: str) -> None:
-    """Open a thread and put turns into it, wherever they were."""
+    """Put turns into a thread that a user named, wherever they were, so that they stay."""
     at = to_text(parts.clock.now())
     opened: Any = apsw.Connection(inside(parts.home, DATABASE))  # apsw's stubs leave the types of its bindings open
     with closing(opened) as database:
-        row = "INSERT INTO threads (id, project_id, title, opened_at, last_active) VALUES (?, ?, ?, ?, ?)"
+        row = (
+            "INSERT INTO threads (id, project_id, title, title_by, opened_at, last_active) "
+            "VALUES (?, ?, ?, 'user', ?, ?)"
+        )
         database.execute(row, (thread, SHOP[0], f"Thread {thread}", at, at))
         for id_ in ids:
             placed = (

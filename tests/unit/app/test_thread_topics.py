@@ -71,7 +71,7 @@ def test_a_thread_narrows_what_is_found_to_its_turns_and_what_rests_on_them(part
     tell(parts, "a", COUPON[0])
     tell(parts, "a", "For the record: the coupon service listens on port 8443.")
     tell(parts, "b", POSTGRES[0])
-    tell(parts, "b", "For the record: Postgres listens on port 7443.")
+    tell(parts, "b", "The Postgres database of this migration runs on port 7443.")
     coupon, postgres = thread_of(parts, COUPON[0]), thread_of(parts, POSTGRES[0])
 
     def memories(thread: str | None) -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.app.spoken import COUPON, POSTGRES, tell, turn_of
+from tests.unit.app.spoken import COUPON, POSTGRES, SUBJECTS, tell, turn_of
 from tests.unit.server.conftest import serving
 
 from .test_changing import Shell
@@ -20,20 +20,20 @@ def shell(tmp_path: Path) -> Generator[Shell]:
 
 
 def test_threads_are_listed_shown_and_explained(shell: Shell) -> None:
-    tell(shell.api.parts, "a", COUPON[0], *POSTGRES)
+    tell(shell.api.parts, "a", *SUBJECTS[0], *SUBJECTS[1])
     listed = shell.json("threads", "--status", "active")
     assert listed == shell.api.get("/api/memory/threads?status=active")
-    coupon = next(one for one in listed if "checkout" in one["title"].lower())
-    assert coupon["title"] in shell("threads").out
-    assert shell.json("thread", coupon["id"]) == shell.api.get(f"/api/memory/threads/{coupon['id']}")
-    shown = shell("thread", coupon["id"][:20]).out
-    assert COUPON[0][:40] in shown
+    left = next(one for one in listed if "greenhouse" in one["title"].lower())
+    assert left["title"] in shell("threads").out
+    assert shell.json("thread", left["id"]) == shell.api.get(f"/api/memory/threads/{left['id']}")
+    shown = shell("thread", left["id"][:20]).out
+    assert SUBJECTS[0][0][:40] in shown
     assert "drifted" in shown
-    turn = turn_of(shell.api.parts, POSTGRES[0])
+    turn = turn_of(shell.api.parts, SUBJECTS[1][0])
     assert shell.json("why-thread", turn) == shell.api.get(f"/api/memory/turns/{turn}/thread")
     why = shell("why-thread", turn)
     assert "fork" in why.out
-    assert coupon["title"] in why.out
+    assert left["title"] in why.out
 
 
 def test_a_thread_is_shown_with_where_its_work_stood_and_its_ties(shell: Shell) -> None:

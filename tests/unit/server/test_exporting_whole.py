@@ -26,7 +26,7 @@ SAID = (
     "The billing database in Lyon needs a replica before the move, let's plan the replica.",
     "Now something else: the login page shows a blank screen in Firefox, why?",
     "The blank login page comes from the content security policy, fix the policy header.",
-    "I prefer short commit messages.",
+    "I prefer light strings on my acoustic guitar, fingerstyle hurts less with them.",
     "Back to the billing database: the replica in Lyon lags by nine minutes.",
 )
 #: What both homes are asked: everything of the API that shows messages, memories, threads and what ties them.
@@ -86,7 +86,7 @@ def filled(api: Api) -> list[bytes]:
         messages = [
             one
             for text in said
-            for one in ({"role": "user", "content": text}, {"role": "assistant", "content": f"I see: {text}"})
+            for one in ({"role": "user", "content": text}, {"role": "assistant", "content": f"{text} It is so."})
         ]
         told = {"channel": "claude-code", "session_id": session, "project": [SHOP], "messages": messages}
         assert api.ask("POST", "/memory/turns", told).status < 300

@@ -16,7 +16,7 @@ from filrouge.model.thread import Drift, Routing, Thread, ThreadState, Weighed
 from filrouge.model.turn import Role, Turn
 from filrouge.ports import Tx
 from filrouge.store.thread_erasing import ThreadErasing
-from filrouge.store.thread_traces import StoredPart, ThreadDecisions, ThreadVectors
+from filrouge.store.thread_traces import ThreadDecisions, ThreadVectors
 from filrouge.store.threads import ThreadPlace, Threads
 from filrouge.store.turns import Turns
 from filrouge.store.vectors import Spaces
@@ -200,23 +200,15 @@ def test_vectors_of_archived_threads_are_given_together_and_go_with_a_retired_sp
     for id_, state in (("a", "archived"), ("b", "active")):
         Threads(tx).add(replace(thread(id_), state=state))
         vector = np.eye(384, dtype=np.float32)[ord(id_)]
-        said = [
-            StoredPart(session=f"host {name}", vector=own, topics=("rye",))
-            for name, own in (("1", None), ("2", vector))
-        ]
-        vectors.put(id_, space.id, vector, said)
+        vectors.put(id_, space.id, vector)
     ids, matrix = vectors.archived(HERE, space.id)
     assert (ids, matrix.shape, int(matrix.argmax())) == (["a"], (1, 384), ord("a"))
     assert set(vectors.some(["a", "b", "c"], space.id)) == {"a", "b"}
     vectors.clear_retired()
-    assert set(vectors.some(["a", "b"], space.id)) == set(vectors.parts(["a", "b"], space.id)) == {"a", "b"}
-    first, second = vectors.parts(["a"], space.id)["a"]
-    assert (first.session, first.vector, first.topics) == ("host 1", None, ("rye",))
-    assert second.vector is not None
-    assert int(second.vector.argmax()) == ord("a")
+    assert set(vectors.some(["a", "b"], space.id)) == {"a", "b"}
     Spaces(tx).retire(space.id)
     vectors.clear_retired()
-    assert vectors.some(["a", "b"], space.id) == vectors.parts(["a", "b"], space.id) == {}
+    assert vectors.some(["a", "b"], space.id) == {}
 
 
 def test_erasing_takes_places_decisions_drifts_and_empty_threads_along() -> None:

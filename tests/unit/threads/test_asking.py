@@ -10,7 +10,7 @@ from filrouge.llm.prompt_files import prompt
 from filrouge.model.asking import Ask, Completion
 from filrouge.model.thread import Routing, Thread, Weighed
 from filrouge.threads.asking import asking
-from filrouge.threads.weighing import Item
+from filrouge.threads.routing import Item
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CANDIDATE = Thread(
@@ -24,7 +24,7 @@ CANDIDATE = Thread(
     opened_at=NOON,
     last_active=NOON,
 )
-ITEM = Item(text="y" * 900, topics=("a1", "b1", "c1", "d1", "e1", "f1"), vector=None, at=NOON)
+ITEM = Item(text="y" * 900, topics=("a1", "b1", "c1", "d1", "e1", "f1"), at=NOON)
 
 
 def routing(*, own: bool = False) -> Routing:

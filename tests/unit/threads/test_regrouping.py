@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 
 from filrouge.model.thread import Thread
 from filrouge.ports import Vector
-from filrouge.threads.ground import Ground
 from filrouge.threads.regrouping import Regrouping, Unit, regroup
-from filrouge.threads.weighing import Part
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-GROUND = Ground(np.zeros(8, dtype=np.float32), np.eye(8, dtype=np.float32))
 
 
 def towards(*numbers: float) -> Vector:
@@ -29,11 +26,24 @@ def thread(id_: str, age: int = 0) -> Thread:
     return Thread(id=id_, user="local", project="p", title=id_, opened_at=NOON - timedelta(days=age), last_active=NOON)
 
 
-def unit(id_: str, into: Thread, vector: Vector | None, *, topics: tuple[str, ...] = (), held: bool = False) -> Unit:
-    return Unit(id=id_, thread=into, part=Part(vector=vector, topics=topics), is_held=held)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class About(Unit):
+    """A prompt, and what it is about."""
+
+    subject: Vector
 
 
-def done(units: Sequence[Unit], moves: Sequence[Regrouping]) -> list[Unit]:
+def unit(id_: str, into: Thread, subject: Vector, *, held: bool = False) -> About:
+    return About(id=id_, thread=into, is_held=held, subject=subject)
+
+
+def moves_of(units: Sequence[About]) -> tuple[Regrouping, ...]:
+    """What regrouping does where prompts are the likelier of one thread the nearer their subjects are."""
+    subjects = np.stack([one.subject for one in units])
+    return regroup(units, np.clip(subjects @ subjects.T, 0.0, 1.0))
+
+
+def done(units: Sequence[About], moves: Sequence[Regrouping]) -> list[About]:
     """The units after the moves."""
     threads = {one.thread.id: one.thread for one in units}
     into = {id_: move for move in moves for id_ in move.units}
@@ -52,10 +62,10 @@ def together(units: Sequence[Unit]) -> set[frozenset[str]]:
     return {frozenset(own) for own in ids.values()}
 
 
-def test_parts_that_are_near_come_together_in_the_oldest_of_their_threads() -> None:
+def test_prompts_that_are_likely_of_one_thread_come_together_in_the_oldest_of_their_threads() -> None:
     old, young, other = thread("old", 9), thread("young", 1), thread("other", 5)
 
-    [move] = regroup([unit("a", young, BREAD), unit("b", old, BREAD), unit("c", other, TAXES)], GROUND)
+    [move] = moves_of([unit("a", young, BREAD), unit("b", old, BREAD), unit("c", other, TAXES)])
 
     assert (move.units, move.into, move.routing.action) == (("a",), "old", "join")
 
@@ -64,16 +74,16 @@ def test_a_group_goes_on_as_the_thread_that_most_of_it_was_in() -> None:
     old, most = thread("old", 9), thread("most", 1)
     units = [unit("a", old, BREAD), *(unit(f"m{number}", most, BREAD) for number in range(3))]
 
-    [move] = regroup(units, GROUND)
+    [move] = moves_of(units)
 
     assert (move.units, move.into) == (("a",), "most")
 
 
-def test_a_part_leaves_a_thread_that_it_has_nothing_to_do_with_for_one_that_it_has() -> None:
+def test_a_prompt_leaves_a_thread_that_it_has_nothing_to_do_with_for_one_that_it_has() -> None:
     bread, taxes = thread("bread"), thread("taxes")
     units = [unit("a", bread, BREAD), unit("b", bread, BREAD), unit("c", bread, TAXES), unit("d", taxes, TAXES)]
 
-    [move] = regroup(units, GROUND)
+    [move] = moves_of(units)
 
     assert (move.units, move.into) == (("c",), "taxes")
 
@@ -82,7 +92,7 @@ def test_what_belongs_to_no_thread_gets_one_of_its_own() -> None:
     mixed = thread("mixed")
     units = [unit("a", mixed, BREAD), unit("b", mixed, BREAD), unit("c", mixed, TAXES), unit("d", mixed, TAXES)]
 
-    [move] = regroup(units, GROUND)
+    [move] = moves_of(units)
 
     assert (move.into, move.routing.action, move.routing.parent) == (None, "fork", "mixed")
     assert set(move.units) in ({"a", "b"}, {"c", "d"})
@@ -92,7 +102,7 @@ def test_what_a_user_holds_stays_and_others_come_to_it() -> None:
     held, older = thread("held"), thread("older", 9)
     units = [unit("a", held, BREAD, held=True), unit("b", older, BREAD), unit("c", held, TAXES, held=True)]
 
-    [move] = regroup(units, GROUND)
+    [move] = moves_of(units)
 
     assert (move.units, move.into) == (("b",), "held")
 
@@ -100,28 +110,11 @@ def test_what_a_user_holds_stays_and_others_come_to_it() -> None:
 def test_what_a_user_holds_apart_never_comes_together() -> None:
     named = replace(thread("named"), title_by="user")
 
-    assert regroup([unit("a", thread("one"), BREAD, held=True), unit("b", named, BREAD)], GROUND) == ()
-
-
-def test_without_vectors_topics_decide() -> None:
-    topics = ("rye sourdough starter",)
-    units = [
-        unit("a", thread("a", 2), None, topics=topics),
-        unit("b", thread("b"), None, topics=topics),
-        unit("c", thread("c"), None, topics=("tax return",)),
-    ]
-
-    [move] = regroup(units, GROUND)
-
-    assert (move.units, move.into) == (("b",), "a")
-
-
-def test_without_a_ground_nothing_moves() -> None:
-    assert regroup([unit("a", thread("a"), BREAD), unit("b", thread("b"), BREAD)], None) == ()
+    assert moves_of([unit("a", thread("one"), BREAD, held=True), unit("b", named, BREAD)]) == ()
 
 
 @st.composite
-def projects(draw: st.DrawFn) -> list[Unit]:
+def projects(draw: st.DrawFn) -> list[About]:
     subjects = [BREAD, TAXES, CLIMBING, towards(1, 1), towards(0, 1, 1, 1), towards(0.2, 0, 1)]
     count = draw(st.integers(min_value=2, max_value=14))
     threads = [thread(f"t{number}", number % 4) for number in range(5)]
@@ -137,15 +130,15 @@ def projects(draw: st.DrawFn) -> list[Unit]:
 
 
 @given(projects())
-def test_doing_it_twice_changes_nothing(units: list[Unit]) -> None:
-    once = done(units, regroup(units, GROUND))
+def test_doing_it_twice_changes_nothing(units: list[About]) -> None:
+    once = done(units, moves_of(units))
 
-    assert regroup(once, GROUND) == ()
+    assert moves_of(once) == ()
 
 
 @given(projects())
-def test_what_is_held_is_never_moved_and_no_thread_that_takes_something_is_emptied(units: list[Unit]) -> None:
-    moves = regroup(units, GROUND)
+def test_what_is_held_is_never_moved_and_no_thread_that_takes_something_is_emptied(units: list[About]) -> None:
+    moves = moves_of(units)
 
     moved = {id_ for move in moves for id_ in move.units}
     assert not moved & {one.id for one in units if one.stays}
@@ -154,8 +147,8 @@ def test_what_is_held_is_never_moved_and_no_thread_that_takes_something_is_empti
 
 
 @given(projects())
-def test_the_order_of_the_moves_is_all_the_same(units: list[Unit]) -> None:
-    moves = regroup(units, GROUND)
+def test_the_order_of_the_moves_is_all_the_same(units: list[About]) -> None:
+    moves = moves_of(units)
 
     assert together(done(units, moves)) == together(done(units, moves[::-1]))
     assert len({id_ for move in moves for id_ in move.units}) == sum(len(move.units) for move in moves)
@@ -165,17 +158,17 @@ def test_what_a_model_said_goes_on_with_a_thread_stays_with_its_beginning() -> N
     old, other = thread("old", 9), thread("other", 5)
     units = [unit("a", old, BREAD), unit("b", old, TAXES), unit("c", other, TAXES), unit("d", other, TAXES)]
 
-    assert together(done(units, regroup(units, GROUND))) == {frozenset("a"), frozenset("bcd")}
+    assert together(done(units, moves_of(units))) == {frozenset("a"), frozenset("bcd")}
     asked = [units[0], replace(units[1], belongs=True), *units[2:]]
-    assert any(group >= {"a", "b"} for group in together(done(asked, regroup(asked, GROUND))))
+    assert any(group >= {"a", "b"} for group in together(done(asked, moves_of(asked))))
 
 
 def test_what_a_model_said_does_not_belong_to_a_thread_is_not_brought_together_with_it() -> None:
     old, young, mine = thread("old", 9), thread("young", 1), thread("mine", 1)
     units = [unit("a", old, BREAD), unit("b", old, BREAD), unit("c", young, BREAD)]
 
-    assert together(done(units, regroup(units, GROUND))) == {frozenset("abc")}
+    assert together(done(units, moves_of(units))) == {frozenset("abc")}
     units[2] = replace(units[2], apart=frozenset({"old"}))
-    assert regroup(units, GROUND) == ()
+    assert moves_of(units) == ()
     by_hand = replace(units[2], thread=old, is_held=True)
-    assert regroup([*units[:2], by_hand, unit("d", mine, TAXES)], GROUND) == ()
+    assert moves_of([*units[:2], by_hand, unit("d", mine, TAXES)]) == ()

@@ -1421,14 +1421,22 @@ ORDER BY thread_turns.at, seq LIMIT :limit
 SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE thread_id = :id AND (NOT :routed OR (role = 'user' AND skipped = '' AND agent = ''))
 ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
--- name: threads.spoken
--- The newest prompts of a thread: the session of each, and its topics.
-SELECT turn_id, host || ' ' || session_id AS session, topics FROM thread_turns JOIN turns ON turns.id = turn_id
-WHERE thread_id = :id AND role = 'user' AND skipped = '' AND agent = ''
-ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
--- name: threads.said_in
-SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
-WHERE thread_id = :id AND host || ' ' || session_id = :session AND role = 'user' AND skipped = '' AND agent = ''
+-- name: threads.latest
+SELECT id FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user' AND user_id = :user_id
+  AND skipped = '' AND agent = '' AND session_id <> '' AND (:only_agent IS NULL OR channel = :only_agent)
+  AND (:upto IS NULL OR seq <= (SELECT upto.seq FROM turns AS upto WHERE upto.id = :upto))
+ORDER BY seq DESC LIMIT :limit
+-- name: threads.followers
+-- What a session first said after prompts and before its next one, tools apart: of each prompt ids between blanks.
+SELECT prompt.id AS prompt, (SELECT group_concat(id, ' ') FROM (SELECT follower.id FROM turns AS follower
+    WHERE follower.tenant = 'local' AND follower.host = prompt.host AND follower.session_id = prompt.session_id
+      AND follower.role <> 'tool' AND follower.agent = '' AND (follower.at, follower.seq) > (prompt.at, prompt.seq)
+      AND follower.at < ifnull((SELECT min(next.at) FROM turns AS next
+        WHERE next.tenant = 'local' AND next.host = prompt.host AND next.session_id = prompt.session_id
+          AND next.role <> 'tool' AND next.role = 'user' AND next.skipped = '' AND next.agent = ''
+          AND next.at > prompt.at), '~')
+    ORDER BY follower.at, follower.seq LIMIT :limit)) AS followers
+FROM json_each(:ids) JOIN turns AS prompt ON prompt.id = value
 -- name: threads.spoken_between
 SELECT DISTINCT thread_id FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
 WHERE (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
@@ -1537,8 +1545,7 @@ SELECT count(DISTINCT iif(actor = 'rules', turn_id, NULL)) AS decided,
 FROM thread_decisions WHERE seq > (SELECT max(seq) FROM thread_decisions) - :latest
 -- name: thread_decisions.asked_about
 -- What models and users decided about the prompts of a project that a model was asked about.
-SELECT thread_decisions.*, thread_turns.thread_id || ' ' || host || ' ' || session_id AS part
-FROM thread_decisions JOIN thread_turns USING (turn_id) JOIN turns ON turns.id = turn_id
+SELECT thread_decisions.* FROM thread_decisions JOIN turns ON turns.id = turn_id
 WHERE actor IN ('model', 'user') AND user_id = :user_id AND project_id IS :project_id
   AND turn_id IN (SELECT turn_id FROM thread_decisions WHERE actor = 'model')
 ORDER BY thread_decisions.seq
@@ -1575,16 +1582,6 @@ SELECT id, seq FROM threads WHERE merged_into IS NULL AND seq > :after
     JOIN vectors ON owner_kind = 'turn' AND owner_id = turn_id AND space_id = :space_id AND part = 0
     WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND agent = '')
 ORDER BY seq LIMIT :limit
--- name: thread_parts.put
-INSERT INTO thread_parts (thread_id, space_id, place, session, vector, topics)
-VALUES (:thread_id, :space_id, :place, :session, :vector, :topics)
--- name: thread_parts.drop
-DELETE FROM thread_parts WHERE thread_id IN (SELECT value FROM json_each(:ids))
--- name: thread_parts.some
-SELECT thread_id, session, vector, thread_parts.topics FROM json_each(:ids)
-CROSS JOIN thread_parts ON thread_id = value AND space_id = :space_id ORDER BY thread_id, place
--- name: thread_parts.clear_retired
-DELETE FROM thread_parts WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 -- name: thread_vectors.clear_retired
 DELETE FROM thread_vectors WHERE space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 
@@ -1835,8 +1832,6 @@ UNION ALL SELECT 'thread_decisions', CAST(seq AS TEXT), 'unlinked', reason, reas
 UNION ALL SELECT 'bridges', id, 'erased', reason, reason FROM bridges WHERE id IN (SELECT value FROM json_each(:bridges))
 UNION ALL SELECT 'bridges', id, 'emptied', reason, reason FROM bridges WHERE id IN (SELECT value FROM json_each(:reasons))
 UNION ALL SELECT 'thread_vectors', thread_id || ' ' || space_id, 'erased', '', '' FROM thread_vectors
-  WHERE thread_id IN (SELECT value FROM json_each(:ended)) OR thread_id IN (SELECT value FROM json_each(:changed))
-UNION ALL SELECT 'thread_parts', thread_id || ' ' || space_id || ' ' || place, 'erased', '', '' FROM thread_parts
   WHERE thread_id IN (SELECT value FROM json_each(:ended)) OR thread_id IN (SELECT value FROM json_each(:changed))
 UNION ALL SELECT 'vectors', owner_kind || ' ' || owner_id || ' ' || space_id || ' ' || part, 'erased', '', '' FROM vectors
   WHERE (owner_kind = 'memory' AND owner_id IN (SELECT value FROM json_each(:memories)))

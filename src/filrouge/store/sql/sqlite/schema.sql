@@ -329,17 +329,6 @@ CREATE TABLE thread_vectors (
   PRIMARY KEY (thread_id, space_id)
 ) STRICT, WITHOUT ROWID;
 
--- What was said of a thread in one session: derived as well.
-CREATE TABLE thread_parts (
-  thread_id  TEXT NOT NULL REFERENCES threads (id),
-  space_id   TEXT NOT NULL REFERENCES spaces (id),
-  place      INTEGER NOT NULL,
-  session    TEXT NOT NULL,
-  vector     BLOB,
-  topics     TEXT NOT NULL,
-  PRIMARY KEY (thread_id, space_id, place)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE threads (
   seq           INTEGER PRIMARY KEY,
   id            TEXT NOT NULL UNIQUE,

@@ -1,0 +1,79 @@
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filrouge.threads.pairs import Compared, Exchange, compared, roots
+
+BREAD = (
+    "My sourdough starter of rye flour smells of vinegar",
+    "How much rye flour does the sourdough starter need each day?",
+    "The sourdough loaf is flat, is the rye starter too old?",
+)
+TAXES = (
+    "Which receipts does the income tax return need for the home office?",
+    "The tax office asks for proof of the home office, what do I send?",
+    "Can I deduct the desk of the home office in the tax return?",
+)
+
+
+def exchange(text: str, session: str = "s", reply: str = "") -> Exchange:
+    return Exchange(
+        session=session, prompt=None, whole=None, said=roots([text]), answered=roots([reply]), letters=len(text)
+    )
+
+
+def held(*given: Exchange) -> Compared:
+    return compared(given, "words")
+
+
+def mean(found: Compared, left: Sequence[int], right: Sequence[int]) -> float:
+    return float(np.mean([found.chances[one, other] for one in left for other in right if one != other]))
+
+
+def test_of_nothing_nothing_is_compared() -> None:
+    assert held().chances.shape == (0, 0)
+
+
+def test_prompts_of_one_subject_are_likelier_of_one_thread_than_prompts_of_two() -> None:
+    found = held(
+        *(exchange(text, "monday") for text in BREAD[:2]),
+        *(exchange(text, "tuesday") for text in TAXES),
+        exchange(BREAD[2], "friday"),
+    )
+
+    assert mean(found, (5,), (0, 1)) > 2 * mean(found, (5,), (2, 3, 4))
+
+
+def test_a_prompt_that_says_nothing_is_likeliest_of_the_thread_of_the_one_before_it() -> None:
+    found = held(*(exchange(text) for text in (*BREAD, *TAXES)), exchange("And what about this one then?"))
+
+    assert found.chances[6, 5] > found.chances[6, 0]
+
+
+def test_what_the_reply_says_counts_as_well() -> None:
+    asked = "Could you have a look at what is wrong with it?"
+
+    def likely(reply: str) -> float:
+        return mean(
+            held(*(exchange(text, "monday") for text in BREAD), exchange(asked, "friday", reply)), (3,), (0, 1, 2)
+        )
+
+    assert likely(BREAD[0]) > likely("")
+
+
+sessions = st.sampled_from(["a", "b", "c"])
+talk = st.lists(st.tuples(st.sampled_from([*BREAD, *TAXES, "ok", ""]), sessions), min_size=1, max_size=12)
+
+
+@given(talk)
+def test_it_is_a_probability_the_same_both_ways_and_the_same_each_time(said: list[tuple[str, str]]) -> None:
+    given_ = [exchange(text, session) for text, session in said]
+
+    found, again = held(*given_), held(*given_)
+
+    assert np.array_equal(found.chances, again.chances)
+    assert np.allclose(found.chances, found.chances.T, atol=1e-5)
+    assert ((found.chances >= 0.0) & (found.chances <= 1.0)).all()
+    assert np.allclose(np.diag(found.chances), 1.0)
