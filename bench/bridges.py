@@ -27,7 +27,7 @@ from filrouge.ports import Vectors
 from filrouge.threads.ground import Ground
 from filrouge.threads.naming import name
 from filrouge.threads.signs import Known, beyond_the_usual, similarities, ties_of
-from filrouge.threads.vectors import mean_vector
+from filrouge.threads.vectors import thread_vector
 
 FRENCH: Final = Path(__file__).with_name("french_threads.json")
 BANDS: Final = (0.5, 0.55, 0.6, 0.7, 1.01)
@@ -78,7 +78,7 @@ def _thread(session: dict[str, Any], vectors: Vectors) -> Known:
         for n, text in enumerate(said)
     ]
     named = name(turns, [])
-    vector = mean_vector([one / np.linalg.norm(one) for one in vectors])
+    vector = thread_vector([one[None] for one in vectors])
     return Known(id=str(session["id"]), title=named.title, topics=named.topics, vector=vector, said=tuple(said))
 
 

@@ -30,7 +30,7 @@ READ = fact("the live site answers on 9443 since the move", "The live site answe
 
 #: A prompt, and one of another week that is near to it, and not near enough for the rules.
 COUPON = "The checkout page breaks when the coupon is empty, please find out why the coupon fails"
-STRAY = "Please look at the basket page, the coupon field there overlaps the total in Safari"
+STRAY = "The basket breaks the layout of the voucher field in Safari, where the total overlaps it"
 
 
 def talk(parts: Parts, prompt: str, reply: str, session: str = "s") -> None:
