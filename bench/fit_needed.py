@@ -29,6 +29,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from bench.logistic import by_newton
 from bench.talk import payloads
 from bench.talk_format import Project, read, speaks_of
 
@@ -131,14 +132,11 @@ def fitted(rows: Sequence[Row]) -> dict[str, float]:
 
 def logistic_of(table: Sequence[Sequence[float]], wanted: Sequence[float]) -> list[float]:
     """The weight of each column, then the intercept, by Newton's method over standardised columns."""
-    given, right = np.array(table), np.array(wanted)
+    given = np.array(table, np.float64)
     middle, spread = given.mean(axis=0), given.std(axis=0) + 1e-9
-    given = np.concatenate([(given - middle) / spread, np.ones((len(given), 1))], axis=1)
-    weights, ridge = np.zeros(given.shape[1]), RIDGE * len(given) * np.eye(given.shape[1])
-    for _ in range(40):
-        found = 1 / (1 + np.exp(-given @ weights))
-        slope = given.T @ (found - right) + ridge @ weights
-        weights = weights - np.linalg.solve((given.T * (found * (1 - found))) @ given + ridge, slope)
+    rows = np.concatenate([(given - middle) / spread, np.ones((len(given), 1))], axis=1)
+    decay = np.full(rows.shape[1], RIDGE * len(rows), np.float64)
+    weights = by_newton(rows, np.array(wanted), decay)
     slopes = weights[:-1] / spread
     return [round(float(one), 3) for one in [*slopes, weights[-1] - middle @ slopes]]
 

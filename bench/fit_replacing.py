@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.fit_statements import TALK, embedder
+from bench.logistic import by_newton
 from bench.talk_format import Project
 from bench.talk_format import read as project_of
 
@@ -40,9 +41,8 @@ from filrouge.understand.heuristics import statements_of
 from filrouge.understand.reading import read
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
-#: Of standardised weights; Newton's steps, far more than it takes.
+#: Of standardised weights.
 DECAY: Final = 3.3
-STEPS: Final = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,13 +178,7 @@ def regression(rows: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray
     columns = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
     decay = np.full(columns.shape[1], DECAY)
     decay[-1] = 0.0
-    weights = np.zeros(columns.shape[1])
-    for _ in range(STEPS):
-        chances = 1 / (1 + np.exp(-np.clip(columns @ weights, -30, 30)))
-        slope = columns.T @ (chances - right) + decay * weights
-        curve = (columns * (chances * (1 - chances))[:, None]).T @ columns + np.diag(decay + 1e-9)
-        weights = weights - np.linalg.solve(curve, slope)
-    return weights
+    return by_newton(columns, right, decay)
 
 
 def report(given: Sequence[Compared], odds: Sequence[NDArray[np.float64]]) -> Iterator[str]:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from bench.logistic import by_newton
 from bench.talk_format import read
 
 from filrouge.embed.preferred import e5
@@ -102,11 +103,7 @@ def taught(given: Sequence[Labelled], vectors: dict[str, NDArray[np.float32]]) -
     table, right = np.array(rows, np.float64), np.array(wanted, np.float64)
     decay = np.full(table.shape[1], DECAY[0])
     decay[-2:] = 0.1
-    weights = np.zeros(table.shape[1])
-    for _ in range(12):  # Newton's method, until nothing changes
-        chance = 1.0 / (1.0 + np.exp(-table @ weights))
-        slope = table.T @ (chance - right) + decay * weights
-        weights -= np.linalg.solve((table * (chance * (1.0 - chance))[:, None]).T @ table + np.diag(decay), slope)
+    weights = by_newton(table, right, decay, steps=12)
     said = {word: float(vector @ weights[:-2]) for word, vector in vectors.items()}
     mean, spread = float(np.mean(list(said.values()))), float(np.std(list(said.values())))
     return {word: (odds - mean) / spread for word, odds in said.items()}

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from bench.logistic import by_newton
 from bench.talk_format import Project, read
 
 from filrouge.app.exchanges import as_one, exchange, in_one
@@ -142,15 +143,9 @@ def regressed(given: Numbers, wanted: Numbers, counts: Numbers) -> Numbers:
     """The weights of a logistic regression, the last one the constant."""
     mean, spread = given.mean(axis=0), given.std(axis=0) + 1e-9
     rows: Numbers = np.concatenate([(given - mean) / spread, np.ones((len(given), 1))], axis=1)
-    weights: Numbers = np.zeros(len(spread) + 1)
-    cost: Numbers = RIDGE * counts.sum() * np.eye(len(spread) + 1)
-    cost[-1, -1] = 0.0
-    for _ in range(25):
-        found: Numbers = 1 / (1 + np.exp(-rows @ weights))
-        slope: Numbers = rows.T @ ((found - wanted) * counts) + cost @ weights
-        bend: Numbers = (rows.T * (found * (1 - found) * counts)) @ rows + cost
-        step: Numbers = np.linalg.solve(bend, slope)
-        weights -= step
+    decay: Numbers = np.full(len(spread) + 1, RIDGE * counts.sum())
+    decay[-1] = 0.0
+    weights = by_newton(rows, wanted, decay, counts, steps=25)
     plain: Numbers = weights[:-1] / spread
     return np.append(plain, weights[-1] - mean @ plain).astype(np.float32)
 

@@ -1,7 +1,8 @@
-"""Logistic regressions over dense features and hashed words, as the models of talk are fitted.
+"""Logistic regressions, as the models of talk are fitted.
 
-Full batch by Adam (Kingma and Ba, 2015, arxiv.org/abs/1412.6980) from zero, so that the same data and machine give the
-same weights, bit for bit.
+Those over dense features and hashed words are fitted full batch by Adam (Kingma and Ba, 2015, arxiv.org/abs/1412.6980)
+from zero, those over a few signs by Newton's method, so that the same data and machine give the same weights, bit for
+bit.
 """
 
 from __future__ import annotations
@@ -54,6 +55,31 @@ def fitted(
             parts[at] -= (RATE * step).astype(np.float32)
     rounded = [part.astype(np.float16).astype(np.float32) for part in parts]
     return Regression(dense=rounded[0], hashed=rounded[1], bias=rounded[2], threshold=0.5)
+
+
+def by_newton(
+    rows: NDArray[np.floating[Any]],
+    right: NDArray[Any],
+    decay: NDArray[np.floating[Any]],
+    counts: NDArray[np.floating[Any]] | None = None,
+    steps: int = 40,
+) -> NDArray[np.float64]:
+    """The weights of a ridge regression, one for each column; a constant is a column of ones.
+
+    Args:
+        right: the answer of each row, in [0, 1].
+        decay: what each weight costs.
+        counts: what each row counts; None = 1.
+    """
+    of_row = np.ones(len(rows)) if counts is None else counts
+    weights, cost = np.zeros(rows.shape[1]), np.diag(decay)
+    for _ in range(steps):
+        with np.errstate(over="ignore"):
+            found = 1 / (1 + np.exp(-rows @ weights))
+        slope = rows.T @ ((found - right) * of_row) + cost @ weights
+        bend = (rows.T * (found * (1 - found) * of_row)) @ rows + cost
+        weights = weights - np.linalg.solve(bend, slope)
+    return weights
 
 
 def stored(made: Regression, prefix: str = "") -> dict[str, Any]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
+from filrouge.embed.hashing import HASHED
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vector
 from filrouge.store.threads import Threads
@@ -24,8 +24,6 @@ from filrouge.threads.vectors import prompt_vector
 
 #: Characters of a prompt and of its replies that are read, and turns that these are looked for in.
 _OF_PROMPT, _OF_REPLIES, _TURNS = 1200, 600, 6
-#: The embedder that needs no model: its vectors are words as well, and know less of them.
-_HASHED: Final = "stable-hash"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +61,8 @@ def exchanges_of(parts: Parts, talk: Talk, meaning: Meaning) -> tuple[list[Excha
     """The same as it is compared; for where no transaction is open, since texts may have to be embedded."""
     prompts, wholes = dict[str, Vector](), dict[str, Vector]()
     kind: Kind = "words"
-    if talk.ground is not None and talk.vectors and meaning.space.model != _HASHED:
-        kind = "vectors"
+    if talk.ground is not None and talk.vectors and meaning.space.model != HASHED:
+        kind = "vectors"  # those of hashed words are words as well, and know less of them
         prompts = _levelled(talk.ground, talk.vectors)
         texts = {
             (turn.id, ids): as_one(turn.text, replies)

@@ -7,7 +7,7 @@ however often its job is done, so what a user moved by hand stays too. What the 
 where the prompt went, at once or together with it.
 
 A prompt is held against the newest prompts of its project, and against some of those archived threads whose stored
-vectors are nearest. These are read anew for each prompt: five thousand of them cost some thirty milliseconds in the
+vectors are nearest. These are read for each batch of jobs: five thousand of them cost some thirty milliseconds in the
 background and no memory in between, so they have no index of their own. What regrouping knows when the session is over
 counts for more than what is decided here.
 """
@@ -35,7 +35,7 @@ from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.model.thread import Drift, Routing, Thread
 from filrouge.model.turn import Turn
-from filrouge.ports import Tx
+from filrouge.ports import Tx, Vectors
 from filrouge.store.jobs import Jobs
 from filrouge.store.thread_traces import ActiveDays, ThreadDecisions, ThreadVectors
 from filrouge.store.threads import ThreadPlace, Threads
@@ -59,6 +59,8 @@ _REINDEX_SECONDS: Final = 2.0
 _LONGEST_TITLE: Final = 64
 #: A prompt held against another: the probability of one thread, the similarity, the share of words; shape (3,).
 Near = NDArray[np.float32]
+#: The ids of archived threads, and their vectors with the ground off where there is one, shape (n, dimension).
+Archive = tuple[list[str], Vectors]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,23 +124,39 @@ def prepared(parts: Parts, ids: Sequence[str], meaning: Meaning, caps: Caps) -> 
     """What is needed to place these prompts, those that are gone left out. No transaction is open."""
     if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, meaning.space.id)):
         parts.grounds.learn(meaning)  # once one of them has a vector
-    turns = parts.readers.here(lambda tx: parts.turns(tx).get(ids))
+    turns, grounds, archives = parts.readers.here(lambda tx: _batch(parts, tx, ids, meaning, caps))
+    return [
+        _prepared(parts, turn, meaning, caps.place_of(turn), grounds[turn.scope.user], archives[caps.place_of(turn)])
+        for turn in turns
+    ]
+
+
+def _batch(
+    parts: Parts, tx: Tx, ids: Sequence[str], meaning: Meaning, caps: Caps
+) -> tuple[list[Turn], dict[str, Ground | None], dict[ThreadPlace, Archive]]:
+    """These prompts, the ground of each user, and the archived threads of each place."""
+    turns = parts.turns(tx).get(ids)
     come = Counter(turn.scope.user for turn in turns)
-    grounds = {
-        user: parts.readers.here(lambda tx, user=user, count=count: parts.grounds.of(tx, meaning, user, count))
-        for user, count in come.items()
-    }
-    return [_prepared(parts, turn, meaning, caps, grounds[turn.scope.user]) for turn in turns]
+    grounds = {user: parts.grounds.of(tx, meaning, user, count) for user, count in come.items()}
+    archives = dict[ThreadPlace, Archive]()
+    for turn in turns:
+        if (where := caps.place_of(turn)) not in archives:
+            archived, vectors = ThreadVectors(tx).archived(where, meaning.space.id)
+            ground = grounds[turn.scope.user]
+            archives[where] = archived, ground.off(vectors) if ground is not None and archived else vectors
+    return turns, grounds, archives
 
 
-def _prepared(parts: Parts, turn: Turn, meaning: Meaning, caps: Caps, ground: Ground | None) -> Prepared:
-    where, space_id = caps.place_of(turn), meaning.space.id
+def _prepared(
+    parts: Parts, turn: Turn, meaning: Meaning, where: ThreadPlace, ground: Ground | None, archive: Archive
+) -> Prepared:
+    space_id = meaning.space.id
 
     def read(tx: Tx) -> tuple[bool, Talk]:
         is_coming = _is_under_way(tx, f"index_turn:{turn.id}")  # before its vector is looked for
         complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
         vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
-        beside = nearest(vector, *ThreadVectors(tx).archived(where, space_id), ground)
+        beside = nearest(vector, *archive, ground)
         archived = [id_ for thread_id in beside for id_ in Threads(tx).turns(thread_id, routed=True)[-_OF_ARCHIVED:]]
         ids = [turn.id, *Threads(tx).latest(where, BEFORE, turn), *archived]
         talk = talk_of(parts, tx, meaning, ids, ground if vector is not None else None)

@@ -29,12 +29,10 @@ def nearest(vector: Vector | None, ids: Sequence[str], vectors: Vectors, ground:
     """The threads that are nearest to a prompt; none without its vector.
 
     Args:
-        vectors: of the threads.
+        vectors: of the threads, with the ground off where there is one.
     """
     if vector is None or not ids:
         return ()
-    own = vector
-    if ground is not None:
-        vectors, own = ground.off(vectors), ground.off(vector[None, :])[0]
+    own = vector if ground is None else ground.off(vector[None, :])[0]
     best = np.argsort(-(vectors @ own), kind="stable")[:_NEAREST]
     return tuple(ids[int(place)] for place in best)

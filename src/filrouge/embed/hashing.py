@@ -15,6 +15,8 @@ import numpy as np
 
 from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
 
+#: The name of this model in its space.
+HASHED = "stable-hash"
 _DIMENSION = 384
 
 
@@ -25,8 +27,8 @@ class StableHash:
     def space(self) -> EmbeddingSpace:
         """The space of these vectors. Unrelated texts share no token, so their median cosine is 0."""
         return EmbeddingSpace(
-            id="stable-hash/1/384/sum/none",
-            model="stable-hash",
+            id=f"{HASHED}/1/384/sum/none",
+            model=HASHED,
             revision="1",
             dimension=_DIMENSION,
             pooling="sum",

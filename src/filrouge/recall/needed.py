@@ -3,7 +3,7 @@
 Whether two texts speak of one thing is another question (`recall.relevance`). Here a memory is judged among the others
 that were found with it: by how far its cosine with what the prompt needs (`ports.Seeking`) stands above theirs, then by
 the signs of relevance; logistic, with weights that `bench/fit_needed.py` fitted on labelled talk that the embedder had
-not learned from. Whether the prompt needs anything at all is told by whether anything about it is known, and by how
+not learned from. Whether the prompt needs anything at all depends on whether anything about it is known, and on how
 much nearer the best memory is than "nothing". The thresholds were chosen on the same talk (`bench/results/needed.md`).
 Labels name a few memories a prompt, so a probability of .3 is a high one.
 """
@@ -23,10 +23,10 @@ TEMPERATURE: Final = 0.03
 LEAST: Final = 0.14
 #: Log odds that a memory is needed.
 WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
-#: A prompt needs nothing where even the nearest memory is farther than nothing by this much, and something, however
-#: little is known of it, where one is as near as that.
+#: `Found.needed` of the best memory: below the first a prompt needs nothing; from the second on it probably needs
+#: something, even if relevance says that nothing is known.
 FAR, NEAR = -0.09, -0.02
-#: How probable it is then.
+#: The probability that a prompt needs something from `NEAR` on.
 CLEAR: Final = 0.9
 
 
