@@ -8,6 +8,7 @@ user's own memories, nothing else. A source that fails is left out with a notice
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -32,6 +33,7 @@ from filrouge.model.scope import LOCAL_USER
 from filrouge.model.when import Language, ago
 from filrouge.ports import Tx
 from filrouge.recall.asked_back import asks_back
+from filrouge.store.doubts import DOUBTED, Doubts
 from filrouge.store.recalls import Recalls
 from filrouge.store.usage import LlmUsage
 from filrouge.understand.language import vote
@@ -187,8 +189,14 @@ def _given(parts: Parts, tx: Tx, event: Event, project: str) -> Given:
     moment = _moment(parts, tx, event, project, settings)
     if moment.opening == "resume" and Recalls(tx).began(moment.host, moment.session, compacted(tx, moment)):
         return Given(moment=moment, block=Block())  # the block of its first start is still in its context
-    pieces = gathered(parts, tx, moment, _table(moment))
+    pieces = _undoubted(tx, gathered(parts, tx, moment, _table(moment)))
     return Given(moment=moment, block=planned(pieces, manner_of(moment)), notices=tuple(moment.notices))
+
+
+def _undoubted(tx: Tx, pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, less the memories of which a newer one among them perhaps took the place."""
+    doubted = Doubts(tx).among([piece.id for piece in pieces if not piece.refused])
+    return [replace(one, refused=DOUBTED) if one.id in doubted else one for one in pieces]
 
 
 def _table(moment: Moment) -> Table:

@@ -28,6 +28,7 @@ from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import LEAST_TO_KEEP, Memory, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx, Vectors
+from filrouge.store.doubts import Doubts
 from filrouge.store.memories import Action, Origin
 from filrouge.store.shares import Place
 from filrouge.store.vectors import StoredVectors
@@ -202,13 +203,18 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = said_later(parts, tx, near, turn)
     decision = _decision(one, near, frozenset(said.memory.id for said in later))
-    if isinstance(decision, Add) and not later:
-        decision = _newer_value(tx, reading, one, near) or decision
+    likeliest = _likeliest(tx, reading, one, near) if isinstance(decision, Add) and not later else None
+    if likeliest and likeliest[1] >= replacing.SURE:
+        decision = _newer_value(one.statement, *likeliest)
     if turn.trust < TRUST_PROMPT:
         decision = humble(decision, turn.trust, near)
     late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
     if late is None:
-        return store.apply(decision, origin)
+        action = store.apply(decision, origin)
+        by_user = turn.trust >= TRUST_PROMPT and action.name == "add"
+        if likeliest and by_user and likeliest[1] >= replacing.UNSURE:
+            Doubts(tx).add(likeliest[0].id, action.memory_id, likeliest[1])
+        return action
     by, reason = late.by, late.decision.reason
     if isinstance(late.decision, Conflict):
         return store.apply(Conflict(statement=one.statement, existing_id=by.memory.id, reason=reason), origin)
@@ -227,13 +233,15 @@ def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str])
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
 
 
-def _newer_value(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> Decision | None:
-    """The decision where the statement gives another value of what a memory says, as was learned of talk."""
+def _likeliest(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> tuple[Memory, float] | None:
+    """The memory that the statement most probably replaces, as was learned of talk, and how probably."""
     space, statement, turn = reading.meaning.space, one.statement, reading.turn
     if one.vectors is None or space.model != EMBEDDER or statement.key is not None:
         return None
     stored = StoredVectors(tx).some("memory", [each.memory.id for each in near], space.id)
     memories = [each.memory for each in near if each.memory.id in stored]
+    if not memories:
+        return None
     known = [
         replacing.Known(
             said=replacing.Said(text=memory.text, kind=memory.kind),
@@ -243,21 +251,18 @@ def _newer_value(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neigh
         )
         for memory in memories
     ]
-    if not known:
-        return None
     new = replacing.Said(
         text=statement.text,
         kind=statement.kind,
         corrects=statement.corrects,
         is_correction=statement.is_correction,
     )
-    nearest = replacing.nearest(known)
-    rarity = replacing.rarities([known[at].said.text for at, _ in nearest])
-    chances = {at: replacing.chance(new, known[at].said, beside, rarity) for at, beside in nearest}
-    best = max(chances, key=lambda at: chances[at])
-    if chances[best] < replacing.SURE:
-        return None
-    memory, reason = memories[best], f"another value of the same ({chances[best]:.2f})"
+    place, chance = replacing.likeliest(new, known)
+    return memories[place], chance
+
+
+def _newer_value(statement: Statement, memory: Memory, chance: float) -> Decision:
+    reason = f"another value of the same ({chance:.2f})"
     if memory.pinned:
         return Conflict(statement=statement, existing_id=memory.id, reason=f"{reason}, but the memory is pinned")
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)

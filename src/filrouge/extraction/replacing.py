@@ -24,6 +24,8 @@ from filrouge.understand.words import content, fold
 
 #: From this probability on a memory is replaced.
 SURE: Final = 0.5
+#: From this one on it is in doubt (`store.doubts`); chosen by what prompts get then (`bench/results/replacing.md`).
+UNSURE: Final = 0.1
 #: Memories that are compared, the nearest ones.
 MOST: Final = 20
 _DIGITS: Final = re.compile(r"\d[\d.,:]*")
@@ -102,6 +104,15 @@ def nearest(known: Sequence[Known]) -> list[tuple[int, Beside]]:
         )
         for rank, at in enumerate(places)
     ]
+
+
+def likeliest(new: Said, known: Sequence[Known]) -> tuple[int, float]:
+    """The place in `known`, which is not empty, of what the statement most probably replaces, and how probably."""
+    near = nearest(known)
+    rarity = rarities([known[at].said.text for at, _ in near])
+    chances = {at: chance(new, known[at].said, beside, rarity) for at, beside in near}
+    best = max(chances, key=lambda at: chances[at])
+    return best, chances[best]
 
 
 def chance(new: Said, old: Said, beside: Beside, rarity: Mapping[str, float]) -> float:

@@ -97,6 +97,7 @@ class Erasing:
         self._tx.run("vectors.erase", {"owner_kind": "memory", "ids": memories})
         self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": turns})
         self._tx.run("evidence.erase", {"memories": memories, "turns": turns})
+        self._tx.run("doubts.erase", {"ids": memories})
         self._tx.run("reviews.erase", {"ids": memories})
         self._tx.run("reviews.unlink", {"ids": memories})
         self._tx.run("memories.unlink", {"ids": memories})

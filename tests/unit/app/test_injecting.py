@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from filrouge.app.by_hand import bin_memory, pin
 from filrouge.app.injecting import context, gathered, given_json, inject, manner_of, preview
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
@@ -20,10 +21,11 @@ from filrouge.model.memory import Span, Statement
 from filrouge.model.piece import Piece
 from filrouge.model.scope import Scope
 from filrouge.ports import Tx
+from filrouge.store.doubts import Doubts
 from filrouge.store.memory_writing import Origin
 from filrouge.testing import idle, running
 
-from .given import SHOP, ask, event, log, say
+from .given import SHOP, ask, event, known, log, say
 
 PORT = "For the record: production listens on port 8443."
 QUESTION = "What port does production listen on?"
@@ -86,6 +88,23 @@ def test_core_facts_are_twenty_and_five_hundred_characters_at_the_most_and_nothi
     lines = [line.partition("] ")[2] for line in parse(start(parts))]
     assert sum(map(len, lines)) <= 500
     assert len(lines) == len(set(lines)) == 7
+
+
+def test_what_is_perhaps_replaced_is_left_out_unless_it_is_pinned_or_the_newer_is_gone(parts: Parts) -> None:
+    for text in ("The vents open at 24 degrees.", "From 26 degrees on we open the roof."):
+        remember(parts, text, names=SHOP, scope="project", host="cli")
+    older, newer = sorted(hit.id for hit in known(parts, "degrees").hits)
+    assert "at 24" in start(parts)
+    parts.writer.run(lambda tx: Doubts(tx).add(older, newer, 0.3))
+    assert "at 24" not in start(parts)
+    assert "From 26" in start(parts)
+    reasons = {one.piece.id: one.reason for one in preview(parts, event("session_start"), SHOP[0]).block.verdicts}
+    assert reasons[older] == "perhaps replaced"
+    pin(parts, older, pinned=True)
+    assert "at 24" in start(parts)
+    pin(parts, older, pinned=False)
+    bin_memory(parts, newer)
+    assert "at 24" in start(parts)
 
 
 def test_a_preview_is_the_same_and_leaves_no_trace(parts: Parts) -> None:

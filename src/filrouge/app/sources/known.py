@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources.telling import piece_of
-from filrouge.model.memory import Kind
+from filrouge.model.memory import Kind, Memory
 from filrouge.model.piece import Piece, Section
 from filrouge.ports import Tx
+from filrouge.store.doubts import DOUBTED, Doubts
 
 MOST_CORE_FACTS = 20
 MOST_CHARACTERS = 500
@@ -40,11 +41,17 @@ def core_facts(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
 
 
 def worth_knowing(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
-    """Preferences and constraints, then decisions, facts and plans, newest first."""
+    """Preferences and constraints, then decisions, facts and plans, newest first, less what is in doubt."""
     found = parts.memories(tx).worth_knowing(
-        project=moment.project, user=moment.user, agent=moment.agent, limit=MOST_WORTH_KNOWING
+        project=moment.project, user=moment.user, agent=moment.agent, limit=2 * MOST_WORTH_KNOWING
     )
+    doubted = Doubts(tx).among([memory.id for memory in found])
+    shown = [memory for memory in found if memory.id not in doubted][:MOST_WORTH_KNOWING]
     return [
-        piece_of(memory, _SECTIONS.get(memory.kind, "facts"), value=_FIRST - n * _STEP)
-        for n, memory in enumerate(found)
+        *(_piece(memory, value=_FIRST - n * _STEP) for n, memory in enumerate(shown)),
+        *(_piece(memory, value=0.0, refused=DOUBTED) for memory in found if memory.id in doubted),
     ]
+
+
+def _piece(memory: Memory, *, value: float, refused: str = "") -> Piece:
+    return piece_of(memory, _SECTIONS.get(memory.kind, "facts"), value=value, refused=refused)

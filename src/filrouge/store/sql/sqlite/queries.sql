@@ -920,6 +920,17 @@ DELETE FROM reviews WHERE memory_id IN (SELECT value FROM json_each(:ids))
 -- A reason may repeat the words of what a statement speaks against.
 UPDATE reviews SET against = NULL, reason = '' WHERE against IN (SELECT value FROM json_each(:ids))
 
+-- name: doubts.add
+INSERT INTO doubts (older, newer, chance) VALUES (:older, :newer, :chance) ON CONFLICT DO NOTHING
+-- name: doubts.among
+-- What was said again after the doubt arose, or pinned, holds.
+SELECT older.id FROM doubts JOIN memories AS older ON older.id = doubts.older
+JOIN memories AS newer ON newer.id = doubts.newer
+WHERE older.id IN (SELECT value FROM json_each(:ids)) AND newer.id IN (SELECT value FROM json_each(:ids))
+  AND NOT older.pinned AND ifnull(older.last_mention, '') <= newer.valid_from
+-- name: doubts.erase
+DELETE FROM doubts WHERE older IN (SELECT value FROM json_each(:ids)) OR newer IN (SELECT value FROM json_each(:ids))
+
 -- name: journal.last
 SELECT hash FROM journal ORDER BY seq DESC LIMIT 1
 -- name: journal.newest
