@@ -20,7 +20,7 @@ from filrouge.recall.relevance import LogOdds, logistic, shares
 #: Cosines lie close together; divided by this they spread over the softmax.
 TEMPERATURE: Final = 0.03
 #: What is less probable is not shown before a prompt.
-LEAST: Final = 0.16
+LEAST: Final = 0.145
 #: Log odds that a memory is needed.
 WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
 #: `Found.needed` of the best memory: below the first a prompt needs nothing; from the second on it probably needs

@@ -51,6 +51,14 @@ CREATE TABLE concept_mentions (
   PRIMARY KEY (memory_id, host, session_id)
 ) STRICT, WITHOUT ROWID;
 
+-- A newer memory perhaps took the place of an older one: less probable than what supersedes it, and asked of nobody.
+CREATE TABLE doubts (
+  older   TEXT NOT NULL REFERENCES memories (id),
+  newer   TEXT NOT NULL REFERENCES memories (id),
+  chance  REAL NOT NULL,
+  PRIMARY KEY (older, newer)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE events (
   seq          INTEGER PRIMARY KEY,
   id           TEXT NOT NULL UNIQUE,
@@ -490,6 +498,8 @@ CREATE INDEX bridges_by_source ON bridges (source_id);
 CREATE INDEX bridges_by_target ON bridges (target_id);
 
 CREATE INDEX concept_mentions_by_session ON concept_mentions (host, session_id);
+
+CREATE INDEX doubts_by_newer ON doubts (newer);
 
 CREATE INDEX events_by_state ON events (state);
 
