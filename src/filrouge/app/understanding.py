@@ -203,17 +203,16 @@ def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fre
     near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
     later = said_later(parts, tx, near, turn)
     decision = _decision(one, near, frozenset(said.memory.id for said in later))
-    likeliest = _likeliest(tx, reading, one, near) if isinstance(decision, Add) and not later else None
-    if likeliest and likeliest[1] >= replacing.SURE:
-        decision = _newer_value(one.statement, *likeliest)
+    old, chance = _likeliest(tx, reading, one, near) if isinstance(decision, Add) and not later else (None, 0.0)
+    if old and chance >= replacing.SURE:
+        decision = _newer_value(one.statement, old, chance)
     if turn.trust < TRUST_PROMPT:
         decision = humble(decision, turn.trust, near)
     late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
     if late is None:
         action = store.apply(decision, origin)
-        by_user = turn.trust >= TRUST_PROMPT and action.name == "add"
-        if likeliest and by_user and likeliest[1] >= replacing.UNSURE:
-            Doubts(tx).add(likeliest[0].id, action.memory_id, likeliest[1])
+        if old and chance >= replacing.UNSURE and action.name == "add" and turn.trust >= TRUST_PROMPT:
+            Doubts(tx).add(old.id, action.memory_id)
         return action
     by, reason = late.by, late.decision.reason
     if isinstance(late.decision, Conflict):
@@ -233,15 +232,15 @@ def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str])
     return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
 
 
-def _likeliest(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> tuple[Memory, float] | None:
+def _likeliest(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> tuple[Memory | None, float]:
     """The memory that the statement most probably replaces, as was learned of talk, and how probably."""
     space, statement, turn = reading.meaning.space, one.statement, reading.turn
     if one.vectors is None or space.model != EMBEDDER or statement.key is not None:
-        return None
+        return None, 0.0
     stored = StoredVectors(tx).some("memory", [each.memory.id for each in near], space.id)
     memories = [each.memory for each in near if each.memory.id in stored]
     if not memories:
-        return None
+        return None, 0.0
     known = [
         replacing.Known(
             said=replacing.Said(text=memory.text, kind=memory.kind),

@@ -22,9 +22,9 @@ class Doubts:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
 
-    def add(self, older: str, newer: str, chance: float) -> None:
-        """Note that a memory perhaps took the place of an older one, and how probably."""
-        self._tx.run("doubts.add", {"older": older, "newer": newer, "chance": chance})
+    def add(self, older: str, newer: str) -> None:
+        """Note that a memory perhaps took the place of an older one."""
+        self._tx.run("doubts.add", {"older": older, "newer": newer})
 
     def among(self, ids: Collection[str]) -> frozenset[str]:
         """Those of these memories of which another of them perhaps took the place."""

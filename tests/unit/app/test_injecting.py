@@ -95,7 +95,7 @@ def test_what_is_perhaps_replaced_is_left_out_unless_it_is_pinned_or_the_newer_i
         remember(parts, text, names=SHOP, scope="project", host="cli")
     older, newer = sorted(hit.id for hit in known(parts, "degrees").hits)
     assert "at 24" in start(parts)
-    parts.writer.run(lambda tx: Doubts(tx).add(older, newer, 0.3))
+    parts.writer.run(lambda tx: Doubts(tx).add(older, newer))
     assert "at 24" not in start(parts)
     assert "From 26" in start(parts)
     reasons = {one.piece.id: one.reason for one in preview(parts, event("session_start"), SHOP[0]).block.verdicts}

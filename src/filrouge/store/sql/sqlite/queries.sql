@@ -921,7 +921,7 @@ DELETE FROM reviews WHERE memory_id IN (SELECT value FROM json_each(:ids))
 UPDATE reviews SET against = NULL, reason = '' WHERE against IN (SELECT value FROM json_each(:ids))
 
 -- name: doubts.add
-INSERT INTO doubts (older, newer, chance) VALUES (:older, :newer, :chance) ON CONFLICT DO NOTHING
+INSERT INTO doubts (older, newer) VALUES (:older, :newer) ON CONFLICT DO NOTHING
 -- name: doubts.among
 -- What was said again after the doubt arose, or pinned, holds.
 SELECT older.id FROM doubts JOIN memories AS older ON older.id = doubts.older
