@@ -80,6 +80,7 @@ def test_recalls_that_were_late_or_empty_are_shown_apart_from_those_delivered(sh
     for _ in range(2):  # a hook that waits, and never confirms what it was given
         delivery = {"events": [event(text=QUESTION)], "context": True, "wait_ms": 20_000}
         assert "8443" in shell.api.ask("POST", "/hooks/events", delivery).body["context"]
+    idle(shell.api.parts)
     found = shell.json("stats", "--usage")
     UsageAnswer.model_validate(found)
     assert found == shell.api.get("/api/memory/usage")
