@@ -1,6 +1,6 @@
 """Measure how large the numbers inside multilingual-e5-small become, channel by channel, and write the table.
 
-    python bench/activation_ranges.py --data DIR       # writes src/filrouge/embed/activation_ranges.npy
+    python bench/activation_ranges.py --data DIR       # writes src/filrouge/providers/activation_ranges.npy
 
 The network is run in 32-bit floats over English chat (LoCoMo), French paragraphs (PIAF), this repository's source and
 documents, and sentences of other languages and of no language. What is kept for each layer is a row: the largest
@@ -20,9 +20,19 @@ from typing import Final
 
 import numpy as np
 
-from filrouge.embed.building import POSITIONS, RANGES, WORDS, build, load_tokenizer, model_path, source
-from filrouge.embed.tokenizer import Tokenizer
-from filrouge.embed.weights import Floats, Weights, unpacked
+from filrouge.providers.e5_network import (
+    POSITION_TABLE,
+    RANGES,
+    WORD_TABLE,
+    Floats,
+    Tokenizer,
+    Weights,
+    build,
+    load_tokenizer,
+    model_path,
+    source,
+    unpacked,
+)
 
 ROOT: Final = Path(__file__).parents[1]
 #: Texts that were not measured go a little further: at 1.15, none of 220 others had a number cut off by much.
@@ -128,11 +138,11 @@ def texts(data: Path) -> list[str]:
 def main() -> int:
     options = argparse.ArgumentParser(description="ranges of the activations of multilingual-e5-small")
     options.add_argument("--data", required=True, type=Path, help="directory of the benchmark data")
-    options.add_argument("--out", type=Path, default=ROOT / "src/filrouge/embed" / RANGES)
+    options.add_argument("--out", type=Path, default=ROOT / "src/filrouge/providers" / RANGES)
     given = options.parse_args()
     model = model_path()
     build(model)  # for its tokenizer and tables; the network inside it is not asked
-    words, positions = np.load(Path(model) / WORDS, mmap_mode="r"), np.load(Path(model) / POSITIONS)
+    words, positions = np.load(Path(model) / WORD_TABLE, mmap_mode="r"), np.load(Path(model) / POSITION_TABLE)
     network = Floating(Weights(source()), load_tokenizer(model), words, positions)
     sample = texts(given.data)
     for text in sample:

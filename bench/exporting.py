@@ -26,7 +26,7 @@ from filrouge.model.scope import Scope
 from filrouge.model.turn import TRUST_TOOL, Turn
 from filrouge.ports import Tx
 from filrouge.testing import running
-from filrouge.transfer.lines import opened
+from filrouge.transfer.exports import opened
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _BATCH = 1000

@@ -1,7 +1,7 @@
 """Teach the encoder what a prompt needs: low-rank changes to its last layers, for the prompt's side alone.
 
     pip install jax
-    python bench/fit_questions.py                 # writes src/filrouge/embed/questions.npz
+    python bench/fit_questions.py                 # writes src/filrouge/providers/questions.npz
     python bench/fit_questions.py --dry-run       # only the report
 
 A prompt and the statement that it needs are further apart than two texts about one thing, so the cosine of the bundled
@@ -39,16 +39,25 @@ from bench.activation_ranges import MARGIN
 from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.app.meaning import in_passes
-from filrouge.embed.building import POSITIONS, WORDS, build, load_tokenizer, model_path, source
-from filrouge.embed.onnx import OnnxE5
-from filrouge.embed.questions import FILE, HALF
-from filrouge.embed.tokenizer import Tokenizer
-from filrouge.embed.weights import Weights, unpacked
 from filrouge.extraction.patterns import pattern_of
 from filrouge.extraction.statement_model import judge
 from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
+from filrouge.providers.e5 import OnnxE5
+from filrouge.providers.e5_network import (
+    FILE,
+    HALF,
+    POSITION_TABLE,
+    WORD_TABLE,
+    Tokenizer,
+    Weights,
+    build,
+    load_tokenizer,
+    model_path,
+    source,
+    unpacked,
+)
 from filrouge.understand.heuristics import statements_of
 
 jax: Any = import_module("jax")
@@ -56,7 +65,7 @@ jnp: Any = import_module("jax.numpy")
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
-TARGET: Final = ROOT.parent / "src" / "filrouge" / "embed" / FILE
+TARGET: Final = ROOT.parent / "src" / "filrouge" / "providers" / FILE
 #: The rank of the changes.
 RANK: Final = 8
 MATRICES: Final = ("q", "k", "v", "ao", "fi", "fo")
@@ -157,8 +166,8 @@ class Encoder:
         self.weights = Weights(source())
         self.sizes = self.weights.sizes
         self.tokenizer: Tokenizer = load_tokenizer(self.path)
-        self._words = np.load(Path(self.path) / WORDS, mmap_mode="r")
-        self._positions = np.load(Path(self.path) / POSITIONS)
+        self._words = np.load(Path(self.path) / WORD_TABLE, mmap_mode="r")
+        self._positions = np.load(Path(self.path) / POSITION_TABLE)
         self.below = [self._layer(number) for number in range(HALF)]
         self.above = [self._layer(number) for number in range(HALF, self.sizes.layers)]
         self._norm = {part: self.weights.floats(f"emb.ln.{part}") for part in "wb"}

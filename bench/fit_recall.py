@@ -31,8 +31,8 @@ from haystacks import Embedded, Gathered, Haystack, haystack_of
 from numpy.typing import NDArray
 from recall import Said, lines, stores
 
-from filrouge.embed.sample import bundled
 from filrouge.ports import EmbeddingSpace
+from filrouge.providers.calibration import bundled
 from filrouge.recall.neighbourhood import NAMES
 from filrouge.recall.relevance import chances, known, summary
 

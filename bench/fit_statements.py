@@ -30,8 +30,6 @@ from bench.logistic import average_precision, fitted, stored, threshold_at
 from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.app.meaning import in_passes
-from filrouge.embed.preferred import e5
-from filrouge.embed.remembered import Remembering
 from filrouge.extraction.features import dense, hashed
 from filrouge.extraction.logistic import Numbers, Regression
 from filrouge.extraction.patterns import pattern_of
@@ -39,6 +37,8 @@ from filrouge.extraction.statement_model import LABELS, QUESTIONS, odds_of
 from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
+from filrouge.providers.e5 import e5
+from filrouge.providers.embedders import Remembering
 from filrouge.understand.heuristics import statements_of
 
 ROOT: Final = Path(__file__).parent

@@ -42,9 +42,9 @@ from bench.talk_format import Project, read
 from filrouge.app.exchanges import as_one, exchange, in_one
 from filrouge.app.meaning import in_passes
 from filrouge.capture.filters import skip_reason
-from filrouge.embed.onnx import OnnxE5
-from filrouge.embed.sample import bundled
 from filrouge.ports import Embedder
+from filrouge.providers.calibration import bundled
+from filrouge.providers.e5 import OnnxE5
 from filrouge.threads import pairs
 from filrouge.threads.ground import Ground
 from filrouge.threads.grouping import grouped

@@ -38,12 +38,12 @@ from filrouge.app.parts import Parts
 from filrouge.app.restoring import restore
 from filrouge.app.word_feed import SWITCH
 from filrouge.clock import SystemClock
-from filrouge.embed.hashing import StableHash
 from filrouge.home import DATABASE
 from filrouge.model.event import Event
 from filrouge.model.memory import Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.model.turn import TRUST_TYPED, Turn
+from filrouge.providers.hashing import StableHash
 from filrouge.store.events import Events
 from filrouge.store.memories import Origin
 from filrouge.store.sqlite import Database

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from recall import Said, Store
 
-from filrouge.embed.registry import embedder
-from filrouge.embed.windows import windows
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.providers.embedders import embedder, windows
 from filrouge.recall.bridging import Bridging
 from filrouge.recall.judging import JUDGED, Questioned
 from filrouge.recall.neighbourhood import NAMES, Asked, Measured, Spoken, measured

@@ -32,11 +32,11 @@ from typing import IO, Any, Final
 from filrouge.app import wiring
 from filrouge.clock import SystemClock
 from filrouge.daemon import client
-from filrouge.embed.hashing import StableHash
 from filrouge.home import DATABASE
 from filrouge.model.memory import Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.model.turn import TRUST_TYPED
+from filrouge.providers.hashing import StableHash
 from filrouge.store.memories import Origin
 from filrouge.store.sqlite import Database
 from filrouge.store.vectors import StoredVectors

@@ -26,13 +26,12 @@ import numpy as np
 import update_pairs
 from numpy.typing import NDArray
 
-from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.registry import embedder
-from filrouge.embed.sample import bundled
 from filrouge.garden.consolidate import contradiction, is_same
 from filrouge.model.memory import Memory
 from filrouge.model.scope import Scope
 from filrouge.ports import Embedder
+from filrouge.providers.calibration import bundled
+from filrouge.providers.embedders import EmbedderOptions, embedder
 
 _LONGEST: Final = 600
 _PROBES: Final = 600

@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 from minilm import MiniLM
 
-from filrouge.embed.onnx_format import FLOAT, MICROSOFT, Network, value
 from filrouge.ports import Vector
+from filrouge.providers.e5_network import FLOAT, MICROSOFT, Network, value
 
 FILE: Final = "model.onnx"
 _INT64, _AS_INT32, _LAYERS, _HEADS, _DIMENSION = 7, 6, 6, 12, 384

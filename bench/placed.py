@@ -47,12 +47,12 @@ from filrouge.app.thread_upkeep import revectored
 from filrouge.app.worker import Outcome
 from filrouge.capture.filters import skip_reason
 from filrouge.clock import from_text, new_id
-from filrouge.embed.sample import bundled
 from filrouge.model.event import Event, EventKind
 from filrouge.model.scope import LOCAL_USER, Scope
 from filrouge.model.thread import Thread, ThreadState
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx, Vectors
+from filrouge.providers.calibration import bundled
 from filrouge.store.events import Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.thread_traces import ThreadDecisions

@@ -46,14 +46,13 @@ import numpy as np
 from filrouge.app.exchanges import exchange
 from filrouge.app.placing import BEFORE
 from filrouge.clock import new_id
-from filrouge.embed.registry import embedder
-from filrouge.embed.sample import bundled
-from filrouge.embed.windows import windows
 from filrouge.model.scope import Scope
 from filrouge.model.space import EmbeddingSpace
 from filrouge.model.thread import Thread
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Vector, Vectors
+from filrouge.providers.calibration import bundled
+from filrouge.providers.embedders import embedder, windows
 from filrouge.threads import lifecycle, naming
 from filrouge.threads.ground import Ground
 from filrouge.threads.pairs import Compared, compared

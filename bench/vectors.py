@@ -38,11 +38,11 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.embed.registry import embedder
 from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.codes import Codes, SignCodes
 from filrouge.index.vectors import ExactIndex
 from filrouge.ports import Vector, Vectors
+from filrouge.providers.embedders import embedder
 
 SIZES: Final = {"10k": 10_000, "100k": 100_000, "1M": 1_000_000}
 PACKAGES: Final = {"turbovec": "turbovec", "faiss": "faiss", "numkong": "numkong", "filrouge": "turbovec"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from filrouge.recall.diversity import diverse
     from filrouge.recall.hybrid import Fused
     from filrouge.sdk.blocking import BlockingMemory
-    from filrouge.sdk.memory import Memory
+    from filrouge.sdk.client import Memory
     from filrouge.server.anthropic_memory import AnthropicMemoryTool as AnthropicMemoryTool
 
 __all__ = [
@@ -63,7 +63,7 @@ _HOMES = {
     "FilrougeError": "filrouge.errors",
     "Fused": "filrouge.recall.hybrid",
     "Hit": "filrouge.model.recall",
-    "Memory": "filrouge.sdk.memory",
+    "Memory": "filrouge.sdk.client",
     "MemoryItem": "filrouge.model.memory",
     "Opened": "filrouge.app.library",
     "Ranking": "filrouge.model.recall",

@@ -24,14 +24,14 @@ from filrouge.app import wiring
 from filrouge.app.models import BuildPanel, Pace
 from filrouge.app.parts import Parts
 from filrouge.clock import Clock, SystemClock
-from filrouge.embed.hashing import StableHash
 from filrouge.errors import EmbedderUnavailable, ModelUnavailable
 from filrouge.home import DATABASE, inside, make_private
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.asking import Ask, Completion, Failure, Usage
 from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
+from filrouge.providers.hashing import StableHash
 from filrouge.sdk.blocking import BlockingMemory
-from filrouge.sdk.memory import Memory
+from filrouge.sdk.client import Memory
 from filrouge.store.jobs import Jobs
 from filrouge.store.sqlite import Database
 

@@ -18,10 +18,8 @@ from typing import Any, Final
 import pytest
 
 from filrouge.errors import ModelUnavailable
-from filrouge.llm.cascade import Cascade
-from filrouge.llm.options import ModelOptions
-from filrouge.llm.registry import model
 from filrouge.model.asking import Ask, Completion, Prompt
+from filrouge.providers.language_models import Cascade, ModelOptions, model
 
 from .command_lines import Desk, Host
 from .scripted_model import Call, Request, on

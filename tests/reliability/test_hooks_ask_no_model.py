@@ -66,7 +66,7 @@ def test_a_hook_connects_to_the_daemon_alone_and_loads_nothing_that_could_ask(
     loaded = {what for event, what in seen if event == "import"}
     assert "filrouge.cli.hook_event" in loaded
     assert not loaded & ASKING
-    assert not [module for module in loaded if module.startswith("filrouge.llm")]
+    assert not [module for module in loaded if module.startswith("filrouge.providers")]
     assert [place for event, place in seen if event == "socket.connect" and not place.endswith(".sock")] == []
     begun = [words for event, words in seen if event not in ("import", "socket.connect")]
     assert [words for words in begun if "filrouge.server" not in words] == []

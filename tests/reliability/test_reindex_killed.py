@@ -20,7 +20,7 @@ import pytest
 
 from filrouge import home as places
 from filrouge.daemon import client
-from filrouge.embed.windows import windows
+from filrouge.providers.embedders import windows
 
 from .processes import (
     EXECUTABLE,

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.proof
 _EMBEDDING: Final = """
 import time
 import filrouge
-from filrouge.embed.registry import embedder
+from filrouge.providers.embedders import embedder
 model = embedder("e5")
 for number in range(20):
     model.query(f"question {number}")

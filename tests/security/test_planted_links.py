@@ -19,7 +19,7 @@ from filrouge import home as places
 from filrouge.capture import inbox, losses
 from filrouge.cli import hook_output
 from filrouge.errors import CannotWrite
-from filrouge.notes import certificate
+from filrouge.notes import vault
 from filrouge.store.tombstones import HomeKey, StoneFile, Tombstone
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 
@@ -85,7 +85,7 @@ WRITERS: dict[str, Callable[[str], object]] = {
     places.FORGOTTEN: lambda home: StoneFile(home).append([STONE]),
     f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).made(),
     places.FORGET_KEY: lambda home: HomeKey(home).read(),
-    places.VAULT_KEY: lambda home: certificate.keep(home, certificate.KEY, "a key"),
+    places.VAULT_KEY: lambda home: vault.keep(home, vault.KEY, "a key"),
 }
 
 

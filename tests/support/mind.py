@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from filrouge.app.models import Pace
 from filrouge.app.parts import Parts
-from filrouge.llm.prompt_files import LANGUAGES, prompt
 from filrouge.model.asking import OPERATIONS, Operation
 from filrouge.model.memory import Memory
+from filrouge.providers.prompt_files import LANGUAGES, prompt
 from filrouge.testing import running
 
 from .provider import Asked, Provider, Step

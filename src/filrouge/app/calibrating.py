@@ -11,8 +11,8 @@ from typing import Any
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import recalibrate
 from filrouge.app.worker import Outcome
-from filrouge.embed.calibration import SHORT_TURN, from_turns, measure
 from filrouge.ports import Tx
+from filrouge.providers.calibration import SHORT_TURN, from_turns, measure
 from filrouge.store.jobs import Jobs
 from filrouge.store.vectors import StoredVectors
 

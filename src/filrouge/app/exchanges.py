@@ -13,9 +13,9 @@ import numpy as np
 
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
-from filrouge.embed.hashing import HASHED
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vector
+from filrouge.providers.hashing import HASHED
 from filrouge.store.threads import Threads
 from filrouge.store.vectors import StoredVectors
 from filrouge.threads.ground import Ground

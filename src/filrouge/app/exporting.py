@@ -16,7 +16,7 @@ from filrouge.ports import Tx
 from filrouge.store.carrying import Carrying
 from filrouge.store.events import Projects
 from filrouge.store.whole import FIRST, Whole
-from filrouge.transfer.exported import (
+from filrouge.transfer.exports import (
     COLUMNS,
     MARK,
     VERSION,
@@ -26,8 +26,8 @@ from filrouge.transfer.exported import (
     memory_row,
     message_row,
     spreadsheet,
+    written,
 )
-from filrouge.transfer.lines import written
 
 Format = Literal["json", "csv", "jsonl"]
 What = Literal["memories", "messages", "threads", "all"]

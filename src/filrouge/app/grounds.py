@@ -20,8 +20,8 @@ from typing import Final
 import numpy as np
 
 from filrouge.app.meaning import Meaning
-from filrouge.embed.sample import bundled
 from filrouge.ports import Tx, Vector, Vectors
+from filrouge.providers.calibration import bundled
 from filrouge.store.vectors import StoredVectors
 from filrouge.threads.ground import MOST, Ground
 

@@ -23,8 +23,7 @@ from filrouge.model.turn import TRUST_TOOL, Turn
 from filrouge.ports import Tx
 from filrouge.store.carrying import Carrying, Outcome
 from filrouge.store.tombstones import Tombstones
-from filrouge.transfer.exported import MARK, VERSION, MemoryRow, MessageRow, ProjectRow, parsed
-from filrouge.transfer.lines import TABLES
+from filrouge.transfer.exports import MARK, VERSION, WHOLE_TABLES, MemoryRow, MessageRow, ProjectRow, parsed
 from filrouge.understand.masked import MASK
 
 #: Rows of one transaction: others write in between.
@@ -39,7 +38,7 @@ _HIDDEN: Final = "it holds a secret"
 class Imported:
     """What became of the rows of each table, and what was wrong with the first that could not be read."""
 
-    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter[str]() for name in TABLES})
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter[str]() for name in WHOLE_TABLES})
     problems: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     threads: int = 0
 

@@ -37,8 +37,7 @@ from filrouge.ports import Tx
 from filrouge.store.carrying import Outcome
 from filrouge.store.tombstones import Tombstones
 from filrouge.store.whole import FIRST, Beside, Whole
-from filrouge.transfer.lines import FORM
-from filrouge.transfer.whole import MODELS, WholeMemoryRow, WholeMessageRow
+from filrouge.transfer.exports import FORM, MODELS, WholeMemoryRow, WholeMessageRow
 
 _BESIDE: Final[tuple[Beside, ...]] = tuple(FIRST)
 #: What was read in sessions is read again from messages; the days hold no words, so they come back in any case.

@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 
 from filrouge.app.meaning import Meaning
-from filrouge.embed.sample import bundled
 from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import EmbeddingSpace, Tx, Vector, Vectors
+from filrouge.providers.calibration import bundled
 from filrouge.store.vault import StoredVault, Windows
 from filrouge.threads.ground import Ground
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from filrouge.app.report import names_of
-from filrouge.notes.pages import Line
+from filrouge.notes.markdown import Line
 from filrouge.ports import Tx
 from filrouge.store.pages_written import Head, Kept, WrittenPages
 from filrouge.transfer.markdown import SECTIONS, escaped, unescaped

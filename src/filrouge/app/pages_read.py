@@ -11,7 +11,7 @@ from filrouge.app.pages_planned import Place, place_of
 from filrouge.clock import after
 from filrouge.errors import NotFound, VaultUnavailable
 from filrouge.model.note import Content
-from filrouge.notes.pages import key_of, lines
+from filrouge.notes.markdown import key_of, lines
 from filrouge.ports import Vault
 
 #: A page is not touched until it has been left alone for so long.

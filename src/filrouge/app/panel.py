@@ -10,11 +10,9 @@ from typing import Final
 from filrouge.app.models import Pace, Panel
 from filrouge.config import Settings
 from filrouge.errors import BadConfig
-from filrouge.llm.options import ModelOptions
-from filrouge.llm.pricing import dollars
-from filrouge.llm.registry import cascade
 from filrouge.model.asking import OPERATIONS, Operation
 from filrouge.ports import LanguageModel
+from filrouge.providers.language_models import ModelOptions, cascade, dollars
 
 #: The last resort of every cascade, whether it is named or not.
 _RULES: Final = "heuristic"

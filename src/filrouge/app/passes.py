@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from filrouge.app.meaning import Meaning, in_passes
 from filrouge.app.parts import Parts
-from filrouge.embed.windows import windows
 from filrouge.ports import Embedder, Tx, Vectors
+from filrouge.providers.embedders import windows
 from filrouge.store.vectors import Owner, StoredVectors
 
 #: Some seconds of the bundled model at the most: so long may what was captured wait to be understood.

@@ -36,7 +36,7 @@ from filrouge.model.scope import Scope
 from filrouge.model.turn import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Turn
 from filrouge.ports import Tx
 from filrouge.store.events import Projects
-from filrouge.transfer.exported import MARK, VERSION, memory_row
+from filrouge.transfer.exports import MARK, VERSION, memory_row
 
 #: Rows of one transaction: others write in between.
 _TOGETHER: Final = 50

@@ -21,12 +21,12 @@ from filrouge.app.asking import LONGEST_QUERY, Mode
 from filrouge.app.meaning import Meaning
 from filrouge.app.parts import Parts
 from filrouge.app.thread_report import Status, thread_json, threads_now
-from filrouge.embed.windows import windows
 from filrouge.errors import BadInput
 from filrouge.model.filters import Filters
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.thread import Thread
 from filrouge.ports import Tx
+from filrouge.providers.embedders import windows
 from filrouge.recall.bm25 import Collection, bm25_of_counts
 from filrouge.recall.hybrid import OKAPI, fused
 from filrouge.store.thread_traces import ThreadVectors, ThreadWords

@@ -20,7 +20,6 @@ from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors
 from filrouge.config import Settings
-from filrouge.embed.windows import windows
 from filrouge.extraction import agreement, reader, replacing
 from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
@@ -28,6 +27,7 @@ from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import LEAST_TO_KEEP, Memory, Statement
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx, Vectors
+from filrouge.providers.embedders import windows
 from filrouge.store.doubts import Doubts
 from filrouge.store.memories import Action, Origin
 from filrouge.store.shares import Place

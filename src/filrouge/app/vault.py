@@ -18,12 +18,11 @@ from filrouge.app.noted import Looked
 from filrouge.app.parts import Parts
 from filrouge.clock import monotonic, to_text
 from filrouge.config import Settings
-from filrouge.embed.windows import windows
 from filrouge.errors import NotFound, VaultUnavailable
 from filrouge.model.note import Chunk, Listing, Note
-from filrouge.notes.chunks import chunks
-from filrouge.notes.tags import folded
+from filrouge.notes.markdown import chunks, folded
 from filrouge.ports import Tx, Vault, Vectors
+from filrouge.providers.embedders import windows
 from filrouge.store.tombstones import Tombstones
 from filrouge.store.vault import Seen, StoredVault
 

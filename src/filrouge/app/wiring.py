@@ -43,17 +43,15 @@ from filrouge.capture.redact_complete import redact_completely
 from filrouge.clock import Clock, SystemClock
 from filrouge.config import Settings, resolve
 from filrouge.daemon.allocator import give_back
-from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.registry import embedder, plain_names
-from filrouge.embed.remembered import Remembering
 from filrouge.errors import BadConfig
 from filrouge.home import DATABASE, SPOOL, WORDS, inside, make_private
 from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.word_files import WordFiles, is_possible
-from filrouge.llm.prompt_files import prompt
-from filrouge.notes.opening import Vaults
+from filrouge.notes.vault import Vaults
 from filrouge.ports import Analyser, Embedder, EmbeddingSpace, VectorIndex, Vectors
+from filrouge.providers.embedders import EmbedderOptions, Remembering, embedder, plain_names
+from filrouge.providers.prompt_files import prompt
 from filrouge.recall.bridging import Bridging
 from filrouge.store.jobs import MODELS
 from filrouge.store.settings import StoredSettings

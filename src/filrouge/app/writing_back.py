@@ -22,7 +22,7 @@ from filrouge.app.vault import forgotten
 from filrouge.config import Settings
 from filrouge.errors import FilrougeError, Stale, VaultUnavailable
 from filrouge.model.memory import Memory
-from filrouge.notes.pages import Line, begun, rewritten
+from filrouge.notes.markdown import Line, begun, rewritten
 from filrouge.ports import Vault
 from filrouge.store.pages_written import Kept, Page, WrittenPages
 from filrouge.transfer.markdown import escaped, free_name, plain_name, unescaped

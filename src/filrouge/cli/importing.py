@@ -21,7 +21,7 @@ from filrouge.errors import BadInput
 from filrouge.hosts.histories import AGENTS, directory, histories
 from filrouge.hosts.packed import is_packed, plain
 from filrouge.hosts.project import names
-from filrouge.transfer.readers import FORMATS
+from filrouge.transfer.importers import FORMATS
 
 _LONGEST_SECONDS: Final = 600.0
 _OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")

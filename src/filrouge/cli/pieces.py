@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from filrouge.errors import BadInput
-from filrouge.transfer.lines import Lines
+from filrouge.transfer.exports import Lines
 
 #: Characters of rows that are handed over at once: an export of any size comes in.
 _PIECE: Final = 4 * 1024 * 1024

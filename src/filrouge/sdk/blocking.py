@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from filrouge.errors import BadInput
-from filrouge.sdk.memory import Memory
+from filrouge.sdk.client import Memory
 
 P = ParamSpec("P")
 T = TypeVar("T")

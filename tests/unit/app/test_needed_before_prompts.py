@@ -10,8 +10,8 @@ import pytest
 
 from filrouge.app.parts import Parts
 from filrouge.app.remember import remember
-from filrouge.embed.hashing import StableHash
 from filrouge.ports import Vector
+from filrouge.providers.hashing import StableHash
 from filrouge.testing import running
 
 from .test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown

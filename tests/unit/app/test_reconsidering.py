@@ -20,11 +20,11 @@ from filrouge.app.thread_upkeep import Caps
 from filrouge.app.threads import merge, move, rename
 from filrouge.app.ties import linked
 from filrouge.errors import ModelUnavailable
-from filrouge.llm.cascade import Cascade, Step
 from filrouge.model.asking import Ask, Completion, Failure
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.thread import Routing, ThreadState, Weighed
 from filrouge.ports import Tx
+from filrouge.providers.language_models import Cascade, Step
 from filrouge.store.journal import Journal
 from filrouge.store.settings import StoredSettings
 from filrouge.store.thread_traces import ThreadDecisions

@@ -22,9 +22,9 @@ from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.app.report import status
 from filrouge.app.spaces import describe, recalibrate
 from filrouge.clock import SystemClock
-from filrouge.embed.windows import windows
 from filrouge.errors import BadConfig
 from filrouge.ports import Calibration, Embedder, Tx
+from filrouge.providers.embedders import windows
 from filrouge.store.vectors import Spaces, StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 

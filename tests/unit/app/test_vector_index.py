@@ -11,11 +11,11 @@ import pytest
 
 from filrouge.app.lanes import ReaderPool
 from filrouge.clock import SystemClock
-from filrouge.embed.hashing import StableHash
 from filrouge.index.adaptive import AdaptiveIndex
 from filrouge.index.analyser import TextAnalyser
 from filrouge.index.vectors import ExactIndex
 from filrouge.ports import Vectors
+from filrouge.providers.hashing import StableHash
 from filrouge.store.sqlite import Database
 from filrouge.store.turns import Turns
 from filrouge.store.vectors import Spaces, StoredVectors

@@ -15,9 +15,9 @@ import pytest
 from filrouge import config
 from filrouge.cli import commands
 from filrouge.cli.commands import asking, bridges
-from filrouge.llm.options import SIZE_OF, Mode
 from filrouge.model.bridge import BRIDGE_KINDS
 from filrouge.model.memory import Kind
+from filrouge.providers.language_models import SIZE_OF, Mode
 from filrouge.threads.lifecycle import CAPS
 from tests.unit.server.conftest import Api, serving
 

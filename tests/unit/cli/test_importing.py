@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from filrouge.testing import idle
-from filrouge.transfer.readers import FORMATS
+from filrouge.transfer.importers import FORMATS
 from tests.support.exports import HELD, MADE, RULE, chat, node
 from tests.support.histories import Claude, session
 from tests.unit.server.conftest import Api, serving

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.embed.published import published
+from filrouge.providers.published_e5 import published
 from tests.unit.embed.servers import serving
 from tests.unit.embed.stand_in import files, ranges
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from filrouge.embed.onnx_format import FLOAT, Network, value
-from filrouge.embed.published import PublishedFile, PublishedModel
+from filrouge.providers.e5_network import FLOAT, Network, value
+from filrouge.providers.published_e5 import PublishedFile, PublishedModel
 from tests.unit.embed.servers import Asked, Server, Told, serving
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", *"abcdefghijklmnopqrstuvwxyz:é", "▁query", "▁passage", "▁port"]

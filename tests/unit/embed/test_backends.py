@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import pytest
 
-from filrouge.embed.backend import Backend
-from filrouge.embed.fastembed import FastEmbed
-from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.registry import embedder
-from filrouge.embed.sentence_transformers import SentenceTransformers
 from filrouge.errors import BadConfig, EmbedderUnavailable
 from filrouge.ports import Embedder, HealthChecked, Vector
+from filrouge.providers.embedders import EmbedderOptions, embedder
+from filrouge.providers.packaged_embedders import Backend, FastEmbed, SentenceTransformers
 
 BOTH = pytest.mark.parametrize("make", [FastEmbed, SentenceTransformers])
 

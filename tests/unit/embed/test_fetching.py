@@ -14,18 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.embed.fetched import FetchedE5
-from filrouge.embed.fetching import fetch
-from filrouge.embed.model_files import is_whole, state_of
-from filrouge.embed.published import PublishedModel, fetched_path, published
 from filrouge.errors import BadConfig, EmbedderUnavailable
+from filrouge.providers.e5_network import is_whole, state_of
+from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetch, fetched_path, published
 from tests.unit.embed.servers import Asked, Told, serving
 from tests.unit.embed.stand_in import described, files, nothing_left, publishing, ranges
 
 _FETCH = """
 import json, sys
-from filrouge.embed.fetching import fetch
-from filrouge.embed.published import PublishedFile, PublishedModel
+from filrouge.providers.published_e5 import fetch
+from filrouge.providers.published_e5 import PublishedFile, PublishedModel
 told = json.loads(sys.argv[1])
 model = PublishedModel(**{**told, "files": tuple(PublishedFile(**one) for one in told["files"])})
 fetch(model, sys.argv[2], lambda name, have, size: print(name, have, size, flush=True), consent=True)

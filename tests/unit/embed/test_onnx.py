@@ -15,11 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import filrouge
-from filrouge.embed.building import load_tokenizer, model_path
-from filrouge.embed.local import BundledE5
-from filrouge.embed.onnx import OnnxE5
-from filrouge.embed.tokenizer import Tokenizer
 from filrouge.ports import Vectors
+from filrouge.providers.e5 import BundledE5, OnnxE5
+from filrouge.providers.e5_network import Tokenizer, load_tokenizer, model_path
 from tests.support.tiers import is_proof
 from tests.unit.understand import corpus
 

@@ -13,9 +13,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.embed.hashing import StableHash
-from filrouge.embed.remembered import Remembering
 from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.providers.embedders import Remembering
+from filrouge.providers.hashing import StableHash
 
 
 class Counting:

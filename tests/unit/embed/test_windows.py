@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import filrouge
-from filrouge.embed.building import load_tokenizer, model_path
-from filrouge.embed.tokenizer import Tokenizer
-from filrouge.embed.windows import WINDOW_TOKENS, estimated_tokens, windows
+from filrouge.providers.e5_network import Tokenizer, load_tokenizer, model_path
+from filrouge.providers.embedders import WINDOW_TOKENS, estimated_tokens, windows
 from tests.support.tiers import examples
 
 #: 512 less the marks for beginning and end.

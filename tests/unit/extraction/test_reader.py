@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from filrouge.embed.preferred import e5
 from filrouge.extraction import reader
 from filrouge.extraction.features import Numbers
 from filrouge.extraction.units import units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
+from filrouge.providers.e5 import e5
 from filrouge.understand.heuristics import statements_of
 
 

@@ -9,10 +9,9 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from filrouge.errors import ModelUnavailable
-from filrouge.llm.options import ModelOptions
-from filrouge.llm.registry import model
 from filrouge.model.asking import Ask, Completion, Failure, Prompt
 from filrouge.ports import LanguageModel
+from filrouge.providers.language_models import ModelOptions, model
 from tests.support.provider import Provider
 
 T = TypeVar("T")

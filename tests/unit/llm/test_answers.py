@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from filrouge.llm.ollama import context_of
-from filrouge.llm.options import Mode
-from filrouge.llm.registry import model
-from filrouge.llm.strict import strict
 from filrouge.model.asking import Completion, Usage
 from filrouge.ports import LanguageModel
+from filrouge.providers.language_models import Mode, model
+from filrouge.providers.ollama import context_of
+from filrouge.providers.pydantic_models import strict
 from tests.support.provider import Asked, Choosing, Provider, Raw, Reply, Status, as_json, fenced, nested, tokens
 from tests.unit.llm.given import KEY, SCHEMA, SERVERS, TEXT, TOLD, answer, ask, at, failure, using
 

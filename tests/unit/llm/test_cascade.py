@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from filrouge.errors import ModelUnavailable
-from filrouge.llm.cascade import Cascade, Step
-from filrouge.llm.registry import cascade
 from filrouge.model.asking import Ask, Completion, Failure, Usage
 from filrouge.ports import LanguageModel
+from filrouge.providers.language_models import Cascade, Step, cascade
 from filrouge.testing import ScriptedModel
 from tests.support.provider import Hang, Provider, Refusal, Reply, Status, Trickle
 from tests.unit.llm.given import TEXT, ask, at, using

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from filrouge.errors import ModelUnavailable
-from filrouge.llm.options import ModelOptions
-from filrouge.llm.registry import model
 from filrouge.model.asking import Usage
+from filrouge.providers.language_models import ModelOptions, model
 from tests.unit.llm.given import KEY, SCHEMA, TEXT, TOLD, answer, ask, failure, using
 
 CLIS = ("claude_cli", "codex_cli")

@@ -11,8 +11,7 @@ import pytest
 
 from filrouge.errors import BadConfig
 from filrouge.installation import add_extra
-from filrouge.llm.options import ModelOptions
-from filrouge.llm.registry import cascade, model, providers
+from filrouge.providers.language_models import ModelOptions, cascade, model, providers
 from tests.unit.llm.given import KEY, KEYS
 
 
@@ -106,8 +105,8 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 from filrouge.errors import BadConfig
-from filrouge.llm.options import ModelOptions
-from filrouge.llm.registry import model
+from filrouge.providers.language_models import ModelOptions
+from filrouge.providers.language_models import model
 for provider in ("anthropic", "openai", "ollama"):
     try:
         model(ModelOptions(provider=provider))
@@ -131,9 +130,9 @@ def test_a_missing_package_is_named_by_the_extra_that_brings_it() -> None:
 
 def test_no_package_of_a_provider_is_loaded_before_it_is_chosen() -> None:
     script = (
-        "import sys; from filrouge.llm.registry import model, providers; import filrouge.llm.cascade; providers();"
+        "import sys; from filrouge.providers.language_models import model, providers; providers();"
         "print(*sorted({'pydantic_ai', 'anthropic', 'openai', 'httpx2', 'genai_prices'} & set(sys.modules)));"
-        "from filrouge.llm.options import ModelOptions; model(ModelOptions(provider='ollama'));"
+        "from filrouge.providers.language_models import ModelOptions; model(ModelOptions(provider='ollama'));"
         "print(*sorted({'pydantic_ai', 'anthropic', 'openai', 'httpx2', 'genai_prices'} & set(sys.modules)))"
     )
     assert printed(script).splitlines() == ["", "httpx2"]

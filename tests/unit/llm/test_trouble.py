@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.errors import ModelUnavailable
-from filrouge.llm.options import ModelOptions
-from filrouge.llm.registry import model
 from filrouge.model.asking import Failure, Usage
 from filrouge.ports import LanguageModel
+from filrouge.providers.language_models import ModelOptions, model
 from tests.support.provider import (
     Big,
     Echo,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.model.note import Note
-from filrouge.notes.chunks import LONGEST, MOST_CHARACTERS, chunks
+from filrouge.notes.markdown import LONGEST, MOST_CHARACTERS, chunks
 
 lines = st.one_of(
     st.sampled_from(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from filrouge.errors import NotFound, Stale, VaultUnavailable
-from filrouge.notes.chunks import MOST_CHARACTERS
-from filrouge.notes.folder import FolderVault
+from filrouge.notes.markdown import MOST_CHARACTERS
+from filrouge.notes.vault import FolderVault
 
 SECRET = "outside of every vault"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.frontmatter import parted
+from filrouge.notes.markdown import parted
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from filrouge.home import socket_path
 from filrouge.model.analysis import Analysis
 from filrouge.server.routes.exporting import ImportedAnswer
 from filrouge.testing import idle
-from filrouge.transfer.lines import TABLES, opened
+from filrouge.transfer.exports import WHOLE_TABLES, opened
 
 from .conftest import Api, serving
 
@@ -134,9 +134,9 @@ def summed_up(lines: list[bytes]) -> list[bytes]:
         {"table": "sessions", **where, "analysis": analysis, "episode_id": "e1", "analysed_at": at},
         {"table": "readings", **where, "at": at},
     ]
-    order: dict[str, int] = {name: place for place, name in enumerate(TABLES)}
+    order: dict[str, int] = {name: place for place, name in enumerate(WHOLE_TABLES)}
     body: list[dict[str, Any]] = sorted([*rows(lines)[:-1], *more], key=lambda row: order[str(row["table"])])
-    counts = {name: sum(row["table"] == name for row in body) for name in TABLES}
+    counts = {name: sum(row["table"] == name for row in body) for name in WHOLE_TABLES}
     end = {"filrouge_export_end": 1, "counts": counts}
     return [lines[0], *(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in [*body, end])]
 

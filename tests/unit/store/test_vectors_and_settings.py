@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from filrouge.embed.hashing import StableHash
 from filrouge.index.analyser import TextAnalyser
 from filrouge.ports import Calibration, EmbeddingSpace, Tx
+from filrouge.providers.hashing import StableHash
 from filrouge.store.memories import Memories
 from filrouge.store.settings import StoredSettings
 from filrouge.store.turns import Turns

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from filrouge.errors import Unreadable
-from filrouge.llm.prompt_files import prompt
 from filrouge.model.asking import Ask, Completion
 from filrouge.model.thread import Routing, Thread, Weighed
+from filrouge.providers.prompt_files import prompt
 from filrouge.threads.asking import asking
 from filrouge.threads.routing import Item
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.errors import Unreadable
-from filrouge.llm.prompt_files import prompt
 from filrouge.model.asking import Ask, Completion
 from filrouge.model.scope import Scope
 from filrouge.model.thread import Thread, TitleBy
 from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.providers.prompt_files import prompt
 from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming
 from filrouge.threads.subjects import subjects
 from filrouge.understand.answers import Thought

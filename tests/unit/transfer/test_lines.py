@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from filrouge.cli.pieces import hand_over
 from filrouge.errors import BadInput
-from filrouge.transfer.lines import Lines, opened, written
+from filrouge.transfer.exports import Lines, opened, written
 
 HEAD: dict[str, Any] = {"filrouge_export": 1, "version": "0", "counts": {}}
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -14,8 +14,8 @@ import pytest
 
 from filrouge.errors import BadInput
 from filrouge.model.imported import ImportedMemory, ImportedTurn, Item, Trouble
-from filrouge.transfer.readers import FORMATS, opening
-from filrouge.transfer.readers.opening import elements, seconds
+from filrouge.transfer import importers
+from filrouge.transfer.importers import FORMATS, elements, seconds
 from tests.support.exports import HELD, MADE, RULE, chat, edited, node
 
 
@@ -175,7 +175,7 @@ def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_is_read_in_little_memory_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "LARGEST", 4 * 1024 * 1024)
+    monkeypatch.setattr(importers, "LARGEST", 4 * 1024 * 1024)
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("conversations.json", "w") as file:
         file.write(b'[{"mapping": "')
@@ -195,7 +195,7 @@ def test_a_zip_bomb_is_read_in_little_memory_and_refused(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("step", [1, 2, 7, 4096])
 def test_a_list_is_told_element_by_element_wherever_its_text_is_cut(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_STEP", step)
+    monkeypatch.setattr(importers, "_STEP", step)
     given: list[Any] = [{"a": "é\U0001f600"}, 12345, -1.5e3, "x,]", [], None, True]
     text = ("\ufeff \n" + json.dumps(given, ensure_ascii=False, indent=1)).encode()
     assert list(elements(io.BytesIO(text), "x")) == given

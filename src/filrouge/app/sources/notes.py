@@ -18,7 +18,7 @@ from filrouge.inject.render import LONGEST_NOTE
 from filrouge.model.note import CHANNEL, NoteHit
 from filrouge.model.piece import Piece
 from filrouge.model.scope import LOCAL_USER
-from filrouge.notes.tags import folded
+from filrouge.notes.markdown import folded
 from filrouge.ports import Tx
 from filrouge.store.vault import StoredVault
 

@@ -118,8 +118,7 @@ def warnings(settings: Mapping[str, Any]) -> list[str]:
     provider = settings.get("extract_provider", "")
     if provider in ("", "heuristic", "off"):
         return []
-    from filrouge.llm.options import ModelOptions
-    from filrouge.llm.registry import model
+    from filrouge.providers.language_models import ModelOptions, model
 
     try:
         asyncio.run(model(ModelOptions(provider=provider, environ=os.environ)).check())

@@ -17,9 +17,9 @@ from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, Transf
 from filrouge import installation
 from filrouge.cli import output
 from filrouge.cli.progress import bars as progress_bars
-from filrouge.embed.model_files import state_of
-from filrouge.embed.published import fetched_path, published
 from filrouge.errors import BadInput, EmbedderUnavailable
+from filrouge.providers.e5_network import state_of
+from filrouge.providers.published_e5 import fetched_path, published
 
 app = typer.Typer(help="The embedding models on this machine.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -67,7 +67,7 @@ def status(json: Json = False) -> None:
 @app.command()
 def build() -> None:
     """Build the model of `e5-onnx` from the weights that are installed; nothing is fetched."""
-    from filrouge.embed import building  # numpy
+    from filrouge.providers import e5_network as building  # numpy
 
     path = building.model_path()
     building.build(path, lambda step, share: output.say(f"{step} ({round(100 * share)} %)"))
@@ -77,7 +77,7 @@ def build() -> None:
 def _bring() -> Any:
     """What fetches; it needs an extra."""
     try:
-        return importlib.import_module("filrouge.embed.fetching").fetch
+        return importlib.import_module("filrouge.providers.published_e5").fetch
     except ImportError as error:
         raise EmbedderUnavailable(
             f"Nothing can be fetched: {error}.",
@@ -86,7 +86,7 @@ def _bring() -> Any:
 
 
 def _models() -> list[dict[str, Any]]:
-    from filrouge.embed import building  # numpy
+    from filrouge.providers import e5_network as building  # numpy
 
     paths = {"e5-onnx": building.model_path(), "e5-fetched": fetched_path(published({}))}
     return [

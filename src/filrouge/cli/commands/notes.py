@@ -11,7 +11,7 @@ from filrouge.cli import output
 from filrouge.cli.talk import ask
 from filrouge.errors import BadInput
 from filrouge.home import home
-from filrouge.notes import certificate
+from filrouge.notes import vault
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _NO_VAULT = "No vault is named. Name the folder of your notes: filrouge settings notes_folder ~/Notes"
@@ -48,13 +48,13 @@ def notes(
 
 def _trust(address: str, *, yes: bool) -> None:
     """Nobody vouches for the plugin's certificate, so a person compares it once."""
-    pem = certificate.fetched(address)
-    output.say(f"SHA-256 {certificate.fingerprint(pem)}")
+    pem = vault.fetched(address)
+    output.say(f"SHA-256 {vault.fingerprint(pem)}")
     if not yes:
         if not sys.stdin.isatty():
             raise BadInput("Nobody can be asked here.", remedy="Compare the fingerprint, and add --yes.")
         output.confirm("Is this the certificate in the settings of Obsidian's plugin?", abort=True)
-    certificate.keep(home(), certificate.CERTIFICATE, pem)
+    vault.keep(home(), vault.CERTIFICATE, pem)
     output.say(f"Trusted. Name the vault: filrouge settings notes_folder {address}")
 
 
@@ -62,7 +62,7 @@ def _enter_key() -> None:
     said = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
     if not said.strip() or not said.strip().isascii():
         raise BadInput("That is no key.", remedy="It stands in the settings of Obsidian's plugin Local REST API.")
-    certificate.keep(home(), certificate.KEY, said.strip())
+    vault.keep(home(), vault.KEY, said.strip())
     output.say("Kept in the home, readable by you alone.")
 
 

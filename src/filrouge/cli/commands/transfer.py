@@ -23,8 +23,8 @@ from filrouge.daemon.streamed import streamed
 from filrouge.errors import BadInput
 from filrouge.home import home
 from filrouge.hosts.histories import AGENTS
-from filrouge.transfer.lines import opened as opened_lines
-from filrouge.transfer.readers import FORMATS
+from filrouge.transfer.exports import opened as opened_lines
+from filrouge.transfer.importers import FORMATS
 
 _LONGEST_SECONDS = 600.0
 #: Of the exports that can be read (`transfer.exported`, which a command does not load).

@@ -175,6 +175,6 @@ def _megabytes(size: int) -> str:
 
 
 def _models_directory() -> str:
-    from filrouge.embed.model_files import models_directory  # `init` shares this module, and loads no embedder
+    from filrouge.providers.e5_network import models_directory  # `init` shares this module, and loads no embedder
 
     return models_directory()

@@ -25,7 +25,7 @@ from filrouge.clock import SystemClock, to_text
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
 from filrouge.home import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path
-from filrouge.notes import certificate
+from filrouge.notes import vault
 from filrouge.testing import idle, running
 from tests.support import shell
 from tests.support.obsidian import KEY, obsidian
@@ -81,8 +81,8 @@ def test_it_takes_no_five_seconds_though_the_daemon_and_the_provider_hang(patien
         address = f"http://127.0.0.1:{provider.getsockname()[1]}"
         patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": address})
         patient.environ["FILROUGE_NOTES_FOLDER"] = f"https://127.0.0.1:{app.getsockname()[1]}"
-        certificate.keep(patient.home, certificate.CERTIFICATE, known.pem)
-        certificate.keep(patient.home, certificate.KEY, KEY)
+        vault.keep(patient.home, vault.CERTIFICATE, known.pem)
+        vault.keep(patient.home, vault.KEY, KEY)
         patient.program("claude", "exec sleep 30")
         began = time.monotonic()
         code, out, err = typed(patient, "--json")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from filrouge.clock import SystemClock
-from filrouge.embed import building
 from filrouge.installation import add_extra
 from filrouge.model.asking import Usage
+from filrouge.providers import e5_network
 from filrouge.store.sqlite import Database
 from filrouge.store.usage import LlmUsage
 from tests.support.provider import Provider
@@ -41,7 +41,7 @@ def nobody() -> str:
 
 
 def damaged_model(patient: Patient) -> Path:
-    folder = Path(building.model_path(str(patient.beside / "models")))
+    folder = Path(e5_network.model_path(str(patient.beside / "models")))
     written(folder / "model.onnx", "half")
     return written(folder / "manifest.json", '{"sha256": {"model.onnx": "00"}}')
 

@@ -19,7 +19,7 @@ from filrouge.app.vault import Watch
 from filrouge.cli.commands.doctoring.examining import examine
 from filrouge.cli.commands.doctoring.scene import Daemon
 from filrouge.clock import SystemClock
-from filrouge.notes import certificate
+from filrouge.notes import vault
 from filrouge.store.settings import StoredSettings
 from tests.support.obsidian import KEY, obsidian
 from tests.unit.server.conftest import Api, serving
@@ -88,20 +88,20 @@ def test_obsidian_is_told_step_by_step_what_is_missing(patient: Patient) -> None
     with obsidian(patient.beside) as app:
         patient.environ["FILROUGE_NOTES_FOLDER"] = app.address
         saw(patient.finding("Vault: Obsidian"), "fail", "no certificate of", f"filrouge notes --trust {app.address}")
-        certificate.keep(patient.home, certificate.CERTIFICATE, app.pem)
+        vault.keep(patient.home, vault.CERTIFICATE, app.pem)
         saw(patient.finding("Vault: Obsidian"), "fail", "the key of", "filrouge notes --key")
         assert app.asked == []
-        certificate.keep(patient.home, certificate.KEY, "another")
+        vault.keep(patient.home, vault.KEY, "another")
         saw(patient.finding("Vault: Obsidian"), "fail", "does not take the key", "filrouge notes --key")
-        certificate.keep(patient.home, certificate.KEY, KEY)
+        vault.keep(patient.home, vault.KEY, KEY)
         assert patient.finding("Vault: Obsidian").cause == f"{app.address} answers and takes the key"
     saw(patient.finding("Vault: Obsidian"), "fail", "does not answer", "Start it")
 
 
 def test_another_certificate_is_told_and_nothing_is_sent(patient: Patient) -> None:
     with obsidian(patient.beside) as known, obsidian(patient.beside) as stranger:
-        certificate.keep(patient.home, certificate.CERTIFICATE, known.pem)
-        certificate.keep(patient.home, certificate.KEY, KEY)
+        vault.keep(patient.home, vault.CERTIFICATE, known.pem)
+        vault.keep(patient.home, vault.KEY, KEY)
         patient.environ["FILROUGE_NOTES_FOLDER"] = stranger.address
         saw(patient.finding("Vault: Obsidian"), "fail", "another certificate", f"--trust {stranger.address}")
         assert stranger.asked == []
@@ -109,8 +109,8 @@ def test_another_certificate_is_told_and_nothing_is_sent(patient: Patient) -> No
 
 def test_an_obsidian_that_hangs_holds_nobody_up(patient: Patient) -> None:
     with obsidian(patient.beside) as known, socket.create_server(("127.0.0.1", 0)) as silent:
-        certificate.keep(patient.home, certificate.CERTIFICATE, known.pem)
-        certificate.keep(patient.home, certificate.KEY, KEY)
+        vault.keep(patient.home, vault.CERTIFICATE, known.pem)
+        vault.keep(patient.home, vault.KEY, KEY)
         patient.environ["FILROUGE_NOTES_FOLDER"] = f"https://127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
         saw(patient.finding("Vault: Obsidian"), "fail", "does not answer", "Start it")

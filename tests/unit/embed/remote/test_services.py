@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.registry import embedder
-from filrouge.embed.remote.embedder import RemoteEmbedder
-from filrouge.embed.windows import WINDOW_TOKENS, estimated_tokens
 from filrouge.errors import BadConfig, EmbedderUnavailable
 from filrouge.ports import EmbeddingUsage, HealthChecked
+from filrouge.providers.embedders import WINDOW_TOKENS, EmbedderOptions, embedder, estimated_tokens
+from filrouge.providers.remote_embedders import RemoteEmbedder
 from tests.unit.embed.servers import Answering, Asked, Server, Told, ollama, openai, serving, unit
 
 KEYS = {"OPENAI_API_KEY": "sk-open-sesame", "VOYAGE_API_KEY": "pa-open-sesame"}

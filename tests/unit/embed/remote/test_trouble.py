@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.embed.options import EmbedderOptions
-from filrouge.embed.remote.embedder import RemoteEmbedder
 from filrouge.errors import EmbedderUnavailable
+from filrouge.providers.embedders import EmbedderOptions
+from filrouge.providers.remote_embedders import RemoteEmbedder
 from tests.support.tiers import examples
 from tests.unit.embed.remote.test_services import asking, opened
 from tests.unit.embed.servers import Asked, Told, as_json, ollama, serving, trickle, unit

@@ -13,10 +13,10 @@ from filrouge import installation
 from filrouge.cli.commands.doctoring.finding import Check, Verdict, fail, note, ok, warn
 from filrouge.cli.commands.doctoring.probing import answers
 from filrouge.cli.commands.doctoring.scene import NotKnown, Scene
-from filrouge.embed import building
-from filrouge.embed.model_files import models_directory, state_of
-from filrouge.embed.published import fetched_path, published
-from filrouge.embed.registry import GROUP
+from filrouge.providers import e5_network
+from filrouge.providers.e5_network import models_directory, state_of
+from filrouge.providers.embedders import GROUP
+from filrouge.providers.published_e5 import fetched_path, published
 from filrouge.store.jobs import Jobs
 from filrouge.store.vectors import LEAST_COVERAGE, Spaces, StoredVectors
 
@@ -66,7 +66,7 @@ def _files(scene: Scene) -> Verdict:
             )
         return ok("whole")
     if provider == "e5-onnx" or (provider == "e5" and scene.machine.has("onnxruntime")):
-        path = building.model_path(folder)
+        path = e5_network.model_path(folder)
         if (state := state_of(path)) == "damaged":
             return warn(f"the model in {path} is damaged", "Run `filrouge model build`, or `filrouge doctor --fix`.")
         return ok("whole" if state == "whole" else "they are made at the first use")
@@ -75,10 +75,10 @@ def _files(scene: Scene) -> Verdict:
 
 def _mend_files(scene: Scene) -> list[str]:
     """Where it is damaged, it is built from the weights that are installed; nothing is fetched."""
-    path = building.model_path(models_directory(scene.environ))
+    path = e5_network.model_path(models_directory(scene.environ))
     if _provider(scene) == "e5-fetched" or state_of(path) != "damaged":
         return []
-    building.build(path, lambda _step, _share: None)
+    e5_network.build(path, lambda _step, _share: None)
     return [f"built the model in {path} anew"]
 
 

@@ -17,9 +17,7 @@ from filrouge.cli.commands.doctoring.probing import SECONDS
 from filrouge.cli.commands.doctoring.scene import Scene
 from filrouge.clock import from_text
 from filrouge.errors import BadInput, VaultUnavailable
-from filrouge.notes.certificate import CERTIFICATE, KEY, host_and_port, kept
-from filrouge.notes.opening import is_address
-from filrouge.notes.rest import RestVault
+from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_address, kept
 
 _NONE: Final = "no vault is named"
 _NAME: Final = "Correct it: `filrouge settings notes_folder PATH`, or empty it for no vault."

@@ -1,0 +1,50 @@
+"""Anthropic's models, through pydantic-ai. The key is ANTHROPIC_API_KEY."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from anthropic import AsyncAnthropic, Omit
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+
+from filrouge.providers import pydantic_models
+from filrouge.providers.language_models import BySize, ModelOptions, Who
+from filrouge.providers.pydantic_models import Listing, Rung, SdkModel
+
+_HOME: Final = "https://api.anthropic.com"
+_KEY: Final = "ANTHROPIC_API_KEY"
+SIZES: Final = BySize(small="claude-haiku-5-5", medium="claude-sonnet-5-5", large="claude-opus-5-5")
+
+
+def model(options: ModelOptions) -> SdkModel:
+    """The model of these options.
+
+    Raises:
+        BadConfig: no key, or no usable address.
+    """
+    address = options.address(_HOME).removesuffix("/v1")
+    key = options.key(_KEY, who="Anthropic", address=address, needed=not options.url.strip())
+    who = Who(
+        provider=options.provider,
+        model=options.model_of(SIZES),
+        label="Anthropic" if address == _HOME else "The Anthropic-compatible server",
+        decides=options.decides is not False,
+    )
+    http = pydantic_models.client(address, without=[] if key else ["Authorization", "X-Api-Key"])
+    sdk = AsyncAnthropic(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
+    asked = AnthropicModel(who.model, provider=AnthropicProvider(anthropic_client=sdk))
+    modes = ("native", "prompted") if asked.profile.get("supports_json_schema_output") else ("prompted",)
+    return SdkModel(
+        who,
+        [Rung(model=asked, mode=mode) for mode in modes],
+        http,
+        Listing(address=f"{address}/v1/models?limit=1", headers=_spoken(sdk.default_headers)),
+        {"thinking": False},
+    )
+
+
+def _spoken(headers: Mapping[str, str | Omit]) -> dict[str, str]:
+    """The headers that the SDK sends: the key in the form of its day, and the version of the API."""
+    return {name: value for name, value in headers.items() if isinstance(value, str)}

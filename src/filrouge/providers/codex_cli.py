@@ -1,0 +1,107 @@
+"""Codex's command line as a model: it answers with the user's subscription, without a key.
+
+It is called so that no hook and no tool server runs, in a sandbox that only reads, and leaves no session behind. There
+is no way to replace its own instructions, so every question costs about ten thousand tokens more than elsewhere; ours
+stand before the text, on standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any, Final, cast
+
+from filrouge.model.asking import Ask, Completion
+from filrouge.providers import command_line
+from filrouge.providers.command_line import CommandLine
+from filrouge.providers.language_models import MOST_REPLY, BySize, ModelOptions, Who, usage_of
+from filrouge.providers.pydantic_models import strict
+
+SIZES: Final = BySize(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
+_SETTING: Final = "codex_cli_path"
+_NO_HOOKS: Final = (
+    "--ephemeral", "--skip-git-repo-check", "-s", "read-only",
+    "-c", "features.hooks=false", "-c", "mcp_servers={}", "-c", "notify=[]",
+)  # fmt: skip
+#: A text from a conversation may ask for anything; what is not there cannot be used.
+_NO_TOOLS: Final = (
+    "-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", "features.apps=false",
+    "-c", "features.plugins=false", "-c", "features.multi_agent=false", "-c", "features.view_image=false",
+    "-c", "features.image_generation=false", "-c", "features.goals=false",
+    "-c", 'web_search="disabled"',
+)  # fmt: skip
+_THINK_LITTLE: Final = ("-c", 'model_reasoning_effort="low"')
+
+
+def model(options: ModelOptions) -> CodexCli:
+    """The model of these options.
+
+    Raises:
+        BadConfig: the command line is not found.
+    """
+    who = Who(
+        provider=options.provider,
+        model=options.model_of(SIZES),
+        label="Codex",
+        decides=options.decides is not False,
+    )
+    path = command_line.program(options, "codex", _SETTING)
+    return CodexCli(who, path, command_line.environment(options.environ, path))
+
+
+class CodexCli(CommandLine):
+    """Implements `LanguageModel` over `codex exec`, a process an answer."""
+
+    async def complete(self, ask: Ask) -> Completion:
+        """The answer.
+
+        Raises:
+            ModelUnavailable: with the cause.
+        """
+        with tempfile.TemporaryDirectory(prefix="filrouge-") as directory:
+            schema, answer = os.path.join(directory, "schema.json"), os.path.join(directory, "answer.txt")
+            with open(schema, "w", encoding="utf-8") as file:
+                json.dump(strict(ask.schema), file)
+            files = ("--output-schema", schema, "-o", answer, "--json")
+            done = await self._run(
+                ["exec", "-m", self.model, *_NO_HOOKS, *_NO_TOOLS, *_THINK_LITTLE, *files, "-"],
+                f"{ask.prompt.text}\n\n{ask.text}",
+            )
+            text = _read(answer)
+        read, wrote = _counts(done.printed)
+        usage = usage_of(ask, text or "", input_tokens=read, output_tokens=wrote, dollars=None)
+        if not done.whole or (text is not None and len(text) > MOST_REPLY):
+            raise self._who.failure("too_long", "printed more than any answer needs", usage=usage)
+        if done.code or text is None:
+            raise self._who.failure("other", f"ended with {done.code} and no answer; is it logged in?", usage=usage)
+        return self._who.completion(text, usage)
+
+
+def _read(path: str) -> str | None:
+    """The last message, as far as it may be read at all; None where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MOST_REPLY + 1).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _counts(printed: bytes) -> tuple[int | None, int | None]:
+    """The tokens read and written over all its turns, from the events that it prints; None where it tells none."""
+    read = wrote = 0
+    for line in printed.splitlines():
+        try:
+            event: Any = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        usage: Any = cast("dict[str, Any]", event).get("usage") if isinstance(event, dict) else None
+        if isinstance(usage, dict):
+            counts = cast("dict[str, Any]", usage)
+            read += _number(counts.get("input_tokens"))
+            wrote += _number(counts.get("output_tokens"))
+    return read or None, wrote or None
+
+
+def _number(given: Any) -> int:
+    return given if isinstance(given, int) else 0

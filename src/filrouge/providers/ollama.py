@@ -1,0 +1,124 @@
+"""Models that run in Ollama, on this machine or another of one's own. No key, no cost.
+
+Asked by its native route, because only there the context can be set: by default it is small, and what does not fit is
+cut without a word. The context goes in powers of two, since Ollama loads a model again for every other size. A small
+model at home is not trusted with decisions unless the settings say so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from filrouge.errors import ModelUnavailable
+from filrouge.model.asking import Ask, Completion
+from filrouge.providers import pydantic_models
+from filrouge.providers.language_models import BySize, ModelOptions, Who, usage_of
+
+_HOME: Final = "http://localhost:11434"
+_URL: Final = "OLLAMA_URL"
+SIZES: Final = BySize(small="gemma3:4b", medium="gemma3:12b", large="gemma3:27b")
+_LEAST_CONTEXT: Final = 4096
+#: Characters a token at the worst of ordinary text; too few only costs memory, too many cuts the text.
+_CHARACTERS_A_TOKEN: Final = 2.5
+#: For what the template puts around the messages.
+_TEMPLATE_TOKENS: Final = 256
+
+
+def model(options: ModelOptions) -> OllamaModel:
+    """The model of these options.
+
+    Raises:
+        BadConfig: no usable address.
+    """
+    who = Who(
+        provider=options.provider,
+        model=options.model_of(SIZES),
+        label="Ollama",
+        decides=options.decides is True,
+    )
+    return OllamaModel(who, options.address(_HOME, _URL).removesuffix("/api/chat"))
+
+
+class OllamaModel:
+    """Implements `LanguageModel` over Ollama's /api/chat, on one event loop."""
+
+    def __init__(self, who: Who, address: str) -> None:
+        self._who = who
+        self._address = address
+        self._http = pydantic_models.client(address)
+
+    def __repr__(self) -> str:
+        return f"<{self._who} at {self._address}>"
+
+    @property
+    def provider(self) -> str:
+        """The provider's name in settings."""
+        return self._who.provider
+
+    @property
+    def model(self) -> str:
+        """The model's name in Ollama."""
+        return self._who.model
+
+    async def complete(self, ask: Ask) -> Completion:
+        """The answer.
+
+        Raises:
+            ModelUnavailable: with the cause.
+        """
+        body = {
+            "model": self._who.model,
+            "messages": [
+                {"role": "system", "content": ask.prompt.text},
+                {"role": "user", "content": ask.text},
+            ],
+            "stream": False,
+            "think": False,
+            "format": dict(ask.schema),
+            "options": {"temperature": 0, "num_predict": ask.most_tokens, "num_ctx": context_of(ask)},
+        }
+        reply = await pydantic_models.post(self._http, f"{self._address}/api/chat", self._who, body)
+        text, read, wrote = _parts(reply)
+        if text is None:
+            raise self._who.failure("server", "answered with something that is none of its answers")
+        return self._who.completion(text, usage_of(ask, text, input_tokens=read, output_tokens=wrote, dollars=0.0))
+
+    async def check(self) -> None:
+        """Ask for the list of models, and look for this one.
+
+        Raises:
+            ModelUnavailable: Ollama does not answer, or has no such model.
+        """
+        there = await pydantic_models.get(self._http, f"{self._address}/api/tags", self._who, {})
+        if self._who.model.removesuffix(":latest") not in _names(there):
+            raise self._missing()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def _missing(self) -> ModelUnavailable:
+        return self._who.failure("configuration", f"is not there; fetch it with `ollama pull {self._who.model}`")
+
+
+def context_of(ask: Ask) -> int:
+    """The context that holds the whole question and its answer, in tokens: a power of two."""
+    tokens = int((len(ask.prompt.text) + len(ask.text)) / _CHARACTERS_A_TOKEN) + ask.most_tokens + _TEMPLATE_TOKENS
+    return max(_LEAST_CONTEXT, 1 << (tokens - 1).bit_length())
+
+
+def _parts(reply: Any) -> tuple[str | None, int | None, int | None]:
+    """The text, and the tokens read and written; None where there is none."""
+    if not isinstance(reply, dict):
+        return None, None, None
+    whole = cast("dict[str, Any]", reply)
+    message: Any = whole.get("message")
+    text: Any = cast("dict[str, Any]", message).get("content") if isinstance(message, dict) else None
+    return text if isinstance(text, str) else None, whole.get("prompt_eval_count"), whole.get("eval_count")
+
+
+def _names(reply: Any) -> set[str]:
+    try:
+        return {str(entry["name"]).removesuffix(":latest") for entry in reply["models"]}
+    except (TypeError, KeyError):
+        return set()

@@ -1,0 +1,73 @@
+"""OpenAI's models, and every server that speaks the same: LM Studio, vLLM, llama.cpp, a company's gateway.
+
+Without an address the texts go to OpenAI, and OPENAI_API_KEY is needed. With one they go there and nowhere else; the
+key goes along if it is set, but never unencrypted to another machine.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from openai import AsyncOpenAI
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.settings import ModelSettings
+
+from filrouge.providers import pydantic_models
+from filrouge.providers.language_models import BySize, ModelOptions, Who
+from filrouge.providers.pydantic_models import Listing, Rung, SdkModel
+
+_HOME: Final = "https://api.openai.com/v1"
+_KEY: Final = "OPENAI_API_KEY"
+#: What the SDK finds in the environment beside the key concerns OpenAI alone.
+_OF_OPENAI: Final = ("OpenAI-Organization", "OpenAI-Project")
+SIZES: Final = BySize(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
+
+
+def model(options: ModelOptions) -> SdkModel:
+    """The model of these options.
+
+    Raises:
+        BadConfig: no key for OpenAI itself, or no usable address.
+    """
+    at_home = not options.url.strip()
+    address = _base(options.address(_HOME))
+    key = options.key(_KEY, who="OpenAI", address=address, needed=at_home)
+    who = Who(
+        provider=options.provider,
+        model=options.model_of(SIZES),
+        label="OpenAI" if at_home else f"The OpenAI-compatible server {urlsplit(address).netloc}",
+        decides=options.decides is not False,
+    )
+    http = pydantic_models.client(
+        address, without=[] if at_home else [*_OF_OPENAI, *([] if key else ["Authorization"])]
+    )
+    sdk = AsyncOpenAI(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
+    provider = OpenAIProvider(openai_client=sdk)
+    plain, by_words = (
+        OpenAIModelProfile(
+            openai_chat_supports_max_completion_tokens=at_home,
+            supports_json_schema_output=True,
+            supports_json_object_output=objects,
+        )
+        for objects in (True, False)
+    )
+    asked, without = (OpenAIChatModel(who.model, provider=provider, profile=profile) for profile in (plain, by_words))
+    # A model that reasons takes no temperature; what another server calls its own most likely does not reason.
+    reasons = at_home or asked.profile.get("openai_supports_reasoning", False)
+    settings: ModelSettings = {"thinking": False} if reasons else {"temperature": 0.0}
+    return SdkModel(
+        who,
+        [Rung(model=asked, mode="native"), Rung(model=asked, mode="prompted"), Rung(model=without, mode="prompted")],
+        http,
+        Listing(address=f"{address}/models", headers={"Authorization": f"Bearer {key}"} if key else {}),
+        settings,
+    )
+
+
+def _base(address: str) -> str:
+    """The address with `/v1`: servers are named with and without it."""
+    address = address.removesuffix("/chat/completions")
+    return address if urlsplit(address).path else f"{address}/v1"

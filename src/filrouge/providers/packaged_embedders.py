@@ -1,0 +1,217 @@
+"""Embedders that run a model through somebody else's package: fastembed and sentence-transformers."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from filrouge import installation
+from filrouge.errors import BadConfig, EmbedderUnavailable
+from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.providers.embedders import EmbedderOptions, sendable, unit_vectors
+
+# What the embedders have in common that run a model inside somebody else's package.
+#
+# The package is optional and imported when the first text comes; the model must already be on this machine, because
+# nothing is fetched without consent. One lock lets one text at a time through: neither package promises more.
+
+_PROBE = "ready?"
+
+
+class Backend(Protocol):
+    """A model in memory: texts to rows of numbers, of any length but all of the same."""
+
+    def query(self, text: str) -> Sequence[float] | Vector:
+        """The row of a question."""
+        ...
+
+    def passages(self, texts: Sequence[str]) -> Iterable[Sequence[float] | Vector]:
+        """The rows of texts to be found."""
+        ...
+
+
+class BackendEmbedder:
+    """Implements `Embedder` and `HealthChecked` with a backend that is made at the first text."""
+
+    def __init__(
+        self, *, provider: str, model: str, dimension: int | None, prefix: str, make: Callable[[], Backend]
+    ) -> None:
+        self._provider = provider
+        self._name = model
+        self._prefix = prefix
+        self._make = make
+        self._loading = Lock()
+        self._working = Lock()
+        self._dimension = dimension
+        self._backend: Backend | None = None
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space of this model's vectors; loads the model where their length is not known.
+
+        Raises:
+            EmbedderUnavailable: it must be loaded and cannot be.
+        """
+        dimension = self._known_dimension()
+        return EmbeddingSpace(
+            id=f"{self._provider}/{self._name}/{dimension}/model/{self._prefix}",
+            model=self._name,
+            revision=self._provider,
+            dimension=dimension,
+            pooling="model",
+            prefix=self._prefix,
+        )
+
+    def query(self, text: str) -> Vector:
+        """The vector of a question."""
+        backend = self._loaded()
+        return self._run(lambda: [backend.query(sendable(text))], 1)[0]
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """The vectors of texts to be found."""
+        if not texts:
+            return np.empty((0, self._known_dimension()), dtype=np.float32)
+        backend = self._loaded()
+        return self._run(lambda: list(backend.passages([sendable(text) for text in texts])), len(texts))
+
+    def check(self) -> None:
+        """Load the model and embed one short text.
+
+        Raises:
+            EmbedderUnavailable: with the cause.
+        """
+        self.query(_PROBE)
+
+    def _known_dimension(self) -> int:
+        if self._dimension is None:
+            self.check()
+        assert self._dimension is not None
+        return self._dimension
+
+    def _run(self, work: Callable[[], Sequence[object]], texts: int) -> Vectors:
+        who = f"{self._provider}:{self._name}"
+        try:
+            with self._working:
+                rows = work()
+        except Exception as error:  # the package's own errors; their words may quote the text
+            raise EmbedderUnavailable(f"{who} failed with {type(error).__name__}.") from error
+        found = unit_vectors(rows, texts=texts, dimension=self._dimension, who=who)
+        self._dimension = found.shape[1]
+        return found
+
+    def _loaded(self) -> Backend:
+        with self._loading:
+            if self._backend is None:
+                self._backend = self._make()
+            return self._backend
+
+
+def missing(what: str, error: Exception, remedy: str) -> EmbedderUnavailable:
+    """The error for a package or a model that is not there."""
+    return EmbedderUnavailable(
+        f"{what} cannot be loaded: {str(error).splitlines()[0] or type(error).__name__}.", remedy=remedy
+    )
+
+
+# Models of the fastembed package, which runs them through ONNX Runtime: the extra `fastembed`.
+#
+# The package would fetch a model by itself; here it may not (`local_files_only`). Fetch it once, knowingly, with
+# `python -c "from fastembed import TextEmbedding; TextEmbedding('BAAI/bge-small-en-v1.5')"`.
+
+_FASTEMBED_EXAMPLE: Final = "BAAI/bge-small-en-v1.5"
+_DIMENSIONS: Final = {
+    _FASTEMBED_EXAMPLE: 384,
+    "BAAI/bge-base-en-v1.5": 768,
+    "sentence-transformers/all-MiniLM-L6-v2": 384,
+}
+
+
+class FastEmbed(BackendEmbedder):
+    """The embedder for `fastembed:MODEL`. `backend` replaces the package, for tests and for models of one's own."""
+
+    def __init__(self, options: EmbedderOptions, backend: Backend | None = None) -> None:
+        model = options.model_of("fastembed", _FASTEMBED_EXAMPLE)
+        if options.dimensions not in (0, _DIMENSIONS.get(model, options.dimensions)):
+            raise BadConfig(f"{model} has vectors of length {_DIMENSIONS[model]}, not {options.dimensions}.")
+        super().__init__(
+            provider="fastembed",
+            model=model,
+            dimension=options.dimensions or _DIMENSIONS.get(model),
+            prefix="query-passage",
+            make=lambda: backend or _LoadedFastEmbed(model),
+        )
+
+
+class _LoadedFastEmbed:
+    """A model that fastembed has in memory; it knows the words its models want in front."""
+
+    def __init__(self, model: str) -> None:
+        command = f"python -c \"from fastembed import TextEmbedding; TextEmbedding('{model}')\""
+        try:
+            package = importlib.import_module("fastembed")
+        except ImportError as error:
+            remedy = f"Install it: `{installation.add_extra('fastembed')}`."
+            raise missing("The package fastembed", error, remedy) from error
+        try:
+            self._model: Any = package.TextEmbedding(model_name=model, local_files_only=True)
+        except Exception as error:  # what a hub's client raises depends on what is missing, and on its version
+            raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
+
+    def query(self, text: str) -> Vector:
+        return next(iter(self._model.query_embed(text)))
+
+    def passages(self, texts: Sequence[str]) -> Iterable[Vector]:
+        return self._model.passage_embed(texts)
+
+
+# Models of the sentence-transformers package (PyTorch): the extra `sentence-transformers`.
+#
+# The package would fetch a model by itself; here it may not (`local_files_only`), and it never runs code that comes
+# with a model. Give a directory in place of a name, or fetch the model once, knowingly, with `python -c "from
+# sentence_transformers import SentenceTransformer; SentenceTransformer('NAME')"`.
+
+_SENTENCE_TRANSFORMERS_EXAMPLE: Final = "all-MiniLM-L6-v2"
+
+
+class SentenceTransformers(BackendEmbedder):
+    """The embedder for `sentence-transformers:MODEL`, a name or a directory.
+
+    `embedding_dimensions` shortens the vectors of models that were trained for that. `backend` replaces the package,
+    for tests and for models of one's own.
+    """
+
+    def __init__(self, options: EmbedderOptions, backend: Backend | None = None) -> None:
+        model = options.model_of("sentence-transformers", _SENTENCE_TRANSFORMERS_EXAMPLE)
+        super().__init__(
+            provider="sentence-transformers",
+            model=model,
+            dimension=options.dimensions or None,
+            prefix="query-document",
+            make=lambda: backend or _LoadedSentenceTransformer(model, options.dimensions or None),
+        )
+
+
+class _LoadedSentenceTransformer:
+    """A model that sentence-transformers has in memory; its own prompts go in front of questions and documents."""
+
+    def __init__(self, model: str, dimension: int | None) -> None:
+        command = f"python -c \"from sentence_transformers import SentenceTransformer; SentenceTransformer('{model}')\""
+        try:
+            package = importlib.import_module("sentence_transformers")
+        except ImportError as error:
+            remedy = f"Install it: `{installation.add_extra('sentence-transformers')}`."
+            raise missing("The package sentence-transformers", error, remedy) from error
+        try:
+            self._model: Any = package.SentenceTransformer(model, local_files_only=True, truncate_dim=dimension)
+        except Exception as error:  # what a hub's client raises depends on what is missing, and on its version
+            raise missing(f"The model {model}", error, f"Fetch it once: `{command}`.") from error
+
+    def query(self, text: str) -> Vector:
+        return self._model.encode_query(text, show_progress_bar=False)
+
+    def passages(self, texts: Sequence[str]) -> Iterable[Vector]:
+        return self._model.encode_document(list(texts), show_progress_bar=False)

@@ -1,0 +1,332 @@
+"""Models behind a provider's SDK, through pydantic-ai, with the HTTP client and the JSON schemas that they need."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+import httpx2
+from pydantic_ai import exceptions as foreign
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+
+from filrouge.address import is_loopback
+from filrouge.errors import ModelUnavailable
+from filrouge.model.asking import Ask, Completion, Operation
+from filrouge.providers.language_models import MOST_REPLY, Who, usage_of
+
+# The HTTP client under every provider that is a server: nothing of it can be made to read without end.
+#
+# A reply is cut off where no answer is that long; it is asked for without compression, and one that comes compressed
+# all the same is refused, because a small one may unpack to gigabytes. Redirects are not followed: they would carry
+# the texts to somebody whom nobody chose. Proxies of the environment are for the world outside, never for this
+# machine. How long a request may take is the caller's: the client itself waits for ever, and is cancelled.
+
+for _chatty in ("httpx2", "httpcore2"):  # addresses and headers are nobody's business, at any level of a log
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
+
+
+class TooMuch(httpx2.ReadError):
+    """A reply that is longer than any answer, or packed."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for chunk in self._stream:
+            read += len(chunk)
+            if read > MOST_REPLY:
+                raise TooMuch("the reply is too long")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise TooMuch("the reply is packed")
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response.stream)
+
+
+def client(address: str, without: Collection[str] = ()) -> httpx2.AsyncClient:
+    """A client for the server at `address`, to be used on one event loop.
+
+    Args:
+        address: scheme, host and port; a path does not matter.
+        without: headers that are never sent, whoever adds them: an SDK finds more in the environment than it is given.
+    """
+    outside = not is_loopback(address)
+
+    async def bare(request: httpx2.Request) -> None:
+        for name in without:
+            request.headers.pop(name, None)
+
+    return httpx2.AsyncClient(
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"request": [bare], "response": [_bound]},
+        follow_redirects=False,
+        timeout=None,
+        trust_env=outside,
+        # The list of authorities takes 50 ms to read, and plain HTTP on this machine needs none.
+        verify=outside or address.startswith("https:"),
+    )
+
+
+def problem(who: Who, status: int, retry_after: str = "") -> ModelUnavailable:
+    """What a status other than 200 means."""
+    pause = asked_pause(retry_after)
+    if status == 429:
+        return who.failure("rate_limit", "is asked too often (429)", retry_after=pause)
+    if status in (401, 403):
+        return who.failure("configuration", f"does not accept the key ({status})")
+    if status == 402:
+        return who.failure("configuration", "says that the credit is used up (402)")
+    if status == 404:
+        return who.failure("configuration", "does not know the model or the address (404)")
+    if 300 <= status < 400:
+        return who.failure("configuration", f"redirects elsewhere ({status}), which is not followed")
+    if status >= 500 or status in (408, 425):
+        return who.failure("server", f"answered {status}", retry_after=pause)
+    return who.failure("refused", f"refused the request ({status})")
+
+
+def asked_pause(header: str) -> float | None:
+    """Seconds of a Retry-After that is a number."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+async def get(http: httpx2.AsyncClient, address: str, who: Who, headers: Mapping[str, str]) -> Any:
+    """The JSON at an address.
+
+    Raises:
+        ModelUnavailable: with the cause.
+    """
+    return await _send(http, http.build_request("GET", address, headers=headers), who)
+
+
+async def post(http: httpx2.AsyncClient, address: str, who: Who, body: Mapping[str, Any]) -> Any:
+    """The JSON that answers a JSON.
+
+    Raises:
+        ModelUnavailable: with the cause.
+    """
+    return await _send(http, http.build_request("POST", address, json=body), who)
+
+
+async def _send(http: httpx2.AsyncClient, request: httpx2.Request, who: Who) -> Any:
+    try:
+        response = await http.send(request)
+        if response.status_code == 200:
+            return json.loads(response.content)
+        failed = problem(who, response.status_code, response.headers.get("Retry-After", ""))
+    except TooMuch:
+        failed = who.failure("too_long", "sent more than any answer needs")
+    except httpx2.HTTPError:
+        failed = who.failure("connection", "cannot be reached, or broke off")
+    except (ValueError, RecursionError):
+        failed = who.failure("server", "answered with something that is not JSON")
+    raise failed
+
+
+# A JSON schema as OpenAI's strict mode wants it: every property required, none beside them, no defaults.
+#
+# What was optional may be null instead. Without it the schema is a wish; with it, no other answer can be generated.
+
+
+def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The strict form; a schema that is strict already stays as it is."""
+    kept = {key: value for key, value in schema.items() if key != "default"}
+    if isinstance(kept.get("type"), list):  # Anthropic's SDK knows one type at a time
+        kept["anyOf"] = [{"type": one} for one in kept.pop("type")]
+    found = {key: value if key == "properties" else _inner(value) for key, value in kept.items()}
+    if isinstance(found.get("properties"), dict):
+        named = cast("dict[str, Any]", found["properties"])
+        needed = set(cast("list[str]", schema.get("required", [])))
+        found["properties"] = {
+            name: _inner(one) if name in needed else {"anyOf": [_inner(one), {"type": "null"}]}
+            for name, one in named.items()
+        }
+        found |= {"required": list(named), "additionalProperties": False}
+    return found
+
+
+def _inner(value: Any) -> Any:
+    if isinstance(value, dict):
+        return strict(cast("dict[str, Any]", value))
+    return [_inner(part) for part in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+# A model that is asked through pydantic-ai and the provider's own SDK; nothing else of the room loads them.
+#
+# They cost about 100 MB of memory and seconds to import, so a daemon without such a provider never does. The SDKs do
+# not try again by themselves: the cascade decides. Servers that only resemble OpenAI's differ in how an answer may be
+# asked to be JSON, so there is a ladder: by schema, as any JSON object, by words alone. Whoever refuses a rung, or
+# whose SDK does (a schema beyond its limits), is asked on the next; the one that worked is remembered for that
+# operation.
+
+for _CHATTY_LOGGERS in ("anthropic", "openai", "pydantic_ai"):  # they log whole requests at the level of debugging
+    logging.getLogger(_CHATTY_LOGGERS).setLevel(logging.WARNING)
+
+_IN_WORDS: Final = "Answer with one JSON object that fits this JSON schema, and with nothing before or after it:"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rung:
+    """One way to ask for JSON: by `native` schema, or `prompted`, where the model's profile adds what it can."""
+
+    model: Model
+    mode: Literal["native", "prompted"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """Where a provider lists its models, which costs no token."""
+
+    address: str
+    headers: Mapping[str, str]
+
+
+class SdkModel:
+    """Implements `LanguageModel` over pydantic-ai's models, on one event loop."""
+
+    def __init__(
+        self, who: Who, ladder: Sequence[Rung], http: httpx2.AsyncClient, listing: Listing, settings: ModelSettings
+    ) -> None:
+        self._who = who
+        self._ladder = ladder
+        self._http = http
+        self._listing = listing
+        self._settings = settings
+        self._rungs: dict[Operation, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<{self._who}>"
+
+    @property
+    def provider(self) -> str:
+        """The provider's name in settings."""
+        return self._who.provider
+
+    @property
+    def model(self) -> str:
+        """The model's name there."""
+        return self._who.model
+
+    async def complete(self, ask: Ask) -> Completion:
+        """The answer.
+
+        Raises:
+            ModelUnavailable: with the cause.
+        """
+        for place in range(self._rungs.get(ask.operation, 0), len(self._ladder)):
+            found = await self._once(ask, self._ladder[place])
+            if isinstance(found, ModelResponse):
+                self._rungs[ask.operation] = place
+                return self._completion(ask, found)
+            if found.failures[0].kind != "refused" or place == len(self._ladder) - 1:
+                raise found
+        raise AssertionError("a ladder has rungs")
+
+    async def check(self) -> None:
+        """Ask for the list of models.
+
+        Raises:
+            ModelUnavailable: with the cause.
+        """
+        await get(self._http, self._listing.address, self._who, self._listing.headers)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _once(self, ask: Ask, rung: Rung) -> ModelResponse | ModelUnavailable:
+        told = ask.prompt.text
+        if rung.mode == "prompted":  # one text, because not every chat template knows two system messages
+            told = f"{told}\n\n{_IN_WORDS}\n{json.dumps(ask.schema)}"
+        try:
+            return await model_request(
+                rung.model,
+                [ModelRequest(parts=[UserPromptPart(content=ask.text)], instructions=told)],
+                model_settings={**self._settings, "max_tokens": ask.most_tokens},
+                model_request_parameters=ModelRequestParameters(
+                    output_mode=rung.mode,
+                    output_object=OutputObjectDefinition(
+                        json_schema=strict(ask.schema), name=ask.operation, strict=True
+                    ),
+                    prompted_output_template=False,
+                    allow_text_output=True,
+                ),
+            )
+        except Exception as error:  # what libraries raise on a hostile reply has no common name: TypeError, recursion…
+            return self._translated(error)
+
+    def _completion(self, ask: Ask, response: ModelResponse) -> Completion:
+        text = response.text or ""
+        counted = not response.usage.unmeasured_requests
+        usage = usage_of(
+            ask,
+            text,
+            input_tokens=response.usage.input_tokens if counted else None,
+            output_tokens=response.usage.output_tokens if counted else None,
+            dollars=_dollars(response),
+        )
+        if response.finish_reason == "content_filter":
+            raise self._who.failure("refused", "refused to answer", usage=usage)
+        return self._who.completion(text, usage)
+
+    def _translated(self, error: Exception) -> ModelUnavailable:
+        """Which failure a foreign error is. Its words are left out: it repeats what was sent, and what came."""
+        failure = self._who.failure
+        match error:
+            case _ if _within(error, TooMuch):
+                return failure("too_long", "sent more than any answer needs")
+            case foreign.ModelContextWindowExceededError():
+                return failure("too_long", "was given a longer text than it can read")
+            case foreign.ModelQuotaExceededError():
+                return failure("configuration", "says that the credit is used up")
+            case foreign.ModelNotFoundError():
+                return failure("configuration", "does not know the model or the address (404)")
+            case foreign.ModelHTTPError(status_code=status, retry_after=pause):
+                return problem(self._who, status, "" if pause is None else str(pause))
+            case foreign.ModelTimeoutError():
+                return failure("timeout", "did not answer in time")
+            case foreign.ModelConnectionError():
+                return failure("connection", "cannot be reached, or broke off")
+            case foreign.UserError() | foreign.ModelRequestRejectedError():
+                return failure("refused", "cannot be asked for this kind of answer")
+            case _:
+                return failure("server", "answered with something that is none of its answers")
+
+
+def _within(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an error, or what led to it, is of this kind."""
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _dollars(response: ModelResponse) -> float | None:
+    """The price by genai-prices; None where it does not know the model, or the tokens were not counted."""
+    if not response.usage.input_tokens:
+        return None
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError, AssertionError):
+        return None

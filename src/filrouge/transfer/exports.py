@@ -1,0 +1,601 @@
+"""Our own export: as one JSON document, as tables, and whole, as JSON Lines (https://jsonlines.org).
+
+Rows are checked when they come back, and times are kept as they were.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+)
+
+from filrouge.clock import from_text, to_text
+from filrouge.control_characters import in_json, visible
+from filrouge.errors import BadInput
+from filrouge.model.analysis import Analysis
+from filrouge.model.bridge import BridgeBy, BridgeKind
+from filrouge.model.memory import SUMS, Evidence, Kind, Memory, Sentiment, Span
+from filrouge.model.scope import Scope, ScopeName
+from filrouge.model.synthesis import Point
+from filrouge.model.thread import Action, ThreadState, TitleBy, Weighed
+from filrouge.model.turn import Role, SourceType, Turn
+
+# Our own export as a format: one JSON document that can be read in again, or a table for a spreadsheet.
+#
+# The document is `{"filrouge_export": 1, "version", "exported_at", "projects", "messages", "memories", "threads"}`,
+# in that order, because a memory cites messages: who reads it from the top never meets an id that is still to come. A
+# row has the names of the store. What is derived (vectors, words, summaries of sessions, bridges) is not in it, nor
+# is anything of settings, keys and logs.
+#
+# In a table, a cell that a spreadsheet would take for a formula is led by an apostrophe (CWE-1236), and control
+# characters are shown. In JSON they are escapes, so that a document printed to a terminal does not drive it.
+
+VERSION: Final = 1
+MARK: Final = "filrouge_export"
+Table = Literal["projects", "messages", "memories", "threads"]
+TABLES: Final[tuple[Table, ...]] = ("projects", "messages", "memories", "threads")
+Rows = Iterable[Mapping[str, Any]]
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_PLACED: Final = frozenset({"user_id", "project_id", "agent", "channel", "session_id", "branch"})
+_NOT_OF_A_MEMORY: Final = frozenset({*_PLACED, "scope", "evidence"})
+_Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_-]+$")]
+_Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), le=datetime(9000, 1, 1, tzinfo=UTC))]
+_Name = Annotated[str, Field(max_length=4096)]
+
+
+class _Row(BaseModel):
+    """A row of an export; what a later version adds is passed over."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+
+class ProjectRow(_Row):
+    """A project with every name that it is known by."""
+
+    id: Annotated[str, Field(min_length=1, max_length=4096)]
+    name: _Name
+    aliases: list[_Name] = Field(default_factory=list[str], max_length=1000)
+
+
+class MessageRow(_Row):
+    """A turn."""
+
+    id: _Id
+    key: _Name
+    host: _Name
+    session_id: _Name
+    user_id: _Name
+    project_id: _Name | None
+    agent: _Name
+    channel: _Name
+    role: Role
+    source: SourceType
+    text: str
+    trust: int = Field(ge=0, le=3)
+    at: _Moment
+    skipped: _Name
+    branch: _Name = ""
+
+    def turn(self) -> Turn:
+        """The value it stands for."""
+        scope = _scope_of(self)
+        return Turn(
+            id=self.id,
+            key=self.key,
+            scope=scope,
+            host=self.host,
+            role=self.role,
+            source=self.source,
+            text=self.text,
+            at=self.at,
+            trust=self.trust,
+            skipped=self.skipped,
+        )
+
+
+class EvidenceRow(_Row):
+    """The words of a message that prove a memory."""
+
+    turn_id: _Id
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+
+
+class AnyMemoryRow(_Row):
+    """A memory of any kind with its life; what waits for review is not exported."""
+
+    id: _Id
+    user_id: _Name
+    scope: ScopeName
+    project_id: _Name | None
+    agent: _Name
+    channel: _Name
+    session_id: _Name
+    kind: Kind
+    text: str = Field(min_length=1)
+    subject: _Name
+    key: _Name | None
+    value: str | None
+    confidence: float = Field(ge=0.0, le=1.0)
+    sentiment: Sentiment
+    timeframe: _Name
+    trust: int = Field(ge=0, le=3)
+    state: Literal["live", "superseded", "binned"]
+    created_at: _Moment
+    valid_from: _Moment
+    valid_to: _Moment | None
+    supersedes: _Id | None
+    superseded_by: _Id | None
+    previous_text: str | None
+    pinned: bool
+    disabled: bool
+    mention_count: int = Field(ge=1, le=1_000_000)
+    last_mention: _Moment | None
+    made_by: _Name
+    prompt_version: _Name
+    branch: _Name = ""
+    evidence: list[EvidenceRow] = Field(default_factory=list[EvidenceRow], max_length=10_000)
+
+    def memory(self) -> Memory:
+        """The value it stands for."""
+        row = self.model_dump(include=set(AnyMemoryRow.model_fields) - _NOT_OF_A_MEMORY)
+        scope = _scope_of(self)
+        cited = [Evidence(turn_id=one.turn_id, span=Span(start=one.start, end=one.end)) for one in self.evidence]
+        return Memory(**row, scope=scope, scope_name=self.scope, evidence=tuple(cited))
+
+
+class MemoryRow(AnyMemoryRow):
+    """A memory that is no summary and no concept."""
+
+    @field_validator("kind")
+    @classmethod
+    def _no_sum(cls, kind: Kind) -> Kind:
+        if kind in SUMS:
+            raise ValueError("summaries and concepts are made anew")
+        return kind
+
+
+def _scope_of(row: MessageRow | AnyMemoryRow) -> Scope:
+    return Scope(
+        user=row.user_id,
+        project=row.project_id,
+        agent=row.agent,
+        channel=row.channel,
+        session=row.session_id,
+        branch=row.branch,
+    )
+
+
+def message_row(turn: Turn) -> dict[str, Any]:
+    """A turn as a row."""
+    return {
+        "id": turn.id,
+        "key": turn.key,
+        "host": turn.host,
+        **_scope(turn.scope),
+        "role": turn.role,
+        "source": turn.source,
+        "text": turn.text,
+        "trust": turn.trust,
+        "at": to_text(turn.at),
+        "skipped": turn.skipped,
+    }
+
+
+def memory_row(memory: Memory) -> dict[str, Any]:
+    """A memory as a row."""
+    return {
+        "id": memory.id,
+        "scope": memory.scope_name,
+        **_scope(memory.scope),
+        **{name: getattr(memory, name) for name in _PLAIN},
+        **{name: _when(getattr(memory, name)) for name in _MOMENTS},
+        "evidence": [{"turn_id": one.turn_id, "start": one.span.start, "end": one.span.end} for one in memory.evidence],
+    }
+
+
+def parsed(row: object, model: type[BaseModel]) -> Any:
+    """A row as the value that it must be.
+
+    Raises:
+        ValueError: naming the first field that does not fit; its content is not repeated.
+    """
+    try:
+        return model.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the row'}: {first['msg']}") from None
+
+
+def document(head: Mapping[str, Any], tables: Mapping[Table, Rows]) -> Iterator[str]:
+    """The JSON document, piece by piece."""
+    yield in_json(json.dumps({MARK: VERSION, **head}, ensure_ascii=False))[:-1]
+    for name, rows in tables.items():
+        yield f', "{name}": ['
+        for place, row in enumerate(rows):
+            yield ("," if place else "") + "\n" + in_json(json.dumps(row, ensure_ascii=False))
+        yield "]"
+    yield "}\n"
+
+
+def spreadsheet(columns: Sequence[str], rows: Rows) -> Iterator[str]:
+    """A table in CSV (RFC 4180), line by line, with the names of its columns first."""
+    yield _line(columns)
+    for row in rows:
+        yield _line([_cell(row.get(name)) for name in columns])
+
+
+def _line(cells: Sequence[str]) -> str:
+    written = io.StringIO()
+    csv.writer(written).writerow(cells)
+    return written.getvalue()
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, str):
+        return "" if value is None else in_json(json.dumps(value, ensure_ascii=False))
+    return visible(f"'{value}" if value.lstrip(" ").startswith(_FORMULA) else value)
+
+
+def _scope(scope: Scope) -> dict[str, Any]:
+    return {
+        "user_id": scope.user,
+        "project_id": scope.project,
+        "agent": scope.agent,
+        "channel": scope.channel,
+        "session_id": scope.session,
+        "branch": scope.branch,
+    }
+
+
+def _when(at: datetime | None) -> str | None:
+    return to_text(at) if at else None
+
+
+_PLAIN: Final = (
+    "kind", "text", "subject", "key", "value", "confidence", "sentiment", "timeframe", "trust", "state", "supersedes",
+    "superseded_by", "previous_text", "pinned", "disabled", "mention_count", "made_by", "prompt_version",
+)  # fmt: skip
+_MOMENTS: Final = ("created_at", "valid_from", "valid_to", "last_mention")
+COLUMNS: Final[Mapping[Table, Sequence[str]]] = {
+    "projects": ("id", "name", "aliases"),
+    "messages": (
+        "id", "at", "channel", "session_id", "user_id", "project_id", "agent", "role", "source", "text", "trust",
+        "branch",
+    ),
+    "memories": (
+        "id", "kind", "text", "key", "value", "state", "scope", "user_id", "project_id", "agent", "channel",
+        "session_id", "subject", "confidence", "trust", "created_at", "valid_from", "valid_to", "supersedes",
+        "superseded_by", "pinned", "disabled", "mention_count", "branch",
+    ),
+    "threads": (
+        "id", "title", "state", "summary", "topics", "user_id", "project_id", "channel", "weight", "opened_at",
+        "last_active",
+    ),
+}  # fmt: skip
+
+
+# A whole export as JSON Lines (https://jsonlines.org): a row a line, so that neither end holds more than one.
+#
+# The first line says what is to come: `{"filrouge_export": 1, "form": "jsonl", "version", "exported_at", "counts"}`,
+# as counted when it was begun. Each other line is a row with the name of its table, in an order in which nothing
+# names what is still to come but a memory its successor, and those names come once more as `links`. The last line
+# counts what was written: a file without it was cut off, and what stands before the cut is whole.
+
+END: Final = "filrouge_export_end"
+FORM: Final = "jsonl"
+WHOLE_TABLES: Final = (
+    "projects", "threads", "messages", "memories", "links", "bridges", "sessions", "syntheses", "readings", "days",
+)  # fmt: skip
+
+
+def written(head: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """The export, line by line; `rows` are tables' names with rows."""
+    counts = Counter[str]()
+    yield _json_line({**head, "form": FORM})
+    for table, row in rows:
+        counts[table] += 1
+        yield _json_line({"table": table, **row})
+    yield _json_line({END: head[MARK], "counts": {name: counts[name] for name in WHOLE_TABLES}})
+
+
+class Lines:
+    """Reads an export line by line, and knows at its end what was wrong with it.
+
+    Attributes:
+        head: the first line.
+        problems: what is wrong with lines, by their number from 1; the rows of the others were given.
+        whole: true once the last line was read and all that it counts was there.
+    """
+
+    def __init__(self, head: Mapping[str, Any], lines: Iterable[bytes]) -> None:
+        self.head = head
+        self.problems: list[tuple[int, str]] = []
+        self.whole = False
+        self._lines = lines
+        self._counts = Counter[str]()
+        self._lost = 0
+        self._number = 1
+
+    def rows(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """The number of each line, the table of its row, and the row."""
+        for number, line in enumerate(self._lines, start=2):
+            self._number = number
+            if not line.strip():
+                continue
+            if self.whole or (row := self._row(line)) is None:
+                self._lost += 1
+                self.problems.append((self._number, "more follows after the end" if self.whole else _broken(line)))
+            elif END in row:
+                self._end(row)
+            elif (table := row.pop("table", None)) in WHOLE_TABLES:
+                self._counts[str(table)] += 1
+                yield self._number, str(table), row
+            # what a later version adds is passed over
+        if not self.whole:
+            what = f"the file was cut off after line {self._number}; what stands before is whole"
+            self.problems.append((self._number, what))
+
+    @staticmethod
+    def _row(line: bytes) -> dict[str, Any] | None:
+        try:
+            found: object = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+    def _end(self, row: Mapping[str, Any]) -> None:
+        self.whole = True
+        counted: Any = row.get("counts")
+        known = cast("dict[str, Any]", counted) if isinstance(counted, dict) else {}
+        told = {name: count for name in WHOLE_TABLES if isinstance(count := known.get(name), int)}
+        gone = sum(max(0, count - self._counts[name]) for name, count in told.items()) - self._lost
+        if gone > 0:
+            self.problems.append((self._number, f"{gone} of the rows that were written are missing"))
+
+
+def begun(line: bytes) -> dict[str, Any] | None:
+    """The first line of such an export; None for another file."""
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    head = cast("dict[str, Any]", found)
+    return head if MARK in head and head.get("form") == FORM else None
+
+
+def opened(line: bytes, rest: Iterable[bytes], version: int) -> Lines | None:
+    """The export that this line begins; None for another file.
+
+    Raises:
+        BadInput: it is of a version that cannot be read.
+    """
+    head = begun(line)
+    if head is None:
+        return None
+    if head[MARK] != version:
+        raise BadInput(f"This export has the version {head[MARK]!r}, and {version} can be read.")
+    return Lines(head, rest)
+
+
+def _broken(line: bytes) -> str:
+    return "no whole row" if line.endswith(b"\n") else "no whole row: the file was cut off within this line"
+
+
+def _json_line(row: Mapping[str, Any]) -> str:
+    return in_json(json.dumps(row, ensure_ascii=False)) + "\n"
+
+
+# The rows of a whole export: what `exported` has, and everything around it. Times are checked and kept as they are
+# stored, and what a later version adds is passed over.
+
+
+def _time(text: str) -> str:
+    try:
+        return to_text(from_text(text))
+    except OverflowError as error:
+        raise ValueError("no moment of the calendar") from error
+
+
+def _like(shape: Any) -> AfterValidator:
+    """A value of JSON that has this shape and no more, as it is stored."""
+
+    @cache
+    def built() -> TypeAdapter[Any]:
+        return TypeAdapter[Any](shape)
+
+    def checked(value: Any) -> Any:
+        adapter = built()
+        kept = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
+        json.dumps(kept, allow_nan=False)
+        return kept
+
+    return AfterValidator(checked)
+
+
+_Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
+
+
+class _WholeRow(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
+
+
+class _Drift(_WholeRow):
+    turn_id: _Id
+    at: _Time
+    similarity: float
+    became: _Id
+
+
+class _Work(_WholeRow):
+    state: list[Point] = []
+    decisions: list[Point] = []
+    questions: list[Point] = []
+    files: list[str] = []
+    error: Point | None = None
+
+
+class ThreadRow(_WholeRow):
+    """A thread."""
+
+    id: _Id
+    user_id: _Name
+    project_id: _Name | None
+    agent: _Name
+    channel: _Name
+    title: _Name
+    title_by: TitleBy
+    summary: str
+    topics: list[_Name]
+    state: ThreadState
+    origin: _Name
+    parent_id: _Id | None
+    merged_into: _Id | None
+    weight: float = Field(ge=0.0, le=1000.0)
+    opened_at: _Time
+    last_active: _Time
+    suspended_at: _Time | None
+    drifts: Annotated[list[dict[str, Any]], _like(list[_Drift])]
+
+
+class PlacedRow(_WholeRow):
+    """In which thread a message is."""
+
+    thread_id: _Id
+    at: _Time
+    topics: list[_Name]
+
+
+class DecisionRow(_WholeRow):
+    """Why it is there."""
+
+    at: _Time
+    action: Action
+    thread_id: _Id
+    parent_id: _Id | None
+    similarity: float
+    reason: str
+    borderline: bool
+    model: _Name
+    actor: _Name
+    weighed: Annotated[list[dict[str, Any]], _like(list[Weighed])]
+
+
+class WholeMessageRow(MessageRow):
+    """A message, with how its transcript calls it and where it was placed."""
+
+    transcript_key: _Name | None = None
+    placed: PlacedRow | None = None
+    decisions: list[DecisionRow] = Field(default_factory=list[DecisionRow], max_length=10_000)
+
+
+class MentionRow(_WholeRow):
+    """A session that speaks of a concept."""
+
+    host: _Name
+    session_id: _Name
+    first_at: _Time
+    last_at: _Time
+
+
+class WholeMemoryRow(AnyMemoryRow):
+    """A memory of any kind, with what is counted of it."""
+
+    first_mention: _Time
+    last_used: _Time | None
+    uses: int = Field(ge=0, le=1_000_000_000)
+    mentions: list[MentionRow] = Field(default_factory=list[MentionRow], max_length=100_000)
+
+
+class LinkRow(_WholeRow):
+    """A memory that names a later one."""
+
+    id: _Id
+    supersedes: _Id | None
+    superseded_by: _Id | None
+
+
+class BridgeRow(_WholeRow):
+    """A tie between two threads; `removed_at` for one that the user does not want."""
+
+    id: _Id
+    source_id: _Id
+    target_id: _Id
+    kind: BridgeKind
+    reason: str
+    confidence: float = Field(ge=0.5, le=1.0)
+    depth: int = Field(ge=0, le=100)
+    made_by: BridgeBy
+    created_at: _Time
+    reinforced_at: _Time
+    removed_at: _Time | None
+
+
+class SessionRow(_WholeRow):
+    """What was read in a session, up to the message `until`."""
+
+    host: _Name
+    session_id: _Name
+    analysis: Annotated[dict[str, Any], _like(Analysis)]
+    episode_id: _Id | None
+    analysed_at: _Time
+    until: _Id | None
+
+
+class SynthesisRow(_WholeRow):
+    """Where the work of a session stood, as of the message `until`."""
+
+    id: _Id
+    user_id: _Name
+    project_id: _Name | None
+    agent: _Name
+    channel: _Name
+    host: _Name
+    session_id: _Name
+    thread_id: _Id | None
+    occasion: Literal["pre_compact", "post_compact", "session_end", "quiet"]
+    at: _Time
+    content: Annotated[dict[str, Any], _like(_Work)]
+    made_by: _Name
+    until: _Id | None
+
+
+class ReadingRow(_WholeRow):
+    """Up to which message a model has read a session."""
+
+    host: _Name
+    session_id: _Name
+    at: _Time
+    until: _Id | None
+
+
+class DayRow(_WholeRow):
+    """A day on which a project was worked on."""
+
+    project_id: _Name
+    day: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
+
+
+MODELS: Final[Mapping[str, type[BaseModel]]] = {
+    "projects": ProjectRow, "threads": ThreadRow, "messages": WholeMessageRow, "memories": WholeMemoryRow,
+    "links": LinkRow, "bridges": BridgeRow, "sessions": SessionRow, "syntheses": SynthesisRow, "readings": ReadingRow,
+    "days": DayRow,
+}  # fmt: skip

@@ -1,0 +1,779 @@
+"""Importers: what other programs exported or stored, read as messages and statements.
+
+One function a format, listed in `FORMATS`. A new importer is a function here and a line there.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import os
+import re
+import sqlite3
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import IO, Any, Final, NamedTuple, Protocol, cast
+from urllib.parse import quote
+
+from filrouge.errors import BadInput
+from filrouge.model.imported import ImportedKind, ImportedMemory, ImportedTurn, Item, Trouble
+from filrouge.model.turn import Role, SourceType
+
+# Opening what was given: a file, the members of a zip, the files of a folder; and JSON in pieces.
+#
+# An export may be gigabytes of one JSON list. Its elements are decoded one by one from a buffer, and one element, one
+# line or one whole document has a largest size: whatever claims more is refused by name before it fills the memory.
+
+#: Characters of one element, of one line, and of a document that is read as a whole.
+LARGEST: Final = 64 * 1024 * 1024
+#: What a zip may say that it holds.
+_LARGEST_MEMBER: Final = 8 * 1024**3
+_STEP: Final = 1024 * 1024
+_BLANK: Final = " \t\r\n\ufeff"
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """`value` if it is a JSON object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """`value` if it is a JSON list, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def text_of(value: Any, *names: str) -> str:
+    """The first of these fields of an object that holds text; empty for none."""
+    fields = as_object(value)
+    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), "")
+
+
+def seconds(value: Any) -> float:
+    """Seconds since 1970 of a number (milliseconds, too) or an ISO 8601 text, which is UTC where it names no zone; 0.0
+    for anything else."""
+    if isinstance(value, bool):
+        return 0.0
+    if isinstance(value, int | float):
+        number = float(value)
+        return 0.0 if not 0 < number < 1e15 else number / 1000 if number > 1e11 else number
+    try:
+        at = datetime.fromisoformat(value)
+        return max(0.0, (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp())
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+def blocks_text(content: Any) -> str:
+    """The words of a message: text itself, or a list whose parts are texts or objects with a `text`."""
+    if isinstance(content, str):
+        return content
+    parts = [part if isinstance(part, str) else text_of(part, "text") for part in as_list(content)]
+    return "\n".join(part for part in parts if part.strip())
+
+
+@contextmanager
+def opened(path: str) -> Generator[IO[bytes]]:
+    """A regular file, to be read.
+
+    Raises:
+        BadInput: it cannot be.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise BadInput(f"{path} is no file.", remedy="Name the file itself.")
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.", remedy="Check the path and its rights.") from error
+    with file:
+        yield file
+
+
+class Readable(Protocol):
+    """What a reader needs of a file."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes."""
+        ...
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """The next line."""
+        ...
+
+
+def documents(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
+    """The files of an export whose name matches the pattern `wanted`: in a zip, in a folder, or the one that is named.
+
+    Raises:
+        BadInput: there is none, or the zip is damaged.
+    """
+    found = False
+    for name, file in _zipped(path, wanted) if _is_zip(path) else _plain(path, wanted):
+        found = True
+        yield name, file
+    if not found:
+        raise BadInput(f"{path} holds nothing that is called {wanted}.", remedy="Give the export as it came.")
+
+
+def _is_zip(path: str) -> bool:
+    return os.path.isfile(path) and zipfile.is_zipfile(path)
+
+
+def _plain(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
+    places = [path] if not os.path.isdir(path) else [one for one in below(path) if re.search(wanted, one)]
+    for place in places:
+        with opened(place) as file:
+            yield place, file
+
+
+def _zipped(path: str, wanted: str) -> Iterator[tuple[str, Readable]]:
+    with _unpacking(path):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        for member in sorted(archive.infolist(), key=lambda one: one.filename):
+            if not re.search(wanted, member.filename) or member.is_dir():
+                continue
+            if member.file_size > _LARGEST_MEMBER:
+                raise BadInput(
+                    f"{member.filename} in {path} says that it is {member.file_size / 1e9:.0f} GB.",
+                    remedy="No export is that large; unpack it and look at it first.",
+                )
+            with _unpacking(path):
+                file = archive.open(member)
+            with file:
+                yield f"{path}:{member.filename}", _Member(file, path)
+
+
+class _Member:
+    """A member of a zip; damage shows while it is read."""
+
+    def __init__(self, file: IO[bytes], path: str) -> None:
+        self._file, self._path = file, path
+
+    def read(self, size: int = -1, /) -> bytes:
+        with _unpacking(self._path):
+            return self._file.read(size)
+
+    def readline(self, size: int = -1, /) -> bytes:
+        with _unpacking(self._path):
+            return self._file.readline(size)
+
+
+@contextmanager
+def _unpacking(path: str) -> Generator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+        raise BadInput(
+            f"{path} cannot be unpacked: {error}.", remedy="Download the export again, or give the unpacked file."
+        ) from error
+
+
+def below(root: str) -> Iterator[str]:
+    """The files of a folder in the order of their names; hidden folders and links to folders are left out."""
+    for place, directories, names in os.walk(root):
+        directories[:] = sorted(one for one in directories if not one.startswith(".") and one != "node_modules")
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                yield path
+
+
+def lines(file: Readable, name: str) -> Iterator[tuple[int, Any | Trouble]]:
+    """Each line that is JSON, with its number; what is none, or too long, is a trouble."""
+    number = 0
+    while line := file.readline(LARGEST + 1):
+        number += 1
+        if len(line) > LARGEST:
+            yield number, Trouble(f"{name}:{number}", "the line is longer than 64 MB, and what follows was not read")
+            return
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError):
+            yield number, Trouble(f"{name}:{number}", "the line is no JSON")
+
+
+def whole(file: Readable, name: str) -> Any:
+    """A small document.
+
+    Raises:
+        BadInput: it is no JSON, or too large.
+    """
+    raw = file.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise BadInput(f"{name} is larger than 64 MB.", remedy="Split it, or export less at once.")
+    try:
+        return json.loads(raw.decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise _no_json(name, "") from error
+
+
+def elements(file: Readable, name: str) -> Iterator[Any]:
+    """The elements of a JSON list one by one; a document that is none is its only element.
+
+    Raises:
+        BadInput: it ends early, is no JSON, or one element is too large; what was yielded stands.
+    """
+    text = _Text(file, name)
+    if text.next() != "[":
+        yield text.value()
+        return
+    text.skip()
+    while (mark := text.next()) != "]":
+        if mark == ",":
+            text.skip()
+        elif mark:
+            yield text.value()
+        else:
+            raise _no_json(name, "it ends in the middle: ")
+
+
+class _Text:
+    """The text of a file, of which no more is held than the element at hand."""
+
+    def __init__(self, file: Readable, name: str) -> None:
+        self._file, self._name = file, name
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._json = json.JSONDecoder()
+        self._held, self._place, self._ended = "", 0, False
+
+    def next(self) -> str:
+        """The next character that is no blank, which stays; empty at the end."""
+        while True:
+            while self._place < len(self._held):
+                if self._held[self._place] not in _BLANK:
+                    return self._held[self._place]
+                self._place += 1
+            if self._ended:
+                return ""
+            self._more(_STEP)
+
+    def skip(self) -> None:
+        """Go behind it."""
+        self._place += 1
+
+    def value(self) -> Any:
+        """The JSON value that begins here."""
+        while True:
+            try:
+                value, end = self._json.raw_decode(self._held, self._place)
+            except RecursionError as error:
+                raise _no_json(self._name, "it is nested too deeply: ") from error
+            except ValueError as error:
+                if self._ended:
+                    raise _no_json(self._name, "") from error
+            else:
+                if end < len(self._held) or self._ended:  # a number might go on
+                    self._place = end
+                    return value
+            if len(self._held) - self._place > LARGEST:
+                raise _no_json(self._name, "an element is larger than 64 MB, or ")
+            self._more(max(_STEP, len(self._held) - self._place))  # doubling: decoding again costs no more than once
+
+    def _more(self, count: int) -> None:
+        raw = self._file.read(count)
+        self._ended = len(raw) < count
+        self._held = self._held[self._place :] + self._decoder.decode(raw, self._ended)
+        self._place = 0
+
+
+def _no_json(name: str, why: str) -> BadInput:
+    return BadInput(
+        f"{name} cannot be read: {why}it is no JSON from there on.",
+        remedy="Export it anew; what stands before it was read in, and is not doubled by another run.",
+    )
+
+
+# ai_smartness: the folder `.ai` of a project, with its rules and the messages of its threads.
+#
+# `user_rules.json` holds what the user told it to do always: rules again where the user vouches for them. Its times
+# name no zone; they are read as UTC.
+
+RULES: Final = "user_rules.json"
+_AI_SMARTNESS_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
+    "user": ("user", "prompt"),
+    "assistant": ("assistant", "reply"),
+}
+
+
+def read_ai_smartness(path: str) -> Iterator[Item]:
+    """Every rule, and every message of every thread."""
+    rules, threads = os.path.join(path, RULES), os.path.join(path, "db", "threads")
+    if not os.path.isfile(rules) and not os.path.isdir(threads):
+        raise BadInput(f"{path} is no folder of ai_smartness.", remedy="Name the folder .ai of the project.")
+    if os.path.isfile(rules):
+        yield from _rules(rules)
+    for place in below(threads):
+        if os.path.basename(place).startswith("_") or not place.endswith(".json"):
+            continue
+        try:
+            with opened(place) as file:
+                thread = as_object(whole(file, place))
+        except BadInput as error:
+            yield Trouble(place, error.message)
+            continue
+        yield from _thread(thread, os.path.basename(place).removesuffix(".json"))
+
+
+def _rules(path: str) -> Iterator[Item]:
+    with opened(path) as file:
+        document = whole(file, path)
+    listed = as_list(as_object(document).get("rules")) or as_list(document)
+    at = seconds(as_object(document).get("last_updated"))
+    for number, one in enumerate(listed, 1):
+        text = one if isinstance(one, str) else text_of(one, "rule", "text", "content")
+        if text.strip():
+            yield ImportedMemory(key=f"rule\0{text}", text=text, kind="rule", at=at, place=f"{RULES}:{number}")
+        else:
+            yield Trouble(f"{path}, rule {number}", "it has no text")
+
+
+def _thread(thread: dict[str, Any], name: str) -> Iterator[Item]:
+    session = text_of(thread, "id") or name
+    for place, one in enumerate(as_list(thread.get("messages"))):
+        said, text = _AI_SMARTNESS_ROLES.get(text_of(one, "source", "role")), text_of(one, "content", "text")
+        if said is not None and text.strip():
+            at = seconds(as_object(one).get("timestamp"))
+            yield ImportedTurn(session, text_of(one, "id") or str(place), *said, text, at)
+
+
+# ChatGPT's export: `conversations.json`, in a zip, perhaps split into several.
+#
+# A conversation is a tree, because a question can be edited and an answer made anew. What the user last saw is the
+# way from `current_node` up; the branches beside it were left. What is hidden, or of the system or a tool, is passed
+# over.
+
+_CHATGPT_NAMES: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
+_CHATGPT_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
+    "user": ("user", "prompt"),
+    "assistant": ("assistant", "reply"),
+}
+_WORDS: Final = frozenset({"text", "multimodal_text"})
+
+
+def read_chatgpt(path: str) -> Iterator[Item]:
+    """Every message of every conversation, as it was last seen."""
+    for name, file in documents(path, _CHATGPT_NAMES):
+        for place, conversation in enumerate(elements(file, name)):
+            if not as_object(conversation).get("mapping"):
+                yield Trouble(f"{name}, conversation {place + 1}", "it holds no messages")
+                continue
+            yield from _conversation(as_object(conversation), f"{name}, conversation {place + 1}")
+
+
+def _conversation(conversation: dict[str, Any], place: str) -> Iterator[Item]:
+    session = text_of(conversation, "conversation_id", "id")
+    if not session:
+        yield Trouble(place, "it has no id")
+        return
+    begun = seconds(conversation.get("create_time"))
+    for node_id, node in _way(as_object(conversation.get("mapping")), text_of(conversation, "current_node")):
+        message = as_object(node.get("message"))
+        said = _CHATGPT_ROLES.get(text_of(message.get("author"), "role"))
+        if said is None or _is_hidden(message):
+            continue
+        text = _chatgpt_text(as_object(message.get("content")))
+        if text.strip():
+            at = seconds(message.get("create_time")) or begun
+            yield ImportedTurn(session, text_of(message, "id") or node_id, *said, text, at)
+
+
+def _way(mapping: dict[str, Any], current: str) -> list[tuple[str, dict[str, Any]]]:
+    """The nodes from the first to the current one; without one, to the newest leaf."""
+    place = current if current in mapping else _newest_leaf(mapping)
+    way, seen = list[tuple[str, dict[str, Any]]](), set[str]()
+    while place in mapping and place not in seen:  # a file may say that a node is above itself
+        seen.add(place)
+        node = as_object(mapping[place])
+        way.append((place, node))
+        place = text_of(node, "parent")
+    return way[::-1]
+
+
+def _newest_leaf(mapping: dict[str, Any]) -> str:
+    leaves = [id_ for id_, node in mapping.items() if not as_list(as_object(node).get("children"))]
+    return max(leaves, key=lambda id_: _time(mapping[id_]), default="")
+
+
+def _time(node: object) -> float:
+    return seconds(as_object(as_object(node).get("message")).get("create_time"))
+
+
+def _is_hidden(message: dict[str, Any]) -> bool:
+    about = as_object(message.get("metadata"))
+    hidden = about.get("is_visually_hidden_from_conversation") or about.get("is_user_system_message")
+    # An answer to somebody else than `all` is a call of a tool.
+    return bool(hidden) or message.get("weight") == 0 or text_of(message, "recipient") not in ("", "all")
+
+
+def _chatgpt_text(content: dict[str, Any]) -> str:
+    """Its words; of a part that is no text, such as a picture, only a transcription."""
+    if content.get("content_type", "text") not in _WORDS:
+        return ""
+    parts = [
+        part if isinstance(part, str) else text_of(part, "text")
+        for part in as_list(content.get("parts")) or [content.get("text")]
+    ]
+    return "\n".join(part for part in parts if part.strip())
+
+
+# Claude.ai's export: `conversations.json`, in a zip; its messages are called `chat_messages` or `messages`.
+#
+# Where a message names its parent and the conversation its last message, only what was last seen is read.
+
+_CLAUDE_AI_NAMES: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
+_CLAUDE_AI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
+    "human": ("user", "prompt"),
+    "user": ("user", "prompt"),
+    "assistant": ("assistant", "reply"),
+}
+
+
+def read_claude_ai(path: str) -> Iterator[Item]:
+    """Every message of every conversation."""
+    for name, file in documents(path, _CLAUDE_AI_NAMES):
+        for number, conversation in enumerate(elements(file, name), 1):
+            session = text_of(conversation, "uuid", "id")
+            if not session:
+                yield Trouble(f"{name}, conversation {number}", "it has no id")
+                continue
+            yield from _messages(as_object(conversation), session)
+
+
+def _messages(conversation: dict[str, Any], session: str) -> Iterator[ImportedTurn]:
+    begun = seconds(conversation.get("created_at"))
+    messages = [as_object(one) for one in as_list(conversation.get("chat_messages") or conversation.get("messages"))]
+    for place, message in enumerate(_seen(messages, text_of(conversation, "current_leaf_message_uuid"))):
+        said = _CLAUDE_AI_ROLES.get(text_of(message, "sender", "role"))
+        text = _claude_ai_text(message)
+        if said is not None and text.strip():
+            key = text_of(message, "uuid", "id") or str(place)
+            yield ImportedTurn(session, key, *said, text, seconds(message.get("created_at")) or begun)
+
+
+def _seen(messages: list[dict[str, Any]], leaf: str) -> list[dict[str, Any]]:
+    """The way up from the last message; all of them where none is named."""
+    by_id = {text_of(one, "uuid", "id"): one for one in messages}
+    if leaf not in by_id or not any(text_of(one, "parent_message_uuid") in by_id for one in messages):
+        return messages
+    way, seen = list[dict[str, Any]](), set[str]()
+    while leaf in by_id and leaf not in seen:
+        seen.add(leaf)
+        way.append(by_id[leaf])
+        leaf = text_of(by_id[leaf], "parent_message_uuid")
+    return way[::-1]
+
+
+def _claude_ai_text(message: dict[str, Any]) -> str:
+    """The words of its text blocks, which leave out what tools and thinking put into `text`."""
+    blocks = [one for one in as_list(message.get("content")) if as_object(one).get("type", "text") == "text"]
+    content = message.get("content")
+    return blocks_text(blocks) or text_of(message, "text") or (content if isinstance(content, str) else "")
+
+
+# claude-mem: its SQLite database, opened read-only; which columns there are is asked, for they changed often.
+#
+# What it observed and how it summed sessions up are a model's words. The prompts that it kept are those of Claude
+# Code's own history, which is the better source of them.
+
+_PARTS: Final = ("request", "investigated", "learned", "completed", "next_steps", "notes")
+_MAGIC: Final = b"SQLite format 3\0"
+
+
+def read_claude_mem(path: str) -> Iterator[Item]:
+    """Every observation and every summary of a session, as a fact of its project."""
+    with opened(path) as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise BadInput(f"{path} is no SQLite database.", remedy="Name claude-mem.db, in ~/.claude-mem as a rule.")
+    try:
+        connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
+        try:
+            connection.row_factory = sqlite3.Row
+            yield from _observations(connection)
+            yield from _summaries(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise BadInput(
+            f"{path} cannot be read: {error}.", remedy="Stop claude-mem, or copy the file with its -wal and -shm."
+        ) from error
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
+    """The rows of one of the two tables, those columns of it that there are; none where there is no such table."""
+    columns = [str(row["name"]) for row in connection.execute(f"PRAGMA table_info({table})")]
+    if columns:
+        for row in connection.execute(f"SELECT * FROM {table} ORDER BY rowid"):  # noqa: S608 (named below)
+            yield dict(row)
+
+
+def _observations(connection: sqlite3.Connection) -> Iterator[Item]:
+    for row in _rows(connection, "observations"):
+        place = f"observations {row.get('id')}"
+        told = [_claude_mem_text(row, name) for name in ("title", "subtitle", "narrative")]
+        said = "\n".join(one for one in told if one) or _claude_mem_text(row, "text")
+        facts = [one for one in as_list(_parsed(row.get("facts"))) if isinstance(one, str) and one not in said]
+        text = "\n".join([said, *facts]).strip()
+        if not text:
+            yield Trouble(place, "it says nothing")
+            continue
+        kind: ImportedKind = "decision" if row.get("type") == "decision" else "fact"
+        yield _claude_mem_memory(row, "observations", place, text, kind)
+
+
+def _summaries(connection: sqlite3.Connection) -> Iterator[Item]:
+    for row in _rows(connection, "session_summaries"):
+        parts = [
+            f"{name.replace('_', ' ').capitalize()}: {said}" for name in _PARTS if (said := _claude_mem_text(row, name))
+        ]
+        if parts:
+            place = f"session_summaries {row.get('id')}"
+            yield _claude_mem_memory(row, "session_summaries", place, "\n".join(parts), "fact")
+
+
+def _claude_mem_memory(row: Mapping[str, Any], table: str, place: str, text: str, kind: ImportedKind) -> ImportedMemory:
+    project = _claude_mem_text(row, "project")
+    at = seconds(row.get("created_at_epoch")) or seconds(row.get("created_at"))
+    return ImportedMemory(
+        key=f"{table}\0{row.get('id')}\0{row.get('created_at')}",
+        text=text,
+        kind=kind,
+        at=at,
+        place=place,
+        subject=_claude_mem_text(row, "title"),
+        project=(project,) if project else (),
+    )
+
+
+def _claude_mem_text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _parsed(value: object) -> Any:
+    if not isinstance(value, str):
+        return None
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+# Gemini CLI's sessions: `session-*.jsonl`, a message a line, and `session-*.json` of before, one object for all.
+#
+# A line of type `message_update` says anew what a message before it says. The folder of a project is named by a hash
+# of its path, which nobody can read back, so its messages belong to no project unless the user names one.
+
+_GEMINI_NAMES: Final = r"(?:^|/)session-[^/]*\.jsonl?$"
+_GEMINI_ROLES: Final[dict[str, tuple[Role, SourceType]]] = {
+    "user": ("user", "prompt"),
+    "gemini": ("assistant", "reply"),
+    "assistant": ("assistant", "reply"),
+}
+
+
+def read_gemini(path: str) -> Iterator[Item]:
+    """Every message of the user and of the agent."""
+    for name, file in documents(path, _GEMINI_NAMES):
+        stem = os.path.splitext(os.path.basename(name))[0]
+        if name.endswith(".jsonl"):
+            told = list(lines(file, name))
+            yield from (one for _, one in told if isinstance(one, Trouble))
+            records = [as_object(one) for _, one in told if not isinstance(one, Trouble)]
+        else:
+            document = as_object(whole(file, name))
+            records = [document, *map(as_object, as_list(document.get("messages")))]
+        session = next((found for one in records if (found := text_of(one, "sessionId", "session_id"))), stem)
+        yield from _turns(session, _settled(records))
+
+
+def _settled(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each message with its key, as it was said last."""
+    found: dict[str, dict[str, Any]] = {}
+    for place, record in enumerate(records):
+        update = as_object(record.get("message")) or as_object(record.get("update"))
+        key = text_of(record, "id", "messageId", "message_id") or text_of(update, "id")
+        if record.get("type") == "message_update":
+            if key in found:
+                found[key] = found[key] | {name: value for name, value in (record | update).items() if name != "type"}
+        elif record.get("type") in _GEMINI_ROLES:
+            found[key or str(place)] = record
+    yield from found.items()
+
+
+def _turns(session: str, messages: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[ImportedTurn]:
+    for key, message in messages:
+        text = blocks_text(message.get("content"))
+        if text.strip():
+            at = seconds(message.get("timestamp"))
+            yield ImportedTurn(session, key, *_GEMINI_ROLES[str(message["type"])], text, at)
+
+
+# Markdown: notes, `CLAUDE.md`, `AGENTS.md`, OpenClaw's daily pages, split by heading, each with its file and line.
+#
+# What stands in a code fence is no heading. Front matter is left out, as are hidden folders and links to other
+# places.
+
+_LARGEST: Final = 4 * 1024 * 1024
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def read_markdown(path: str) -> Iterator[Item]:
+    """Every section that says something, as a note."""
+    is_folder = os.path.isdir(path)
+    places = [one for one in below(path) if one.lower().endswith((".md", ".markdown"))] if is_folder else [path]
+    if not places:
+        raise BadInput(f"There is no Markdown file in {path}.", remedy="Name the folder of the notes.")
+    for place in places:
+        name = os.path.relpath(place, path) if is_folder else os.path.basename(place)
+        with opened(place) as file:
+            raw = file.read(_LARGEST + 1)
+            at = os.fstat(file.fileno()).st_mtime
+        if len(raw) > _LARGEST:
+            yield Trouble(place, "it is larger than 4 MB")
+            continue
+        yield from _sections(raw.decode("utf-8-sig", "replace").splitlines(), name, max(0.0, at))
+
+
+def _sections(lines: Sequence[str], name: str, at: float) -> Iterator[ImportedMemory]:
+    """Each heading with what stands below it; the headings above it say what it is about."""
+    above: list[tuple[int, str]] = []
+    start, body, fence = _behind_front_matter(lines), list[str](), ""
+    first = start
+    for number in range(start, len(lines)):
+        line = lines[number]
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+            fence = ""
+        heading = None if fence else _HEADING.match(line)
+        if heading is None:
+            body.append(line)
+            continue
+        yield from _section(above, body, name, first, at)
+        level = len(heading[1])
+        above = [*(one for one in above if one[0] < level), (level, (heading[2] or "").strip())]
+        body, first = [], number
+    yield from _section(above, body, name, first, at)
+
+
+def _section(
+    above: Sequence[tuple[int, str]], body: Sequence[str], name: str, line: int, at: float
+) -> Iterator[ImportedMemory]:
+    said = "\n".join(body).strip()
+    if not said:
+        return
+    title = " > ".join(heading for _, heading in above if heading)
+    text = f"{title}\n{said}" if title else said
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    yield ImportedMemory(
+        key=f"{name}\0{digest}", text=text, kind="note", at=at, place=f"{name}:{line + 1}", subject=title or name
+    )
+
+
+def _behind_front_matter(lines: Sequence[str]) -> int:
+    if not lines or lines[0].strip() != "---":
+        return 0
+    return next((n + 1 for n, line in enumerate(lines[1:], 1) if line.strip() in ("---", "...")), 0)
+
+
+# The memory server of MCP: a graph of entities and relations, a line each; before that, one JSON document.
+
+
+def read_mcp_memory(path: str) -> Iterator[Item]:
+    """Every observation of an entity and every relation, as a fact."""
+    with opened(path) as file:
+        if path.endswith(".json"):
+            graph = as_object(whole(file, path))
+            rows = [("entity", as_object(one)) for one in as_list(graph.get("entities"))]
+            rows += [("relation", as_object(one)) for one in as_list(graph.get("relations"))]
+            for number, (kind, row) in enumerate(rows, 1):
+                yield from _row({**row, "type": kind}, f"{path}, {kind} {number}")
+            return
+        for number, row in lines(file, path):
+            if isinstance(row, Trouble):
+                yield row
+            else:
+                yield from _row(as_object(row), f"{path}:{number}")
+
+
+def _row(row: dict[str, Any], place: str) -> Iterator[Item]:
+    match row.get("type"):
+        case "entity" if text_of(row, "name"):
+            name = text_of(row, "name")
+            for said in as_list(row.get("observations")):
+                if isinstance(said, str) and said.strip():
+                    yield ImportedMemory(key=f"{name}\0{said}", text=f"{name}: {said}", place=place, subject=name)
+        case "relation" if text_of(row, "from") and text_of(row, "to"):
+            begins, ends = text_of(row, "from"), text_of(row, "to")
+            tie = text_of(row, "relationType").replace("_", " ") or "relates to"
+            key = f"{begins}\0{tie}\0{ends}"
+            yield ImportedMemory(key=key, text=f"{begins} {tie} {ends}", place=place, subject=begins)
+        case _:
+            yield Trouble(place, "it is neither an entity with a name nor a relation")
+
+
+# mem0: what `get_all` answers, `{"results": [{"id", "memory", ...}]}`, or the bare list.
+
+
+def read_mem0(path: str) -> Iterator[Item]:
+    """Every memory, as a fact."""
+    with opened(path) as file:
+        for place, value in enumerate(elements(file, path)):
+            rows = as_object(value).get("results", as_object(value).get("memories"))
+            if rows is None:
+                yield _mem0_memory(value, f"{path}, memory {place + 1}")
+                continue
+            if not isinstance(rows, list):
+                raise BadInput(f"{path} has no list `results`.", remedy="Save what `get_all` answers, as it is.")
+            yield from (_mem0_memory(row, f"{path}, memory {n}") for n, row in enumerate(as_list(rows), 1))
+
+
+def _mem0_memory(row: object, place: str) -> Item:
+    text = text_of(row, "memory", "text", "data", "content")
+    if not text.strip():
+        return Trouble(place, "it has no field `memory`")
+    fields = as_object(row)
+    id_ = text_of(row, "id", "hash") or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    topics = [one for one in as_list(fields.get("categories")) if isinstance(one, str)]
+    at = seconds(fields.get("updated_at")) or seconds(fields.get("created_at"))
+    return ImportedMemory(key=id_, text=text, at=at, place=id_, subject=", ".join(topics))
+
+
+# Readers of other programs' exports and memories: each turns a file or a folder into messages and statements.
+#
+# A reader is pure: it is given a path, writes nothing, and believes nothing of what it reads. It reads piece by
+# piece, so that a file of any size costs little memory; what cannot be read is named, and the rest goes on.
+
+
+class Format(NamedTuple):
+    """How one format is read.
+
+    Attributes:
+        usual: where its program keeps it, `~` being the home directory; empty where only the user knows.
+        what: what is to be given, for a person.
+    """
+
+    read: Callable[[str], Iterator[Item]]
+    usual: str
+    what: str
+
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "chatgpt": Format(read_chatgpt, "", "the zip of ChatGPT's export, or its conversations.json"),
+    "claude-ai": Format(read_claude_ai, "", "the zip of Claude.ai's export, or its conversations.json"),
+    "gemini": Format(read_gemini, "~/.gemini/tmp", "a session file of Gemini CLI, or the folder of them"),
+    "mem0": Format(read_mem0, "", "what mem0's get_all answers, as JSON"),
+    "claude-mem": Format(read_claude_mem, "~/.claude-mem/claude-mem.db", "claude-mem's database"),
+    "mcp-memory": Format(read_mcp_memory, "", "the memory.jsonl of the MCP memory server"),
+    "markdown": Format(read_markdown, "", "a folder of Markdown files, or one of them"),
+    "ai-smartness": Format(read_ai_smartness, ".ai", "the folder .ai of a project"),
+}
