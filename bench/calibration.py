@@ -6,7 +6,7 @@ calibration is measured here by the product's own code, where it can be loaded (
 
     python bench/calibration.py --data DIR --check      # exit 1 when a share is more than .05 off; 2 without data
     python bench/calibration.py --reference             # the constants of src/filrouge/providers/calibration.py
-    python bench/calibration.py --keep tests/unit/embed/minilm.npz
+    python bench/calibration.py --keep tests/unit/providers/minilm.npz
 
 Intervals are Wilson's of 95 %. Pairs that share a text are not independent, so unrelated pairs are counted as if only
 disjoint ones had been looked at: half as many as there are texts. That is wider than the truth, not narrower.

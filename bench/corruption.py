@@ -29,9 +29,8 @@ from tests.unit.app.given import event
 
 from filrouge.app.backing_up import back_up
 from filrouge.app.observe import observe
-from filrouge.cli.commands.doctoring.examining import examine
-from filrouge.cli.commands.doctoring.scene import scene_of
-from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
+from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
+from filrouge.cli.doctor.scene import scene_of
 from filrouge.home import DATABASE
 from filrouge.store.row_hash import TableHash, row_hashes
 from filrouge.testing import idle, running

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.logistic import average_precision, fitted, stored, threshold_at
 from bench.talk_format import Project, label_of, read, statements_by
 
-from filrouge.extraction.agreement import QUESTIONS, Proposal, hashed, odds_of, proposals, signs
-from filrouge.extraction.logistic import Numbers, Regression
+from filrouge.extraction.reader import QUESTIONS, Proposal, hashed, odds_of, proposals, signs
+from filrouge.extraction.statement_model import Numbers, Regression
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"

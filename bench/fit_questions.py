@@ -39,8 +39,8 @@ from bench.activation_ranges import MARGIN
 from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.app.meaning import in_passes
-from filrouge.extraction.patterns import pattern_of
-from filrouge.extraction.statement_model import judge
+from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.statement_model import judge, pattern_of
 from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
@@ -58,7 +58,6 @@ from filrouge.providers.e5_network import (
     source,
     unpacked,
 )
-from filrouge.understand.heuristics import statements_of
 
 jax: Any = import_module("jax")
 jnp: Any = import_module("jax.numpy")

@@ -30,15 +30,14 @@ from bench.talk_format import Project
 from bench.talk_format import read as project_of
 
 from filrouge.app.meaning import in_passes
-from filrouge.extraction.patterns import pattern_of
+from filrouge.extraction import reading
+from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
+from filrouge.extraction.reading import read
 from filrouge.extraction.replacing import SURE, Known, Said, nearest, rarities, signs
-from filrouge.extraction.statement_model import judge
+from filrouge.extraction.statement_model import judge, pattern_of
 from filrouge.extraction.units import Unit, units
 from filrouge.ports import Embedder
-from filrouge.understand import corrections
-from filrouge.understand.heuristics import statements_of
-from filrouge.understand.reading import read
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
 #: Of standardised weights.
@@ -91,7 +90,7 @@ def told(project: Project, model: Embedder) -> list[Told]:
 
 def _said(words: str, kind: str) -> Said:
     clause = read(words, 0)
-    change = corrections.find(clause)
+    change = reading.find(clause)
     return Said(
         text=clause.text,
         kind=kind,

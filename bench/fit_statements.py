@@ -30,16 +30,22 @@ from bench.logistic import average_precision, fitted, stored, threshold_at
 from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.app.meaning import in_passes
-from filrouge.extraction.features import dense, hashed
-from filrouge.extraction.logistic import Numbers, Regression
-from filrouge.extraction.patterns import pattern_of
-from filrouge.extraction.statement_model import LABELS, QUESTIONS, odds_of
+from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.statement_model import (
+    LABELS,
+    QUESTIONS,
+    Numbers,
+    Regression,
+    dense,
+    hashed,
+    odds_of,
+    pattern_of,
+)
 from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
 from filrouge.providers.e5 import e5
 from filrouge.providers.embedders import Remembering
-from filrouge.understand.heuristics import statements_of
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"

@@ -31,14 +31,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.logistic import by_newton
 from bench.talk_format import read
 
-from filrouge.extraction.logistic import BUCKETS
-from filrouge.extraction.subject_words import letters
+from filrouge.extraction.statement_model import BUCKETS, letters
+from filrouge.extraction.vocabulary import STOP, fold
 from filrouge.model.scope import Scope
 from filrouge.model.thread import Thread
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.providers.e5 import e5
 from filrouge.threads.naming import RENAMED_AT, Name, name
-from filrouge.understand.words import STOP, fold
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"

@@ -1,4 +1,4 @@
-"""Fit the weights by which a newer version of a statement is recognised (src/filrouge/understand/versions.py).
+"""Fit the weights by which a newer version of a statement is recognised (src/filrouge/extraction/profile.py).
 
     python bench/fit_versions.py --data DIR
 
@@ -21,10 +21,10 @@ import numpy as np
 import update_pairs
 from numpy.typing import NDArray
 
+from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.profile import signs, version
 from filrouge.model.memory import Statement
 from filrouge.testing import running
-from filrouge.understand.heuristics import statements_of
-from filrouge.understand.versions import signs, version
 
 _RIDGE: Final = 3.0
 _STRANGERS: Final = 1200

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.extraction.logistic import BUCKETS, PARTS, Numbers, Regression, chances, weight
+from filrouge.extraction.statement_model import BUCKETS, PARTS, Numbers, Regression, chances, weight
 
 RATE: Final = 0.02
 

@@ -31,9 +31,9 @@ MUTANTS = (
         "tests/unit/capture",
     ),
     Mutant(
-        "understand", "understand/decide.py",
+        "understand", "extraction/decide.py",
         "    pinned = next((memory for memory in replaced if memory.pinned), None)\n",
-        "    pinned = None\n", "tests/unit/understand/test_decide.py",
+        "    pinned = None\n", "tests/unit/extraction/test_decide.py",
     ),
     Mutant("threads", "threads/lifecycle.py", "HALF_LIFE)\n", "HALF_LIFE / 2)\n", "tests/unit/threads"),
     Mutant(
@@ -53,7 +53,7 @@ MUTANTS = (
         "tests/security/test_scopes.py",
     ),
     Mutant(
-        "hosts", "hosts/setup/ours.py", 'else "hook" in _words(entry)', "else False",
+        "hosts", "hosts/setup/entries.py", 'else "hook" in _words(entry)', "else False",
         "tests/unit/hosts/test_setup.py",
     ),
     Mutant(

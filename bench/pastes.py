@@ -326,7 +326,7 @@ def pastes(side: Side, each: int = 2) -> Iterator[Paste]:
 
 def main() -> None:
     """Print, of both halves, how many pastes of each kind teach something to the rules of extraction."""
-    from filrouge.understand.heuristics import statements_of
+    from filrouge.extraction.heuristics import statements_of
 
     show = "--show" in sys.argv
     for side in ("dev", "held") if "--held" in sys.argv else ("dev",):

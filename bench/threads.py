@@ -46,6 +46,7 @@ import numpy as np
 from filrouge.app.exchanges import exchange
 from filrouge.app.placing import BEFORE
 from filrouge.clock import new_id
+from filrouge.extraction.vocabulary import fold
 from filrouge.model.scope import Scope
 from filrouge.model.space import EmbeddingSpace
 from filrouge.model.thread import Thread
@@ -60,7 +61,6 @@ from filrouge.threads.regrouping import MOST, Regrouping, Unit, regroup
 from filrouge.threads.routing import Item, Known, route
 from filrouge.threads.subjects import subjects
 from filrouge.threads.vectors import prompt_vector
-from filrouge.understand.words import fold
 
 SEED: Final = 6
 STREAMS, SESSIONS = 12, 40

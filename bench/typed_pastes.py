@@ -163,14 +163,14 @@ def pastes(side: Side) -> Iterator[Paste]:
 
 def missed() -> list[str]:
     """The prompts of `OWN` that do not teach what they must."""
-    from filrouge.understand.heuristics import statements_of
+    from filrouge.extraction.heuristics import statements_of
 
     return [text for text, piece in OWN if not any(piece in one.text for one in statements_of(text))]
 
 
 def main() -> None:
     """Print how many pastes teach something to the rules of extraction, and which own words do not."""
-    from filrouge.understand.heuristics import statements_of
+    from filrouge.extraction.heuristics import statements_of
 
     for side in ("dev", "held") if "--held" in sys.argv else ("dev",):
         every = list(pastes(side))

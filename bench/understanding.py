@@ -12,7 +12,7 @@ Development splits: half of each set is held out. With `--check` the command exi
 - memories whose span proves every word: 1.00.
 
 Beside them, without a gate: contradictions that end in a conflict, the newest version ranked first for the label's
-question, restatements that add nothing, the sentences of developers (tests/unit/understand/corpus.py), and an ablation:
+question, restatements that add nothing, the sentences of developers (tests/unit/extraction/corpus.py), and an ablation:
 the same pairs decided in memory with one rule left out.
 """
 
@@ -36,14 +36,14 @@ from recorded import Replayed, replayed
 from update_pairs import Crowd, Judged, Pair
 
 from filrouge.app.parts import Parts
+from filrouge.extraction.decide import Rule, decide
+from filrouge.extraction.heuristics import extract
+from filrouge.extraction.model_answers import supported
 from filrouge.model.decision import Add, Neighbour, Update
 from filrouge.model.memory import Memory, Statement
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
 from filrouge.testing import running
-from filrouge.understand.decide import Rule, decide
-from filrouge.understand.evidence import supported
-from filrouge.understand.heuristics import extract
 
 STRANGERS: Final = 1200
 _DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)

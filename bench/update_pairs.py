@@ -33,6 +33,8 @@ from filrouge.app.asking import Question, recall
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.app.report import project_id
+from filrouge.extraction.profile import stem
+from filrouge.extraction.vocabulary import content, fold
 from filrouge.model.event import Event
 from filrouge.model.memory import Memory
 from filrouge.model.scope import LOCAL_USER
@@ -40,8 +42,6 @@ from filrouge.ports import Tx
 from filrouge.store.journal import Journal
 from filrouge.store.turns import Turns
 from filrouge.testing import idle
-from filrouge.understand.versions import stem
-from filrouge.understand.words import content, fold
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 _WORDED: Final = {

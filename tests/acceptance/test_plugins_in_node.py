@@ -16,7 +16,7 @@ import pytest
 from filrouge.cli import talk
 from filrouge.daemon import waking
 from filrouge.hosts import plugins
-from filrouge.hosts.setup.machine import Machine
+from filrouge.hosts.setup.files import Machine
 from filrouge.hosts.setup.plan import carry_out, connecting
 
 if shutil.which("node") is None:

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, Final, Literal, Protocol, cast
 
-from filrouge.hosts.setup.wanted import CLAUDE_CODE, CODEX
+from filrouge.hosts.setup.entries import CLAUDE_CODE, CODEX
 
 from .product import EXECUTABLE, Product
 from .scripted_model import Request, ScriptedModel

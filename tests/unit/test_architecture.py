@@ -22,7 +22,7 @@ ADAPTERS = {
     "store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes",
     "capture.inbox", "capture.losses", "capture.transcripts", "capture.redact_complete",
 }  # fmt: skip
-THINKING = {"understand", "extraction", "threads", "recall", "inject", "garden", "capture"}
+THINKING = {"extraction", "threads", "recall", "inject", "garden", "capture"}
 SURFACES = {"cli", "server", "web", "sdk", "testing"}
 #: The SDK, embedded, asks the routes in-process (ADR 0017); the fakes offer one that does.
 ON_TOP = {("sdk", "server"), ("testing", "sdk")}

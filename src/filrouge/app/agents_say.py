@@ -20,6 +20,7 @@ from filrouge.app.spaces import keep_vectors, queue_vectors
 from filrouge.app.understanding import Reading, readings_of, reflect, settle, vectors_at_once
 from filrouge.capture.intake import cleaned, turns_of
 from filrouge.errors import BadInput
+from filrouge.extraction.units import without_secret
 from filrouge.model.decision import Conflict
 from filrouge.model.event import Event
 from filrouge.model.memory import Memory, Span, Statement
@@ -28,7 +29,6 @@ from filrouge.model.turn import TRUST_AGENT
 from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events
 from filrouge.store.memories import Action, Origin
-from filrouge.understand.masked import without_secret
 
 #: Whose doing it is, in the journal.
 AGENT: Final = "agent"

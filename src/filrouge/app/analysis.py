@@ -21,6 +21,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.report import number_of
 from filrouge.clock import monotonic
 from filrouge.errors import Busy
+from filrouge.extraction.summaries import Rarity, asked_words
 from filrouge.model.analysis import NOTHING, Analysis
 from filrouge.model.scope import Scope
 from filrouge.model.turn import TRUST_AGENT, Turn
@@ -30,7 +31,6 @@ from filrouge.store.events import Projects
 from filrouge.store.jobs import Jobs
 from filrouge.store.memories import Origin
 from filrouge.store.words import Words
-from filrouge.understand.concepts import Rarity, asked_words
 
 _LOG = logging.getLogger(__name__)
 HOST: Final = "library"

@@ -15,13 +15,11 @@ from filrouge.app.understanding import neighbours, vectors_at_once
 from filrouge.clock import monotonic
 from filrouge.config import Settings
 from filrouge.errors import ModelUnavailable, Unreadable
+from filrouge.extraction.model_answers import Candidate, Near, Need, Similar
+from filrouge.extraction.tool_output import Informed, informed, judging_output
 from filrouge.model.asking import Ask, Completion
 from filrouge.model.decision import Neighbour
 from filrouge.ports import Tx, Vectors
-from filrouge.understand.extraction import Candidate
-from filrouge.understand.informative import Informed, informed
-from filrouge.understand.judging_output import judging_output
-from filrouge.understand.pipeline import Near, Need, Similar
 
 T = TypeVar("T")
 

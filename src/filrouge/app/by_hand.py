@@ -15,6 +15,7 @@ from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors, queue_vectors
 from filrouge.app.understanding import group_of, reflect, vectors_at_once
 from filrouge.errors import BadInput
+from filrouge.extraction.units import without_secret
 from filrouge.model.memory import Memory, Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.model.turn import TRUST_TYPED
@@ -22,7 +23,6 @@ from filrouge.ports import Tx
 from filrouge.store.by_hand import ByHand
 from filrouge.store.memories import Action, Origin
 from filrouge.store.vectors import Spaces, StoredVectors
-from filrouge.understand.masked import without_secret
 
 T = TypeVar("T")
 #: Characters: a memory is one statement. A document is remembered.

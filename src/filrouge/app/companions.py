@@ -2,7 +2,7 @@
 
 Both are memories that the words and the meaning of a prompt do not find. "I am Ana, and I like short answers" is one
 thing to a person and two memories: whoever is asked for the one is told the other, on the same line. A rule about
-installing packages belongs before a prompt that installs one (`understand.work`).
+installing packages belongs before a prompt that installs one (`extraction.work`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final
 from filrouge.app.heard import proved_by
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
+from filrouge.extraction.work import Work, of_prompt, of_rule
 from filrouge.model.memory import LEAST_TO_INJECT, SUMS, Memory
 from filrouge.ports import Tx
-from filrouge.understand.work import Work, of_prompt, of_rule
 
 #: A turn of at most so many characters is one breath; a longer one holds what has nothing to do with each other.
 _BREATH: Final = 200

@@ -17,11 +17,11 @@ from filrouge.app.store_context import StoreContext
 from filrouge.app.syntheses import queue_quiet
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import after
+from filrouge.extraction.summaries import speaker_of
 from filrouge.model.analysis import NOTHING, Analysis
 from filrouge.ports import Tx
 from filrouge.store.analyses import Analyses, Session
 from filrouge.store.jobs import Jobs
-from filrouge.understand.said import speaker_of
 
 _LOG = logging.getLogger(__name__)
 #: Messages of the user or the agent that a session must hold to be summed up.

@@ -15,12 +15,12 @@ from filrouge.app.thread_questions import who
 from filrouge.app.thread_upkeep import Caps, prompts_of
 from filrouge.app.worker import Outcome, Payload
 from filrouge.errors import Unreadable
+from filrouge.extraction.summaries import vote
 from filrouge.model.thread import Thread
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
 from filrouge.store.threads import Threads
 from filrouge.threads.naming import Name, distinct, name, naming
-from filrouge.understand.language import vote
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,18 +21,15 @@ from filrouge.app.understanding import Considered, Reading, vectors_at_once
 from filrouge.app.worker import Outcome, Payload
 from filrouge.config import Settings
 from filrouge.errors import BadConfig, ModelUnavailable, Unreadable
+from filrouge.extraction.heuristics import written_by_host
+from filrouge.extraction.model_answers import Judged, Understood, boot_texts, overview, stretch
+from filrouge.extraction.model_answers import understanding as understanding_of
+from filrouge.extraction.summaries import vote
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.analyses import Session
 from filrouge.store.memories import Action, Origin
 from filrouge.store.readings import Readings, Unread
-from filrouge.understand.heuristics import written_by_host
-from filrouge.understand.language import vote
-from filrouge.understand.overview import overview
-from filrouge.understand.pipeline import Judged, Understood
-from filrouge.understand.pipeline import understanding as understanding_of
-from filrouge.understand.proof import boot_texts
-from filrouge.understand.transcript import stretch
 
 _TURNS = 60
 

@@ -23,13 +23,13 @@ from filrouge.app.told import Conversation, Message, telling_of
 from filrouge.app.understanding import Fresh, Reading, read, readings_of, reflect, settle
 from filrouge.capture.intake import Cut, cleaned, turns_of
 from filrouge.errors import ExtractionOff
+from filrouge.extraction.heuristics import statements_of, written_by_host
 from filrouge.model.event import Event
 from filrouge.model.memory import Kind, Statement
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events
 from filrouge.store.memories import Action
-from filrouge.understand.heuristics import statements_of, written_by_host
 
 #: What only the user's own words make (RELIABILITY 6).
 _USERS_ALONE: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})

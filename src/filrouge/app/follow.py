@@ -9,7 +9,7 @@ from filrouge.app.due_readings import queue_reading
 from filrouge.app.parts import Parts
 from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
-from filrouge.extraction import agreement
+from filrouge.extraction import reader
 from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.ports import Tx
 from filrouge.store.jobs import Jobs
@@ -47,4 +47,4 @@ def to_be_analysed(turn: Turn) -> bool:
 
 def _may_agree(parts: Parts, tx: Tx, turn: Turn) -> bool:
     """True for a prompt that says nothing by itself, but may say yes to what the agent said before it."""
-    return bool(turn.skipped) and agreement.may_agree(turn) and parts.turns(tx).answered(turn) is not None
+    return bool(turn.skipped) and reader.may_agree(turn) and parts.turns(tx).answered(turn) is not None

@@ -19,6 +19,7 @@ from filrouge.app.passes import next_passes
 from filrouge.app.retaining import begin_retention, is_due
 from filrouge.app.thread_upkeep import late_vector
 from filrouge.app.understanding import group_of
+from filrouge.extraction.profile import profile
 from filrouge.garden.consolidate import is_same_concept, may_be_one, rank
 from filrouge.garden.plan import Step
 from filrouge.model.garden import StepKind
@@ -33,7 +34,6 @@ from filrouge.store.merging import Merging
 from filrouge.store.reviews import Reviews
 from filrouge.store.turns import Turns
 from filrouge.store.vectors import Owner, StoredVectors
-from filrouge.understand.profile import profile
 
 About = Mapping[str, Any]
 Counts = Mapping[str, int]

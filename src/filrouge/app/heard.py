@@ -18,6 +18,7 @@ from filrouge.app.conversations import Showable, search_turns
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.clock import from_text
+from filrouge.extraction.heuristics import tells
 from filrouge.model.recall import Hit
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
@@ -25,7 +26,6 @@ from filrouge.recall.neighbourhood import speaker_of
 from filrouge.recall.outdated import Ended, is_outdated, words_of
 from filrouge.recall.passages import NEAR, Told, excerpt
 from filrouge.store.beside import Row, told
-from filrouge.understand.tells import tells
 
 #: Turns that are looked at for a prompt.
 MOST: Final = 40

@@ -23,11 +23,11 @@ from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.clock import new_id
 from filrouge.errors import BadInput
+from filrouge.extraction.heuristics import extract
 from filrouge.model.scope import Scope
 from filrouge.model.turn import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
 from filrouge.ports import Tx
 from filrouge.store.analyses import Analyses, Session
-from filrouge.understand.heuristics import extract
 
 _LOG = logging.getLogger(__name__)
 History = Sequence[Mapping[str, Any]]

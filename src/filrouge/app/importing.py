@@ -18,13 +18,13 @@ from filrouge.app.parts import Parts
 from filrouge.app.placing import queue_placing
 from filrouge.app.spaces import queue_vectors
 from filrouge.errors import BadInput
+from filrouge.extraction.units import MASK
 from filrouge.model.memory import SUMS, Memory
 from filrouge.model.turn import TRUST_TOOL, Turn
 from filrouge.ports import Tx
 from filrouge.store.carrying import Carrying, Outcome
 from filrouge.store.tombstones import Tombstones
 from filrouge.transfer.exports import MARK, VERSION, WHOLE_TABLES, MemoryRow, MessageRow, ProjectRow, parsed
-from filrouge.understand.masked import MASK
 
 #: Rows of one transaction: others write in between.
 _TOGETHER: Final = 100

@@ -13,10 +13,10 @@ from typing import Final
 
 from filrouge.app.parts import Parts
 from filrouge.clock import to_text
+from filrouge.extraction.tool_output import Informed, informed
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
 from filrouge.store.analyses import output_hash
-from filrouge.understand.informative import Informed, informed
 
 Judge = Callable[[str], Informed]
 #: Whose output is weighed; of the others the first line says which file or page it was.

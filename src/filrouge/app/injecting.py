@@ -22,6 +22,7 @@ from filrouge.app.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
 from filrouge.capture.intake import cleaned
 from filrouge.clock import monotonic, new_id, to_text
 from filrouge.config import Settings
+from filrouge.extraction.summaries import vote
 from filrouge.inject.harmless import neutral
 from filrouge.inject.plan import SHORTEST_PROMPT, Block, Manner, Verdict, planned
 from filrouge.inject.render import LONGEST_ITEM, shortened
@@ -36,7 +37,6 @@ from filrouge.recall.asked_back import asks_back
 from filrouge.store.doubts import DOUBTED, Doubts
 from filrouge.store.recalls import Recalls
 from filrouge.store.usage import LlmUsage
-from filrouge.understand.language import vote
 
 _LOG = logging.getLogger(__name__)
 #: A text nobody asks: whoever embeds it first pays for loading the model.

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from filrouge.app.parts import Parts
+from filrouge.extraction.decide import decide
+from filrouge.extraction.heuristics import extract
+from filrouge.extraction.reading import says_change
+from filrouge.extraction.vocabulary import fold
 from filrouge.model.decision import Conflict, Decision, Neighbour, Noop, Update
 from filrouge.model.memory import Evidence, Memory, Span, Statement
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
 from filrouge.store.lives import Lives
-from filrouge.understand.corrections import says_change
-from filrouge.understand.decide import decide
-from filrouge.understand.heuristics import extract
-from filrouge.understand.words import fold
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,9 +21,9 @@ from filrouge.app.models import Models
 from filrouge.app.noted import Noted
 from filrouge.app.store_context import StoreContext
 from filrouge.app.word_feed import LargeWords
+from filrouge.extraction.summaries import Analyst, analyse
 from filrouge.ports import Redactor, Vault
 from filrouge.recall.bridging import Bridging
-from filrouge.understand.analysing import Analyst, analyse
 
 
 @dataclass(kw_only=True)

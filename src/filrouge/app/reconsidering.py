@@ -23,6 +23,7 @@ from filrouge.app.thread_upkeep import Caps
 from filrouge.app.worker import Outcome, Payload
 from filrouge.clock import new_id
 from filrouge.errors import ModelUnavailable, Unreadable
+from filrouge.extraction.summaries import vote
 from filrouge.model.thread import Drift, Routing, Thread
 from filrouge.model.turn import Turn
 from filrouge.ports import Tx
@@ -33,7 +34,6 @@ from filrouge.threads.asking import asking
 from filrouge.threads.lifecycle import moved
 from filrouge.threads.routing import Item
 from filrouge.threads.subjects import subjects
-from filrouge.understand.language import vote
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,13 +6,13 @@ from filrouge.app.answering import Answering
 from filrouge.app.parts import Parts
 from filrouge.app.worker import Outcome, Payload
 from filrouge.errors import BadConfig, ModelUnavailable, Unreadable
+from filrouge.extraction.summaries import vote
 from filrouge.model.synthesis import Synthesis
 from filrouge.ports import Tx
 from filrouge.store.analyses import Analyses, Session
 from filrouge.store.syntheses import Syntheses
 from filrouge.threads.recounting import recounting
 from filrouge.threads.synthesis import apart
-from filrouge.understand.language import vote
 
 
 def recount(parts: Parts, payload: Payload) -> Outcome:

@@ -18,6 +18,8 @@ from filrouge.app.spaces import keep_vectors, queue_vectors
 from filrouge.app.understanding import Reading, readings_of, reflect, settle, vectors_at_once
 from filrouge.capture.intake import cleaned, turns_of
 from filrouge.errors import BadInput
+from filrouge.extraction.heuristics import extract
+from filrouge.extraction.units import without_secret
 from filrouge.model.event import Event
 from filrouge.model.memory import Span, Statement
 from filrouge.model.scope import Scope, ScopeName
@@ -25,8 +27,6 @@ from filrouge.model.turn import TRUST_TYPED, Turn
 from filrouge.ports import Tx, Vectors
 from filrouge.store.events import Events, Projects
 from filrouge.store.memories import Action, Origin
-from filrouge.understand.heuristics import extract
-from filrouge.understand.masked import without_secret
 
 #: Characters: a long note, a whole document of reference.
 LONGEST = 200_000

@@ -19,6 +19,7 @@ from filrouge.app.spaces import keep_vectors
 from filrouge.app.understanding import reflect, vectors_at_once
 from filrouge.clock import to_text
 from filrouge.errors import BadInput
+from filrouge.extraction.units import without_secret
 from filrouge.model.filters import Filters
 from filrouge.model.memory import Memory, Span, Statement
 from filrouge.model.scope import Scope, ScopeName
@@ -27,7 +28,6 @@ from filrouge.ports import Tx
 from filrouge.store.by_hand import ByHand
 from filrouge.store.events import Projects
 from filrouge.store.memories import Action
-from filrouge.understand.masked import without_secret
 
 #: Characters: a rule is one instruction.
 LONGEST = 500

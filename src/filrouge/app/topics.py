@@ -15,6 +15,7 @@ from typing import Any
 from filrouge.app.parts import Parts
 from filrouge.clock import from_text, to_text
 from filrouge.errors import BadInput
+from filrouge.extraction.summaries import title_of, vote
 from filrouge.model.scope import LOCAL_USER
 from filrouge.model.thread import Thread
 from filrouge.model.timeline import format_timeline
@@ -24,8 +25,6 @@ from filrouge.ports import Tx
 from filrouge.recall.asked_back import Period, asks_back, span_of
 from filrouge.recall.topics import Conversation, telling_words, topics_of, vitality
 from filrouge.store.threads import Threads
-from filrouge.understand.language import vote
-from filrouge.understand.titles import title_of
 
 #: Prompts that are read for one answer, the newest first: some weeks of work.
 _MOST_PROMPTS = 1500

@@ -20,8 +20,11 @@ from filrouge.app.models import NO_MODEL
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import keep_vectors
 from filrouge.config import Settings
-from filrouge.extraction import agreement, reader, replacing
+from filrouge.extraction import reader, replacing
+from filrouge.extraction.decide import decide, retrieval_terms
+from filrouge.extraction.model_answers import humble, stated_by, supported
 from filrouge.extraction.statement_model import EMBEDDER
+from filrouge.extraction.units import unmasked
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
 from filrouge.model.filters import EVERYTHING
 from filrouge.model.memory import LEAST_TO_KEEP, Memory, Statement
@@ -32,11 +35,6 @@ from filrouge.store.doubts import Doubts
 from filrouge.store.memories import Action, Origin
 from filrouge.store.shares import Place
 from filrouge.store.vectors import StoredVectors
-from filrouge.understand.decide import decide, retrieval_terms
-from filrouge.understand.evidence import supported
-from filrouge.understand.hearsay import stated_by
-from filrouge.understand.masked import unmasked
-from filrouge.understand.pipeline import humble
 
 _NEIGHBOURS_BY_WORDS = 20
 _NEIGHBOURS_BY_MEANING = 20
@@ -108,11 +106,11 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     if not _by_rules(parts.readers.here(lambda tx: parts.settings(tx))):
         return [None] * len(turns)
     answered = parts.readers.here(
-        lambda tx: [parts.turns(tx).answered(turn) if agreement.may_agree(turn) else None for turn in turns]
+        lambda tx: [parts.turns(tx).answered(turn) if reader.may_agree(turn) else None for turn in turns]
     )
     found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
     for at, (turn, message) in enumerate(zip(turns, answered, strict=True)):
-        if message and (agreed := agreement.agreed(message.text, turn.text)):
+        if message and (agreed := reader.agreed(message.text, turn.text)):
             found[at] = replace(message, at=turn.at, trust=turn.trust), agreed
     made = dict(zip(found, readings_of(parts.meaning, list(found.values())), strict=True))
     return [made.get(at) for at in range(len(turns))]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from filrouge import lazy_re as re
+from filrouge.extraction.heuristics import statements_of, written_by_host
+from filrouge.extraction.values import values
+from filrouge.extraction.vocabulary import fold
 from filrouge.model.turn import SourceType
-from filrouge.understand.heuristics import statements_of, written_by_host
-from filrouge.understand.values import values
-from filrouge.understand.words import fold
 
 SHORTEST: Final = 50
 #: Only people and agents are polite; a tool that prints "done" is merely short.

@@ -16,6 +16,7 @@ from filrouge.capture.filters import skip_reason
 from filrouge.capture.guard import strip_own
 from filrouge.capture.redact import mapped
 from filrouge.clock import from_epoch, new_id
+from filrouge.extraction.tool_output import answer_of, told
 from filrouge.model.event import Event
 from filrouge.model.scope import LOCAL_USER, Scope
 from filrouge.model.turn import (
@@ -30,7 +31,6 @@ from filrouge.model.turn import (
     source_of_tool,
 )
 from filrouge.ports import Redactor
-from filrouge.understand.informative import answer_of, told
 
 #: Characters without a space that are an encoded image rather than text.
 _LONGEST_WORD: Final = 2000

@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from filrouge import lazy_re as re
+from filrouge.extraction.profile import profile
 from filrouge.extraction.replacing_weights import CENTRE, WEIGHTS
-from filrouge.understand.measures import measures
-from filrouge.understand.profile import profile
-from filrouge.understand.words import content, fold
+from filrouge.extraction.values import measures
+from filrouge.extraction.vocabulary import content, fold
 
 #: From this probability on a memory is replaced.
 SURE: Final = 0.5

@@ -1,6 +1,6 @@
 """When two things that are known are one, and which of them stays; when they cannot both hold.
 
-The rules are those by which a new statement meets what is known (`understand.decide`), asked both ways and of two that
+The rules are those by which a new statement meets what is known (`extraction.decide`), asked both ways and of two that
 are live already. Merging is the more careful of the two: a wrong merge hides what was true, a missed one leaves a
 repetition. So two memories are one only where each already says what the other says, with the same numbers, names and
 values, and either in the same words or in words that mean nearly the same (`bench/merging.py` measures what that lets
@@ -14,12 +14,11 @@ from __future__ import annotations
 from typing import Final
 
 from filrouge import lazy_re as re
+from filrouge.extraction.decide import SAME, Rule, decide
+from filrouge.extraction.profile import profile, same_words, version
+from filrouge.extraction.vocabulary import content, fold
 from filrouge.model.decision import Conflict, Neighbour, Noop, Update
 from filrouge.model.memory import SUMS, Memory, Span, Statement
-from filrouge.understand.decide import SAME, Rule, decide
-from filrouge.understand.profile import profile, same_words
-from filrouge.understand.versions import version
-from filrouge.understand.words import content, fold
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from filrouge import lazy_re as re
+from filrouge.extraction.vocabulary import fold
 from filrouge.model.when import Language
-from filrouge.understand.words import fold
 
 Period = Literal["today", "yesterday", "week", "last_week", "month", "last_month", "recently", "all"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from filrouge.understand.words import canonical, fold, is_bridged, tokens, variants
+from filrouge.extraction.vocabulary import canonical, fold, is_bridged, tokens, variants
 
 Forms = tuple[str, ...]
 Terms = tuple[Forms, ...]
@@ -28,7 +28,7 @@ class QuestionWords:
 
 
 class Bridging:
-    """Joins words of one meaning (`understand.bridges`).
+    """Joins words of one meaning (`extraction.vocabulary`).
 
     Args:
         analyse: gives the terms of a query (`ports.Analyser.terms`).

@@ -2,7 +2,7 @@
 
 A correction ends a memory, not the turns that said the same: the agent's "noted", an answer of last month, a
 summary. A turn that was said before the end and has at least half its words in common with what ended is one of them;
-words are compared across languages (`understand.words`). What ends it, and what is said afterwards, stays.
+words are compared across languages (`extraction.vocabulary`). What ends it, and what is said afterwards, stays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from filrouge.understand.words import content, topic
+from filrouge.extraction.vocabulary import content, topic
 
 _HALF: Final = 0.5
 _FEWEST: Final = 2

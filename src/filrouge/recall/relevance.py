@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.understand.plain_words import PLAIN_WORDS
+from filrouge.extraction.vocabulary import PLAIN_WORDS
 
 Numbers = NDArray[np.float64]
 LogOdds = Mapping[str, float]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from filrouge import lazy_re as re
-from filrouge.understand.words import fold
+from filrouge.extraction.vocabulary import fold
 
 #: Longer prompts carry what they need themselves.
 _LONGEST: Final = 400

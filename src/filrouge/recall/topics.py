@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from filrouge.extraction.vocabulary import PLAIN_WORDS
 from filrouge.model.topic import Topic
-from filrouge.understand.plain_words import PLAIN_WORDS
 
 #: A topic that nobody came back to for a week is half as lively.
 HALF_LIFE = timedelta(days=7)

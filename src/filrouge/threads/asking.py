@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from filrouge.extraction.model_answers import Thought, asked, quoted
 from filrouge.model.answers import RelatedShape, read_item, schema_of
 from filrouge.model.asking import Ask
 from filrouge.model.thread import Routing, Thread, Weighed
 from filrouge.ports import Prompts
 from filrouge.threads.routing import Item
-from filrouge.understand.answers import Thought, asked
-from filrouge.understand.transcript import quoted
 
 MESSAGE, TOPICS, SUMMARY = 500, 5, 200
 #: The mean of the similarity and the model's confidence from which on its yes is taken; its no from this confidence on.

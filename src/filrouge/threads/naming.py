@@ -1,6 +1,6 @@
 """What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
 
-The title is the subject of a prompt, as `understand.titles` reads it, of the first one that is short and holds what the
+The title is the subject of a prompt, as `extraction.summaries` reads it, of the first one that is short and holds what the
 whole thread is about; where there is none, it is made of the thread's foremost topics. It is looked at again when the
 thread has three prompts, six, twelve and so on, since a name that changes at every turn is none; and it stays while it
 still fits. Two live threads of a project never have the same title: the later one is qualified with a topic of its own,
@@ -18,19 +18,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from filrouge.extraction import reading
+from filrouge.extraction.model_answers import Thought, asked, quoted
+from filrouge.extraction.summaries import GENERIC_TOPICS, LONGEST_TITLE, concepts, title_of
+from filrouge.extraction.vocabulary import fold, tokens
 from filrouge.model.answers import NameShape, read_item, schema_of
 from filrouge.model.asking import Ask
 from filrouge.model.thread import Thread, TitleBy
 from filrouge.model.turn import Turn
 from filrouge.ports import Prompts
 from filrouge.threads.pairs import roots
-from filrouge.understand import moods
-from filrouge.understand.answers import Thought, asked
-from filrouge.understand.concepts import concepts
-from filrouge.understand.titles import LONGEST, title_of
-from filrouge.understand.topic_cleaning import GENERIC_TOPICS
-from filrouge.understand.transcript import quoted
-from filrouge.understand.words import fold, tokens
 
 SUMMARY: Final = 200
 #: A thread is looked at for a better name when it has this many prompts.
@@ -76,7 +73,7 @@ def name(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None 
         title = thread.title
     else:
         title = next((one for one in subjects if _fits(one, topics)), None) or _of_topics(topics, prompts)
-        title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:LONGEST])
+        title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:LONGEST_TITLE])
     if by == "rules":
         title = distinct(title, topics, taken, prompts[0].at)
     return Name(title=title, summary=_summary(title, subjects), topics=topics, title_by=by)
@@ -93,7 +90,7 @@ def _qualified(title: str, topics: Sequence[str], opened: datetime) -> Iterator[
     marks = [topic for topic in topics if not _names(title, [topic])]
     marks += [f"{opened:%Y-%m-%d}", f"{opened:%Y-%m-%d %H:%M}", f"{opened:%Y-%m-%d %H:%M:%S.%f}"]
     for mark in marks:
-        yield f"{title[: max(0, LONGEST - len(mark) - 3)].rstrip()} · {mark}"
+        yield f"{title[: max(0, LONGEST_TITLE - len(mark) - 3)].rstrip()} · {mark}"
     place = 1
     while True:  # the same moment to the microsecond
         place += 1
@@ -105,7 +102,7 @@ def _fits(title: str, topics: Sequence[str]) -> bool:
     return (
         len(title.split()) <= _MOST_WORDS
         and _names(title, topics[:_FOREMOST])
-        and not moods.QUESTION.search(fold(title))
+        and not reading.QUESTION.search(fold(title))
     )
 
 
@@ -113,7 +110,7 @@ def _of_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
     """A title of the foremost topics, as many as fit, the first one before a colon: `Rate limiter: Redis, counters`."""
     taken: list[str] = []
     for topic in topics[:_FOREMOST]:
-        if len(" ".join([*taken, topic]).split()) <= _MOST_WORDS and len(", ".join([*taken, topic])) < LONGEST:
+        if len(" ".join([*taken, topic]).split()) <= _MOST_WORDS and len(", ".join([*taken, topic])) < LONGEST_TITLE:
             taken.append(_as_written(topic, prompts))
     first, *others = taken or [""]
     return f"{first[:1].upper()}{first[1:]}{': ' if others else ''}{', '.join(others)}"
@@ -166,7 +163,7 @@ def naming(prompts: Sequence[Turn], taken: Sequence[str], former: Name, texts: P
         most_tokens=_TOKENS,
     )
     answer, _ = yield from asked(ask, texts("repair", language), _read)
-    title = " ".join(answer.title.split())[:LONGEST].strip(" .\"'“”«»")
+    title = " ".join(answer.title.split())[:LONGEST_TITLE].strip(" .\"'“”«»")
     if not _is_subject(title) or not _is_of(title, prompts):
         return former
     summary = " ".join(answer.summary.split())

@@ -22,8 +22,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from filrouge.extraction.vocabulary import content
 from filrouge.ports import Vector
-from filrouge.understand.words import content
 
 FILE: Final = "pairs.npz"
 #: How rare words are in talk is known by a hash of so many values; of one project, so many words are told apart.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from filrouge.extraction.summaries import Said
+from filrouge.extraction.vocabulary import PLAIN_WORDS, content
 from filrouge.model.synthesis import Point
 from filrouge.model.turn import Turn
-from filrouge.understand.plain_words import PLAIN_WORDS
-from filrouge.understand.said import Said
-from filrouge.understand.words import content
 
 LONGEST: Final = 240
 

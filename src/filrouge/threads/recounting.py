@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from filrouge.extraction.model_answers import Thought, asked, locate, rendered, stretch
+from filrouge.extraction.summaries import speaker_of
 from filrouge.model.answers import ChosenQuote, StandingShape, read_items, schema_of
 from filrouge.model.asking import Ask
 from filrouge.model.synthesis import Point, Synthesis
@@ -19,10 +21,6 @@ from filrouge.ports import Prompts
 from filrouge.threads.points import LONGEST
 from filrouge.threads.still_open import MOST_QUESTIONS
 from filrouge.threads.synthesis import MOST_DECISIONS
-from filrouge.understand.answers import Thought, asked
-from filrouge.understand.evidence import locate
-from filrouge.understand.said import speaker_of
-from filrouge.understand.transcript import rendered, stretch
 
 _MOST_STATE: Final = 3
 _TOKENS: Final = 800

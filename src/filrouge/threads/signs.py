@@ -25,11 +25,11 @@ from typing import Final
 import numpy as np
 
 from filrouge import lazy_re as re
+from filrouge.extraction.vocabulary import content, fold, tokens
 from filrouge.model.bridge import BridgeKind
 from filrouge.model.space import EmbeddingSpace
 from filrouge.ports import Vector
 from filrouge.threads.bridges import LEAST_CONFIDENCE, MOST, Tie
-from filrouge.understand.words import content, fold, tokens
 
 #: Similarity beyond what is usual in the project, and how sure it makes a tie.
 _SIMILARITY: Final = (0.3, 0.5, 0.7, 0.9)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from filrouge import lazy_re as re
+from filrouge.extraction import reading
+from filrouge.extraction.summaries import Said, open_questions, tells_something
 from filrouge.model.analysis import Quote
 from filrouge.model.memory import Span
 from filrouge.model.synthesis import Point
 from filrouge.model.turn import TRUST_AGENT, Turn
 from filrouge.threads.points import clipped, point_of, telling
-from filrouge.understand import moods
-from filrouge.understand.questions import open_questions, tells_something
-from filrouge.understand.said import Said
 
 MOST_QUESTIONS: Final = 5
 _ANSWERED_BACK: Final = re.compile(r"[?¿]\s*$")
@@ -48,7 +47,7 @@ def _plainly_answered(sentences: Sequence[Said]) -> set[str]:
         own = [one for one in sentences if one.turn is turn]
         behind = [one for one in sentences if one.place > own[-1].place]
         reply = [one for one in behind if one.speaker == "agent" and one.turn is behind[0].turn]
-        only_asks = all(moods.QUESTION.search(one.sentence.plain) for one in own)
+        only_asks = all(reading.QUESTION.search(one.sentence.plain) for one in own)
         if only_asks and any(tells_something(one) and len(one.text.split()) > 1 for one in reply):
             found.add(turn.id)
     return found

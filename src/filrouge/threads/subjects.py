@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from filrouge.extraction.summaries import clean_topics, concepts, without_label
 from filrouge.model.turn import Turn
-from filrouge.understand.concepts import concepts
-from filrouge.understand.topic_cleaning import clean_topics, without_label
 
 
 def subjects(turn: Turn) -> tuple[str, ...]:

@@ -15,17 +15,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge import lazy_re as re
+from filrouge.extraction import reading
+from filrouge.extraction.heuristics import extract
+from filrouge.extraction.summaries import Said, reports_work, said
+from filrouge.extraction.vocabulary import content
 from filrouge.model.memory import Memory, Span, Statement
 from filrouge.model.synthesis import Point, Synthesis
 from filrouge.model.turn import TRUST_AGENT, Turn
 from filrouge.threads.points import point_in, point_of, same
 from filrouge.threads.steps import Step, last_failure
 from filrouge.threads.still_open import still_open
-from filrouge.understand import moods
-from filrouge.understand.heuristics import extract
-from filrouge.understand.said import Said, said
-from filrouge.understand.summaries import reports_work
-from filrouge.understand.words import content
 
 MOST_DECISIONS: Final = 8
 MOST_FILES: Final = 12
@@ -178,9 +177,9 @@ def _state(sentences: Sequence[Said]) -> tuple[Point, ...]:
 def _asks_for_work(one: Said) -> bool:
     plain = one.sentence.plain
     return (
-        (moods.is_request(plain) or _PLEASE.match(plain) is not None)
-        and not moods.SMALLTALK.search(plain)
-        and not (moods.QUESTION.search(plain) and not moods.is_imperative(plain) and not _CAN_YOU.search(plain))
+        (reading.is_request(plain) or _PLEASE.match(plain) is not None)
+        and not reading.SMALLTALK.search(plain)
+        and not (reading.QUESTION.search(plain) and not reading.is_imperative(plain) and not _CAN_YOU.search(plain))
         and len(plain.split()) >= 3
     )
 
@@ -212,7 +211,7 @@ def _answers_a_question(one: Said, sentences: Sequence[Said]) -> bool:
 
 
 def _states(one: Said) -> bool:
-    return moods.silent_mood(one.sentence.plain) is None
+    return reading.silent_mood(one.sentence.plain) is None
 
 
 def _tells(one: Said) -> bool:

@@ -26,6 +26,8 @@ from filrouge.app.informing import worth_reading
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
 from filrouge.errors import BadInput
+from filrouge.extraction.summaries import Rarity, analyse
+from filrouge.extraction.tool_output import Informed, informed
 from filrouge.home import DATABASE
 from filrouge.model.analysis import Analysis
 from filrouge.model.event import Event
@@ -36,9 +38,6 @@ from filrouge.store.analyses import Analyses, Session
 from filrouge.store.journal import Journal
 from filrouge.store.settings import StoredSettings
 from filrouge.testing import idle, running
-from filrouge.understand.analysing import analyse
-from filrouge.understand.concepts import Rarity
-from filrouge.understand.informative import Informed, informed
 
 from .given import ask, event, log
 

@@ -23,6 +23,7 @@ from filrouge.app.undo import undo
 from filrouge.clock import new_id
 from filrouge.config import Settings
 from filrouge.errors import Busy
+from filrouge.extraction.summaries import Rarity
 from filrouge.garden.progress import MemoryProgress
 from filrouge.model.analysis import Analysis
 from filrouge.model.garden import Garden
@@ -36,7 +37,6 @@ from filrouge.store.merging import Merging
 from filrouge.store.reviews import Reviews
 from filrouge.store.vectors import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
-from filrouge.understand.concepts import Rarity
 
 from . import given
 from .gardens_given import THEN, converse, known, live, memory, messages, over, tended

@@ -21,6 +21,8 @@ from filrouge.app import gardening
 from filrouge.app.parts import Parts
 from filrouge.app.spaces import queue_vectors
 from filrouge.clock import new_id
+from filrouge.extraction.profile import profile
+from filrouge.extraction.vocabulary import fold, tokens
 from filrouge.model.memory import Kind, Memory, Span, Statement
 from filrouge.model.scope import Scope
 from filrouge.model.turn import Turn
@@ -30,8 +32,6 @@ from filrouge.store.events import Projects
 from filrouge.store.lives import Lives
 from filrouge.store.memories import Origin
 from filrouge.testing import idle, running
-from filrouge.understand.profile import profile
-from filrouge.understand.words import fold, tokens
 from tests.support.tiers import examples
 
 from .gardens_given import THEN, over

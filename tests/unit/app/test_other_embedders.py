@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from filrouge.testing import running
-from tests.unit.embed.servers import ollama, serving, unit
+from tests.unit.providers.servers import ollama, serving, unit
 
 
 def test_settings_reach_the_embedder_and_a_dead_server_leaves_recall_by_words(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from filrouge.providers.published_e5 import published
-from tests.unit.embed.servers import serving
-from tests.unit.embed.stand_in import files, ranges
+from tests.unit.providers.servers import serving
+from tests.unit.providers.stand_in import files, ranges
 
 COMMAND = [sys.executable, "-m", "filrouge.cli.main", "model"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from filrouge.app.observe import observe
 from filrouge.app.parts import Parts
-from filrouge.extraction.agreement import agreed
+from filrouge.extraction.reader import agreed
 from filrouge.testing import idle, running
 from tests.support.mind import live
 from tests.unit.app.given import event

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from filrouge.extraction import reader
-from filrouge.extraction.features import Numbers
+from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.statement_model import Numbers
 from filrouge.extraction.units import units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
 from filrouge.providers.e5 import e5
-from filrouge.understand.heuristics import statements_of
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.extraction.decide import decide
 from filrouge.garden.consolidate import (
     concept_key,
     contradiction,
@@ -22,7 +23,6 @@ from filrouge.garden.consolidate import (
 from filrouge.model.decision import Neighbour, Noop
 from filrouge.model.memory import Evidence, Kind, Memory, Span
 from filrouge.model.scope import Scope
-from filrouge.understand.decide import decide
 
 from ..store.given import NOON
 

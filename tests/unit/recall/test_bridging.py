@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.extraction.vocabulary import CANON, PHRASES
 from filrouge.index.analyser import TextAnalyser
 from filrouge.recall.bridging import Bridging
-from filrouge.understand.bridges import CANON, PHRASES
 
 ANALYSER = TextAnalyser()
 BRIDGING = Bridging(ANALYSER.terms)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.extraction.vocabulary import PLAIN_WORDS
 from filrouge.model.memory import Memory
 from filrouge.model.scope import Scope
 from filrouge.recall.fusion import fuse, normalised
@@ -16,7 +17,6 @@ from filrouge.recall.pipeline import Candidate, rank
 from filrouge.recall.relevance import LogOdds, Signs, chances, coverage, known, rarity, shares, telling
 from filrouge.recall.weights import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS
 from filrouge.testing import ManualClock
-from filrouge.understand.plain_words import PLAIN_WORDS
 
 UNIT = st.floats(0, 1)
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e6, 1e6), max_size=6)

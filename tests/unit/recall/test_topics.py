@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.extraction.summaries import LONGEST_TITLE, title_of
 from filrouge.model.timeline import format_timeline
 from filrouge.model.topic import Timeline, Topic, timeline_of
 from filrouge.recall.topics import Conversation, topics_of
-from filrouge.understand.titles import LONGEST, title_of
 
 NOW = datetime(2026, 10, 9, 12, tzinfo=UTC)
 
@@ -40,7 +40,7 @@ def test_a_title_is_the_subject_of_a_prompt(prompt: str, title: str) -> None:
 @given(st.text(max_size=400))
 def test_a_title_is_one_short_line_whatever_the_prompt(prompt: str) -> None:
     title = title_of(prompt)
-    assert len(title) <= LONGEST
+    assert len(title) <= LONGEST_TITLE
     assert "\n" not in title
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from filrouge.errors import BadInput, NotFound
+from filrouge.extraction.model_answers import Place, Stated, admit
 from filrouge.garden.consolidate import kept_of, may_be_one
 from filrouge.index.analyser import TextAnalyser
 from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
@@ -28,7 +29,6 @@ from filrouge.store.reviews import Reviews
 from filrouge.store.turns import Turns
 from filrouge.store.undoing import Undoing
 from filrouge.testing import memory_database
-from filrouge.understand.admissible import Place, Stated, admit
 
 from .given import NOON, origin, turn
 

@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.errors import Unreadable
+from filrouge.extraction.model_answers import Thought
+from filrouge.extraction.summaries import LONGEST_TITLE
+from filrouge.extraction.vocabulary import fold
 from filrouge.model.asking import Ask, Completion
 from filrouge.model.scope import Scope
 from filrouge.model.thread import Thread, TitleBy
@@ -15,9 +18,6 @@ from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.providers.prompt_files import prompt
 from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming
 from filrouge.threads.subjects import subjects
-from filrouge.understand.answers import Thought
-from filrouge.understand.titles import LONGEST
-from filrouge.understand.words import fold
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAD = (
@@ -147,7 +147,7 @@ def test_of_any_prompts_the_summary_fits_and_the_title_is_one_line(texts: list[s
     named = name(turns(*texts), ())
 
     assert len(named.summary) <= SUMMARY
-    assert len(named.title) <= 2 * LONGEST
+    assert len(named.title) <= 2 * LONGEST_TITLE
     assert "\n" not in named.title
 
 

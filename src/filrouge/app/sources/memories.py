@@ -20,6 +20,7 @@ from filrouge.app.heard import Heard, Overheard, heard
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
 from filrouge.app.sources.telling import piece_of
+from filrouge.extraction.work import SPECIFIC, Work, of_prompt
 from filrouge.model.filters import Filters
 from filrouge.model.memory import LEAST_TO_INJECT, Memory
 from filrouge.model.piece import Piece
@@ -30,7 +31,6 @@ from filrouge.ports import Tx
 from filrouge.recall.needed import LEAST, anything
 from filrouge.recall.outdated import words_of
 from filrouge.recall.passages import Passage, Told, chosen, excerpt
-from filrouge.understand.work import SPECIFIC, Work, of_prompt
 
 #: Of the threshold that a whole block must pass, the share that each item must.
 SHARE_OF_THRESHOLD: Final = 0.1
@@ -46,7 +46,7 @@ _BESIDE_THE_BEST: Final = 0.4
 _RULE_FOR_WORK: Final = 0.5
 #: No threshold of the user's is so low that it lets in what is less probable than with this one.
 _LOWEST: Final = 0.5
-#: How probable it is that a rule helps which is about the very kind of work that is asked for (`understand.work`). One
+#: How probable it is that a rule helps which is about the very kind of work that is asked for (`extraction.work`). One
 #: about any work on the code goes along with what is known.
 _MEANT: Final = 0.9
 _GOES_ALONG: Final = 0.3

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from filrouge.app.moment import Moment
 from filrouge.app.parts import Parts
+from filrouge.extraction.work import WORDS, reminded
 from filrouge.model.piece import Piece
 from filrouge.ports import Tx
-from filrouge.understand.reminders import WORDS, reminded
 
 
 def reminders(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:

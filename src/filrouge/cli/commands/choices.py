@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from filrouge.cli import output
 from filrouge.errors import FilrougeError
 from filrouge.home import CONFIG, DATABASE, inside, is_ours, make_private
-from filrouge.hosts.setup import files, plan, tables
-from filrouge.hosts.setup.machine import Machine
+from filrouge.hosts.setup import files, plan, toml_text
+from filrouge.hosts.setup.entries import AGENTS
+from filrouge.hosts.setup.files import Machine
 from filrouge.hosts.setup.plan import Change
-from filrouge.hosts.setup.wanted import AGENTS
 
 if TYPE_CHECKING:
     from filrouge.app.resetting import Held
@@ -110,7 +110,7 @@ def write(directory: str, settings: Mapping[str, Any]) -> None:
     make_private(directory)
     path = inside(directory, CONFIG)
     text = files.text_of(files.read(path), path)
-    files.write(path, tables.with_keys(text, settings).encode())
+    files.write(path, toml_text.with_keys(text, settings).encode())
 
 
 def warnings(settings: Mapping[str, Any]) -> list[str]:
@@ -237,7 +237,7 @@ def found_programs(directory: str, machine: Machine, names: Iterable[str], provi
 
 def _is_set(directory: str, setting: str) -> bool:
     """Whether a setting names a program that can be run, or the settings cannot be read."""
-    from filrouge.cli.commands.doctoring.scene import NotKnown, scene_of
+    from filrouge.cli.doctor.scene import NotKnown, scene_of
 
     try:
         path = str(getattr(scene_of(directory).settings(), setting))

@@ -1,6 +1,6 @@
 """`filrouge doctor`: what is wrong, why, and what to do. It needs no daemon, and works on a damaged home.
 
-The checks stand in `doctoring`, a module for each subject. All of them run at once and have a few seconds together, so
+The checks stand in `cli/doctor`, a module for each subject. All of them run at once and have a few seconds together, so
 that a daemon or a provider that hangs keeps nobody waiting.
 """
 
@@ -14,8 +14,8 @@ from filrouge.cli import output
 from filrouge.home import home
 
 if TYPE_CHECKING:
-    from filrouge.cli.commands.doctoring.examining import Mended
-    from filrouge.cli.commands.doctoring.finding import Finding
+    from filrouge.cli.doctor.report import Mended
+    from filrouge.cli.doctor.scene import Finding
 
 _MARKS: Final = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
@@ -37,10 +37,8 @@ def doctor(
 ) -> None:
     """Check the machine, the home, the database, the daemon, the models and the agents."""
     # The checks load what they look at; no other command needs it.
-    from filrouge.cli.commands.doctoring.bundle import write_bundle
-    from filrouge.cli.commands.doctoring.examining import examine, mend
-    from filrouge.cli.commands.doctoring.scene import scene_of
-    from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
+    from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine, mend, write_bundle
+    from filrouge.cli.doctor.scene import scene_of
 
     scene, checks = scene_of(home(), deep=deep), (*CHECKS, *(DEEP_CHECKS if deep else ()))
     findings = examine(scene, checks)

@@ -16,10 +16,9 @@ from filrouge.cli.commands.uninstall import take_back
 from filrouge.daemon import client
 from filrouge.errors import BadInput
 from filrouge.home import home, make_private
-from filrouge.hosts.setup.machine import NAME, this_machine
+from filrouge.hosts.setup.entries import AGENTS, all_plugged
+from filrouge.hosts.setup.files import NAME, this_machine
 from filrouge.hosts.setup.plan import connecting, detected
-from filrouge.hosts.setup.plugged import all_plugged
-from filrouge.hosts.setup.wanted import AGENTS
 
 _NEXT: Final = (
     ("filrouge doctor", "is everything in its place"),

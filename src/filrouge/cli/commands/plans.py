@@ -9,8 +9,8 @@ from typing import Any
 from filrouge.choices import closest_first, listed
 from filrouge.cli import output
 from filrouge.errors import BadInput, FilrougeError
+from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.plan import Change, Plan, carry_out
-from filrouge.hosts.setup.wanted import AGENTS
 
 
 def known(names: Sequence[str]) -> list[str]:

@@ -18,9 +18,9 @@ from filrouge.daemon import client
 from filrouge.daemon.process import is_held, only_one
 from filrouge.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
 from filrouge.home import DATABASE, LOCK, home, inside, is_ours, socket_path
-from filrouge.hosts.setup.machine import this_machine
+from filrouge.hosts.setup.entries import AGENTS
+from filrouge.hosts.setup.files import this_machine
 from filrouge.hosts.setup.plan import Plan, disconnecting, unignoring
-from filrouge.hosts.setup.wanted import AGENTS
 from filrouge.transfer.files import size_of
 
 _STOP_SECONDS: Final = 15.0

@@ -1,16 +1,177 @@
-"""What a settings file says with Filrouge in it, and without."""
+"""What Filrouge wants to stand in the settings of each agent, which entries there are its own, and the agents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+import os
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from filrouge.errors import BadInput
-from filrouge.hosts.setup import tables
-from filrouge.hosts.setup.agent import Entry, File
-from filrouge.hosts.setup.inserting import Path, WasThere, with_entry, without
-from filrouge.hosts.setup.ours import handlers, is_hook_of_ours, nobody
-from filrouge.hosts.setup.reading import Node, read
+from filrouge.hosts import plugins
+from filrouge.hosts.setup import files, json_text, toml_text
+from filrouge.hosts.setup.files import NAME, Machine
+from filrouge.hosts.setup.json_text import Node, Path, WasThere, read, with_entry, without
+
+# Which entries of a settings file are Filrouge's, whoever wrote them and wherever the program lay then.
+
+
+def is_hook_of_ours(entry: Any) -> bool:
+    """True for a hook, or a group of hooks, that runs `filrouge hook` and nothing else."""
+    inner = handlers(entry)
+    return all(is_hook_of_ours(one) for one in inner) if inner else "hook" in _words(entry)
+
+
+def is_tool_of_ours(entry: Any) -> bool:
+    """True for a server of tools that is `filrouge mcp`."""
+    return "mcp" in _words(entry)
+
+
+def is_plugin_of_ours(entry: Any) -> bool:
+    """True for the path of a plugin that comes with Filrouge, with options behind it or alone."""
+    path = plugin_path(entry)
+    return "/filrouge/hosts/plugins/" in path.replace("\\", "/")
+
+
+def plugin_path(entry: Any) -> str:
+    """The path in an entry for a plugin; empty where it is no such entry."""
+    first: Any = _parts(entry)[0]
+    return first if isinstance(first, str) else ""
+
+
+def program(entry: Any) -> str:
+    """The program that an entry of ours runs; empty where it names none."""
+    if words := _command(entry):
+        return next(filter(_is_program, words), "")
+    options: Any = _parts(entry)[-1]
+    if isinstance(options, dict):
+        options = cast("dict[str, Any]", options).get("config", options)
+    named = cast("dict[str, Any]", options).get("executable") if isinstance(options, dict) else ""
+    return named if isinstance(named, str) else ""
+
+
+def _parts(entry: Any) -> list[Any]:
+    """A plugin's path and its options; an entry that is no list alone."""
+    return cast("list[Any]", entry) if isinstance(entry, list) and entry else [entry]
+
+
+def is_named_like_us(entry: Any) -> bool:
+    """True for our name in a list of names."""
+    return entry == NAME
+
+
+def anybody(_: Any) -> bool:
+    """For a place with our name: whatever stands there is ours."""
+    return True
+
+
+def nobody(_: Any) -> bool:
+    """For what many need and nobody owns, as the number of a file's format."""
+    return False
+
+
+def handlers(entry: Any) -> list[Any]:
+    """The hooks of a group; empty for a hook itself."""
+    inner = cast("dict[str, Any]", entry).get("hooks") if isinstance(entry, dict) else None
+    return cast("list[Any]", inner) if isinstance(inner, list) else []
+
+
+def _words(entry: Any) -> list[str]:
+    """The words behind `filrouge` in what an entry runs; empty where it runs something else."""
+    words = _command(entry)
+    places = [place for place, word in enumerate(words) if _is_program(word)]
+    return words[places[0] + 1 :] if places else []
+
+
+def _command(entry: Any) -> list[str]:
+    """What an entry runs, word by word; empty where it runs nothing."""
+    if not isinstance(entry, dict):
+        return []
+    said = cast("dict[str, Any]", entry)
+    command, more = said.get("command", ""), said.get("args", ())
+    words = _split(command, whole=bool(more)) if isinstance(command, str) else [str(one) for one in command or ()]
+    words += [str(one) for one in more] if isinstance(more, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return words
+
+
+def _split(command: str, *, whole: bool) -> list[str]:
+    """The words of a line for a shell; with arguments of its own it is the path of a program."""
+    if whole:
+        return [command]
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _is_program(word: str) -> bool:
+    return os.path.basename(word.replace("\\", "/")).lower() in (NAME, f"{NAME}.exe", f"{NAME}.sh")
+
+
+# An agent as far as it can be connected: its files, and what is to stand in them.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One thing in one file.
+
+    Attributes:
+        path: the keys that lead to it.
+        value: what is to stand there.
+        ours: tells what Filrouge wrote there before from what is somebody else's.
+        listed: it is one element of the list there.
+        beside: it goes only into a list that names somebody; such a list shuts out whom it does not name.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+    ours: Callable[[Any], bool]
+    listed: bool = False
+    beside: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A settings file with what is to stand in it."""
+
+    path: str
+    form: Literal["json", "toml"]
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agent:
+    """An agent that can be connected.
+
+    Attributes:
+        name: what it is called in commands.
+        title: what its users call it.
+        folder: where it keeps its settings.
+        programs: its commands.
+        hooks: the files with what is captured and put in front of prompts.
+        tools: the files with its servers of tools (MCP).
+        then: what its user still has to do or know.
+        reads_all: its hooks need a permission to read every conversation, for which its user is asked apart.
+    """
+
+    name: str
+    title: str
+    folder: Callable[[Machine], str]
+    programs: tuple[str, ...]
+    hooks: Callable[[Machine], tuple[File, ...]]
+    tools: Callable[[Machine], tuple[File, ...]]
+    then: str = ""
+    reads_all: bool = False
+
+    def is_there(self, machine: Machine) -> bool:
+        """Whether its folder or its command is on this machine."""
+        return os.path.isdir(self.folder(machine)) or any(machine.program(name) for name in self.programs)
+
+
+# What a settings file says with Filrouge in it, and without.
 
 _HOOKS = "hooks"
 
@@ -40,7 +201,7 @@ def disconnected(text: str, file: File, before: str | None) -> str:
     if file.form == "toml":
         for entry in file.entries:
             if entry.ours(_table_at(text, entry)):
-                text = tables.without_table(text, _pair(entry))
+                text = toml_text.without_table(text, _pair(entry))
         return text
     former = _former(before)
 
@@ -87,7 +248,7 @@ def entries_of_ours(text: str, file: File) -> list[Any]:
 
 def is_empty(text: str, file: File) -> bool:
     """Whether the file says nothing."""
-    return not (tables.read(text) if file.form == "toml" else read(text).value)
+    return not (toml_text.read(text) if file.form == "toml" else read(text).value)
 
 
 def _is_alone(text: str, entry: Entry) -> bool:
@@ -141,8 +302,8 @@ def _with_table(text: str, entry: Entry) -> str:
         return text
     if found is not None:
         _refuse_strangers(found, entry)
-        text = tables.without_table(text, _pair(entry))
-    return tables.with_table(text, _pair(entry), entry.value)
+        text = toml_text.without_table(text, _pair(entry))
+    return toml_text.with_table(text, _pair(entry), entry.value)
 
 
 def _refuse_strangers(value: Any, entry: Entry) -> None:
@@ -153,7 +314,7 @@ def _refuse_strangers(value: Any, entry: Entry) -> None:
 
 
 def _table_at(text: str, entry: Entry) -> Any:
-    whole: Mapping[str, Any] = tables.read(text)
+    whole: Mapping[str, Any] = toml_text.read(text)
     upper, name = _pair(entry)
     return whole.get(upper, {}).get(name)
 
@@ -161,3 +322,335 @@ def _table_at(text: str, entry: Entry) -> Any:
 def _pair(entry: Entry) -> tuple[str, str]:
     upper, name = entry.path
     return upper, name
+
+
+# What Filrouge wants to stand in the settings of each agent: its hooks, and its tools over MCP.
+#
+# The tables are the only place that knows an agent's files, events, units and keys. Timeouts are seconds, Gemini's
+# milliseconds. Of events that tell the same, only one is asked for, so that nothing is captured twice.
+
+#: Codex allows SessionEnd 3 s at the most, Claude Code gives it 1.5 s unless a number is written.
+CLAUDE_CODE: Final[Mapping[str, int]] = {
+    "SessionStart": 10,
+    "UserPromptSubmit": 10,
+    "PostToolBatch": 10,
+    "Stop": 10,
+    "SubagentStop": 10,
+    "PreCompact": 10,
+    "PostCompact": 10,
+    "SessionEnd": 10,
+}
+CODEX: Final[Mapping[str, int]] = {
+    "SessionStart": 10,
+    "UserPromptSubmit": 10,
+    "PostToolUse": 10,
+    "Stop": 10,
+    "SubagentStop": 10,
+    "PreCompact": 10,
+    "PostCompact": 10,
+    "SessionEnd": 3,
+}
+GEMINI: Final[Mapping[str, int]] = {
+    "SessionStart": 10_000,
+    "BeforeAgent": 10_000,
+    "AfterTool": 10_000,
+    "AfterAgent": 10_000,
+    "PreCompress": 10_000,
+    "SessionEnd": 10_000,
+}
+#: It says before every question to its model that it compresses by itself; a hook there would hold each of them up.
+GEMINI_MATCHERS: Final[Mapping[str, str]] = {"PreCompress": "manual"}
+CURSOR: Final = ("sessionStart", "beforeSubmitPrompt", "postToolUse", "afterAgentResponse", "preCompact", "sessionEnd")
+
+
+def _line(machine: Machine, host: str) -> str:
+    return shlex.join([machine.executable, "hook", "--host", host])
+
+
+def _server(machine: Machine, **more: Any) -> dict[str, Any]:
+    """How the tools are started; a home elsewhere goes along, since hosts hand few variables on to servers."""
+    home = machine.environ.get("FILROUGE_HOME", "").strip()
+    env: dict[str, Any] = {"env": {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
+    return {**more, "command": machine.executable, "args": ["mcp"], **env}
+
+
+def _groups(
+    path: str, events: Mapping[str, int], handler: Mapping[str, Any], matchers: Mapping[str, str] | None = None
+) -> tuple[File, ...]:
+    entries: list[Entry] = []
+    for event, limit in events.items():
+        matched = {"matcher": matchers[event]} if matchers and event in matchers else {}
+        group = {**matched, "hooks": [{**handler, "timeout": limit}]}
+        entries.append(Entry(path=("hooks", event), value=group, ours=is_hook_of_ours, listed=True))
+    return (File(path=path, form="json", entries=tuple(entries)),)
+
+
+def _one(path: str, key: tuple[str, ...], value: Any, form: Literal["json", "toml"] = "json") -> tuple[File, ...]:
+    return (File(path=path, form=form, entries=(Entry(path=key, value=value, ours=is_tool_of_ours),)),)
+
+
+def _claude(machine: Machine) -> str:
+    return machine.folder("CLAUDE_CONFIG_DIR", ".claude")
+
+
+def _claude_hooks(machine: Machine) -> tuple[File, ...]:
+    handler = {"type": "command", "command": machine.executable, "args": ["hook", "--host", "claude-code"]}
+    return _groups(os.path.join(_claude(machine), "settings.json"), CLAUDE_CODE, handler)
+
+
+def _claude_tools(machine: Machine) -> tuple[File, ...]:
+    moved = machine.environ.get("CLAUDE_CONFIG_DIR", "").strip()
+    path = os.path.join(_claude(machine), ".claude.json") if moved else machine.folder("", ".claude.json")
+    return _one(path, ("mcpServers", NAME), _server(machine, type="stdio"))
+
+
+def _codex(machine: Machine) -> str:
+    return machine.folder("CODEX_HOME", ".codex")
+
+
+def _codex_hooks(machine: Machine) -> tuple[File, ...]:
+    handler = {"type": "command", "command": _line(machine, "codex")}
+    return _groups(os.path.join(_codex(machine), "hooks.json"), CODEX, handler)
+
+
+def _codex_tools(machine: Machine) -> tuple[File, ...]:
+    return _one(os.path.join(_codex(machine), "config.toml"), ("mcp_servers", NAME), _server(machine), "toml")
+
+
+def _gemini(machine: Machine) -> str:
+    return machine.folder("", ".gemini")
+
+
+def _gemini_hooks(machine: Machine) -> tuple[File, ...]:
+    handler = {"type": "command", "command": _line(machine, "gemini")}
+    return _groups(os.path.join(_gemini(machine), "settings.json"), GEMINI, handler, GEMINI_MATCHERS)
+
+
+def _gemini_tools(machine: Machine) -> tuple[File, ...]:
+    return _one(os.path.join(_gemini(machine), "settings.json"), ("mcpServers", NAME), _server(machine))
+
+
+def _cursor(machine: Machine) -> str:
+    return machine.folder("", ".cursor")
+
+
+def _cursor_hooks(machine: Machine) -> tuple[File, ...]:
+    handler = {"command": _line(machine, "cursor")}
+    entries = (Entry(path=("hooks", event), value=handler, ours=is_hook_of_ours, listed=True) for event in CURSOR)
+    version = Entry(path=("version",), value=1, ours=nobody)
+    return (File(path=os.path.join(_cursor(machine), "hooks.json"), form="json", entries=(version, *entries)),)
+
+
+def _cursor_tools(machine: Machine) -> tuple[File, ...]:
+    return _one(os.path.join(_cursor(machine), "mcp.json"), ("mcpServers", NAME), _server(machine))
+
+
+def _vscode(machine: Machine) -> str:
+    if sys.platform == "darwin":
+        return machine.folder("", "Library", "Application Support", "Code", "User")
+    return os.path.join(machine.folder("XDG_CONFIG_HOME", ".config"), "Code", "User")
+
+
+def _vscode_tools(machine: Machine) -> tuple[File, ...]:
+    return _one(os.path.join(_vscode(machine), "mcp.json"), ("servers", NAME), _server(machine, type="stdio"))
+
+
+def _opencode(machine: Machine) -> str:
+    return os.path.join(machine.folder("XDG_CONFIG_HOME", ".config"), "opencode")
+
+
+def _opencode_tools(machine: Machine) -> tuple[File, ...]:
+    home = machine.environ.get("FILROUGE_HOME", "").strip()
+    env = {"environment": {"FILROUGE_HOME": os.path.abspath(os.path.expanduser(home))}} if home else {}
+    value = {"type": "local", "command": [machine.executable, "mcp"], "enabled": True, **env}
+    return _one(os.path.join(_opencode(machine), "opencode.json"), ("mcp", NAME), value)
+
+
+def _opencode_hooks(machine: Machine) -> tuple[File, ...]:
+    # OpenCode runs from a desktop too, whose PATH has nothing that a user installed.
+    plugin = [os.path.join(plugins.directory("opencode"), "filrouge.js"), {"executable": machine.executable}]
+    entry = Entry(path=("plugin",), value=plugin, ours=is_plugin_of_ours, listed=True)
+    return (File(path=os.path.join(_opencode(machine), "opencode.json"), form="json", entries=(entry,)),)
+
+
+def _openclaw(machine: Machine) -> str:
+    return machine.folder("OPENCLAW_STATE_DIR", ".openclaw")
+
+
+def _openclaw_tools(machine: Machine) -> tuple[File, ...]:
+    path = os.path.join(_openclaw(machine), "openclaw.json")
+    return _one(path, ("mcp", "servers", NAME), _server(machine))
+
+
+def _openclaw_hooks(machine: Machine) -> tuple[File, ...]:
+    # Its gateway often runs as a service, whose PATH has nothing that a user installed.
+    allowed = {
+        "enabled": True,
+        "hooks": {"allowConversationAccess": True},
+        "config": {"executable": machine.executable},
+    }
+    entries = (
+        Entry(
+            path=("plugins", "load", "paths"),
+            value=plugins.directory("openclaw"),
+            ours=is_plugin_of_ours,
+            listed=True,
+        ),
+        Entry(path=("plugins", "entries", NAME), value=allowed, ours=anybody),
+        Entry(path=("plugins", "allow"), value=NAME, ours=is_named_like_us, listed=True, beside=True),
+    )
+    return (File(path=os.path.join(_openclaw(machine), "openclaw.json"), form="json", entries=entries),)
+
+
+def _none(_: Machine) -> tuple[File, ...]:
+    return ()
+
+
+AGENTS: Final[Mapping[str, Agent]] = {
+    agent.name: agent
+    for agent in (
+        Agent(
+            name="claude-code",
+            title="Claude Code",
+            folder=_claude,
+            programs=("claude",),
+            hooks=_claude_hooks,
+            tools=_claude_tools,
+            then="Sessions that are open go on without memory; the next one has it.",
+        ),
+        Agent(
+            name="codex",
+            title="Codex",
+            folder=_codex,
+            programs=("codex",),
+            hooks=_codex_hooks,
+            tools=_codex_tools,
+            then="Codex runs no hook that you have not approved: open Codex, type /hooks and trust those of Filrouge."
+            " Until then it says nothing and remembers nothing. `filrouge doctor` tells whether they are trusted.",
+        ),
+        Agent(
+            name="gemini",
+            title="Gemini CLI",
+            folder=_gemini,
+            programs=("gemini",),
+            hooks=_gemini_hooks,
+            tools=_gemini_tools,
+        ),
+        Agent(
+            name="cursor",
+            title="Cursor",
+            folder=_cursor,
+            programs=("cursor", "cursor-agent"),
+            hooks=_cursor_hooks,
+            tools=_cursor_tools,
+            then="Cursor takes memories at the start of a session only; for others its agent has the tools.",
+        ),
+        Agent(
+            name="vscode",
+            title="VS Code",
+            folder=_vscode,
+            programs=("code",),
+            hooks=_none,
+            tools=_vscode_tools,
+            then="VS Code runs the hooks of Claude Code's settings too; without Claude Code it has the tools only.",
+        ),
+        Agent(
+            name="opencode",
+            title="OpenCode",
+            folder=_opencode,
+            programs=("opencode",),
+            hooks=_opencode_hooks,
+            tools=_opencode_tools,
+        ),
+        Agent(
+            name="openclaw",
+            title="OpenClaw",
+            folder=_openclaw,
+            programs=("openclaw",),
+            hooks=_openclaw_hooks,
+            tools=_openclaw_tools,
+            then="OpenClaw gives a plugin what is said only with your leave (--allow-conversations); without it"
+            " there are the tools alone. Start its gateway again.",
+            reads_all=True,
+        ),
+    )
+}
+
+
+# Filrouge as a plugin that its user installed: where it stands, so that hooks are not written beside it.
+#
+# A plugin and hooks in the settings both run, and every prompt gets two blocks.
+
+
+class Plugin(NamedTuple):
+    """A plugin of ours in an agent.
+
+    Attributes:
+        place: the file that names it, or that it is.
+        remove: how its user takes it out.
+        brings_tools: it registers the tools (MCP) as well.
+    """
+
+    place: str
+    remove: str
+    brings_tools: bool = True
+
+
+_FOLDERS: Final = ("plugin", "plugins")
+
+
+def plugged(name: str, machine: Machine) -> Plugin | None:
+    """The plugin that is on in the user's settings of that agent; None where there is none, or nobody can read them."""
+    folder = AGENTS[name].folder(machine)
+    if name == "claude-code":
+        place = os.path.join(folder, "settings.json")
+        return claude_plugin(place, _json(place).get("enabledPlugins"))
+    if name == "codex":
+        place = os.path.join(folder, "config.toml")
+        return codex_plugin(place, _toml(place).get("plugins"))
+    if name == "opencode":
+        places = (os.path.join(folder, one, f"{NAME}.js") for one in _FOLDERS)
+        there = next((place for place in places if os.path.isfile(place)), "")
+        return Plugin(there, f"remove {there}", brings_tools=False) if there else None
+    return None
+
+
+def all_plugged(names: Iterable[str], machine: Machine) -> dict[str, Plugin]:
+    """The plugins of those agents that have one."""
+    return {name: found for name in names if (found := plugged(name, machine)) is not None}
+
+
+def claude_plugin(place: str, enabled: Any) -> Plugin | None:
+    """What `enabledPlugins` of Claude Code's settings says."""
+    on = [one for one, state in _table(enabled).items() if _is_ours(one) and state is True]
+    return Plugin(place, f"`claude plugin uninstall {on[0]}`") if on else None
+
+
+def codex_plugin(place: str, table: Any) -> Plugin | None:
+    """What `[plugins]` of Codex's settings says; one that is there is on, unless it says otherwise."""
+    on = [
+        one for one, about in _table(table).items() if _is_ours(one) and _table(about).get("enabled", True) is not False
+    ]
+    return Plugin(place, f"`codex plugin remove {on[0]}`") if on else None
+
+
+def _is_ours(one: str) -> bool:
+    return one.partition("@")[0] == NAME
+
+
+def _json(path: str) -> Mapping[str, Any]:
+    try:
+        return _table(json_text.read(files.text_of(files.read(path), path)).value)
+    except BadInput:  # whoever plans to write there says what is wrong with it
+        return {}
+
+
+def _toml(path: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(files.text_of(files.read(path), path))
+    except (BadInput, tomllib.TOMLDecodeError):
+        return {}
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

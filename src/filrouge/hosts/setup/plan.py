@@ -9,12 +9,8 @@ from typing import Final
 
 from filrouge.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
-from filrouge.hosts.setup.agent import Agent, Entry, File
-from filrouge.hosts.setup.entries import connected, disconnected, is_empty
-from filrouge.hosts.setup.machine import Machine
-from filrouge.hosts.setup.manifest import Manifest, Record, digest
-from filrouge.hosts.setup.plugged import Plugin
-from filrouge.hosts.setup.wanted import AGENTS
+from filrouge.hosts.setup.entries import AGENTS, Agent, Entry, File, Plugin, connected, disconnected, is_empty
+from filrouge.hosts.setup.files import Machine, Manifest, Record, digest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

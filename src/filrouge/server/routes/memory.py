@@ -18,6 +18,7 @@ from filrouge.app.thread_report import Status
 from filrouge.app.thread_search import found_threads
 from filrouge.config import by_todays_names, check
 from filrouge.errors import BadConfig, BadInput
+from filrouge.extraction.summaries import Language, vote
 from filrouge.model.filters import Filters
 from filrouge.model.scope import ScopeName
 from filrouge.ports import Tx
@@ -40,7 +41,6 @@ from filrouge.server.short_ids import MemoryId
 from filrouge.store.memories import Action
 from filrouge.store.recalls import Recalls
 from filrouge.store.settings import StoredSettings
-from filrouge.understand.language import Language, vote
 
 router = APIRouter(tags=["memory"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]

@@ -14,12 +14,9 @@ from typing import Any
 
 import apsw
 
-from filrouge.cli.commands.doctoring.agents import codex
-from filrouge.cli.commands.doctoring.examining import Mended, examine, mend
-from filrouge.cli.commands.doctoring.finding import Check, Finding
-from filrouge.cli.commands.doctoring.scene import Scene, scene_of
-from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
-from filrouge.cli.commands.doctoring.trusting import digest
+from filrouge.cli.doctor.agents import codex, digest
+from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, Mended, examine, mend
+from filrouge.cli.doctor.scene import Check, Finding, Scene, scene_of
 from filrouge.home import DATABASE
 
 NAMED = {check.name: check for check in (*CHECKS, *DEEP_CHECKS)}

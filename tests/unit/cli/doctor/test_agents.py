@@ -8,8 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from filrouge.cli.commands.doctoring.agents import Hook
-from filrouge.cli.commands.doctoring.trusting import digest
+from filrouge.cli.doctor.agents import Hook, digest
 
 from .patient import HOOK, Patient, everything, hooks, nothing, saw, written
 

@@ -17,10 +17,8 @@ from filrouge.app.observe import observe
 from filrouge.app.remember import remember
 from filrouge.app.tokens import create
 from filrouge.capture import inbox
-from filrouge.cli.commands.doctoring.examining import examine
-from filrouge.cli.commands.doctoring.finding import Check, Verdict, ok
-from filrouge.cli.commands.doctoring.scene import Scene
-from filrouge.cli.commands.doctoring.table import CHECKS, DEEP_CHECKS
+from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
+from filrouge.cli.doctor.scene import Check, Scene, Verdict, ok
 from filrouge.clock import SystemClock, to_text
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held

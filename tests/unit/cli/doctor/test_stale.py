@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from filrouge.hosts import plugins
-from filrouge.hosts.setup.machine import Machine, this_machine
+from filrouge.hosts.setup.files import Machine, this_machine
 from filrouge.hosts.setup.plan import carry_out, connecting, disconnecting
 
 from .patient import Patient, saw, written

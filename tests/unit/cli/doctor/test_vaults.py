@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from filrouge.app.vault import Watch
-from filrouge.cli.commands.doctoring.examining import examine
-from filrouge.cli.commands.doctoring.scene import Daemon
+from filrouge.cli.doctor.report import examine
+from filrouge.cli.doctor.scene import Daemon
 from filrouge.clock import SystemClock
 from filrouge.notes import vault
 from filrouge.store.settings import StoredSettings

@@ -1,0 +1,237 @@
+"""Add, Update, Delete, Noop or Conflict, without a model (EXT-6).
+
+A decision compares what two texts are about and what they hold (`profile`), and asks in this order: is it already
+known; does it only take something back; does it say which old value it replaces; is it a newer value in the same
+slot; does it choose what was rejected. Everything else is new. A memory of another scope or of another entity is
+never touched, and a pinned one only by the user: that is a Conflict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from filrouge.extraction.profile import (
+    Profile,
+    another_value,
+    denial,
+    gives_other_measures,
+    newer_value,
+    newer_version_of,
+    picks_what_was_rejected,
+    profile,
+    same_words,
+)
+from filrouge.extraction.reading import says_change
+from filrouge.extraction.values import of_two_things
+from filrouge.extraction.vocabulary import content, fold, tokens, variants
+from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
+from filrouge.model.memory import Memory, Statement
+
+#: Calibrated similarity of a restatement (EXT-6).
+SAME: Final = 0.88
+_OVERLAP: Final = 0.8
+_CONTAINED: Final = 0.85
+_MOST_TERMS: Final = 24
+#: Before the old value, these say that it was the choice.
+_CHOOSING: Final = (
+    r"\b(?:uses?|using|used|utilis\w+|chose|chosen|picked|with|on|in|at|under|port|via|sur|en|sous|avec|chez|par|est|sont|is|are|s'appelle"
+    r"|called|named|usa|usamos) "
+)
+
+
+#: What a decision may rest on, in the order of asking; a benchmark leaves one out to see what it is worth.
+Rule = Literal["restated", "old value", "rejected choice", "newer value", "newer version", "denial"]
+
+
+def decide(
+    statement: Statement, neighbours: Sequence[Neighbour], *, without: frozenset[Rule] = frozenset()
+) -> Decision:
+    """What becomes of `statement`, given the live memories near it."""
+    near = [n for n in neighbours if n.memory.state == "live" and n.memory.scope_name == statement.scope]
+    near = list({n.memory.id: n for n in near}.values())
+    mine = profile(statement.text)
+    if statement.is_correction and mine.retracts and statement.corrects:
+        return _delete(statement, near)
+    if statement.key and (keyed := _same_key(statement, near)):
+        return keyed
+    known = next((n for n in sorted(near, key=lambda n: -n.similarity) if _known(statement, mine, n)), None)
+    if not statement.is_correction:
+        near = [n for n in near if not of_two_things(statement.text, n.memory.text)]
+    replaced, reason = _replaced(statement, mine, [n.memory for n in near], without)
+    if known and "restated" not in without:
+        replaced = [memory for memory in replaced if _came_since(memory, known.memory)]
+        if not replaced:
+            return Noop(statement=statement, existing_id=known.memory.id, reason="already known")
+        replaced, reason = [known.memory, *replaced], f"said again: {reason}"
+    if not replaced and "newer version" not in without:
+        replaced, reason = newer_version_of(statement, near), "a newer version of the same"
+    if not replaced:
+        denied = None if "denial" in without else denial(statement, near)
+        if denied:
+            return Conflict(statement=statement, existing_id=denied.id, reason="one says never what the other tells")
+        return Add(statement=statement, reason="nothing like it is known")
+    pinned = next((memory for memory in replaced if memory.pinned), None)
+    if pinned:
+        return Conflict(statement=statement, existing_id=pinned.id, reason=f"{reason}, but the memory is pinned")
+    return Update(statement=statement, old_ids=tuple(memory.id for memory in replaced), reason=reason)
+
+
+def retrieval_terms(statement: Statement) -> tuple[str, ...]:
+    """Words to search the store with, besides the text: old values, and the subject in every language."""
+    terms: dict[str, None] = {}
+    for old in statement.corrects:
+        terms.update(dict.fromkeys([old, *tokens(fold(old))]))
+    for word in [*statement.subject.split(), *sorted(profile(statement.text).entity)]:
+        terms.update(dict.fromkeys(variants(word)))
+    for value in profile(statement.text).holds:
+        terms[value.text] = None
+    return tuple(term for term in terms if len(term) > 1)[:_MOST_TERMS]
+
+
+def _delete(statement: Statement, near: list[Neighbour]) -> Decision:
+    wanted = {word for old in statement.corrects for word in content(old)}
+    found = [n.memory for n in near if wanted and _speaks_of(profile(n.memory.text), wanted)]
+    pinned = next((memory for memory in found if memory.pinned), None)
+    if pinned:
+        return Conflict(statement=statement, existing_id=pinned.id, reason="retracted, but the memory is pinned")
+    return Delete(statement=statement, old_ids=tuple(m.id for m in found), reason="the user takes it back")
+
+
+def _speaks_of(theirs: Profile, wanted: set[str]) -> bool:
+    """True when all wanted words are there, or all but one of three and more."""
+    missing = sum(word not in theirs.words for word in wanted)
+    return missing == 0 or (len(wanted) >= 3 and missing == 1)
+
+
+def _same_key(statement: Statement, near: list[Neighbour]) -> Decision | None:
+    """A core fact is unique by key: the same value is known, another one replaces it."""
+    held = next((n.memory for n in near if n.memory.key == statement.key), None)
+    if held is None:
+        return None
+    if fold(held.value or "").split() == fold(statement.value or "").split():
+        return Noop(statement=statement, existing_id=held.id, reason=f"{statement.key} is known")
+    if held.pinned:
+        return Conflict(statement=statement, existing_id=held.id, reason=f"another {statement.key}, but it is pinned")
+    return Update(statement=statement, old_ids=(held.id,), reason=f"a newer {statement.key}")
+
+
+def _known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
+    """True when the memory already says what the statement says."""
+    memory = neighbour.memory
+    if same_words(statement.text, memory.text):
+        return True
+    if gives_other_measures(statement.text, memory.text):
+        return False
+    theirs = profile(memory.text)
+    if mine.rejects - theirs.rejects and not (mine.rejects <= set(theirs.words)):
+        return False
+    if bool(mine.negated) != bool(theirs.negated) or mine.held & theirs.rejects or theirs.held & mine.rejects:
+        return False
+    same_values = mine.held == theirs.held
+    if same_values and (neighbour.similarity >= SAME or _jaccard(mine, theirs) >= _OVERLAP):
+        return True
+    if mine.entity != theirs.entity and not (_covers(theirs, mine) >= _CONTAINED and mine.entity <= set(theirs.words)):
+        return False
+    if not mine.held <= theirs.held:
+        return False
+    if _covers(theirs, mine) >= _CONTAINED and mine.words.total() >= 3:
+        return True
+    return (
+        bool(mine.entity and mine.named and mine.held)
+        and _numbers_agree(mine, theirs)
+        and _new_words(mine, theirs) <= 2
+    )
+
+
+def _came_since(memory: Memory, known: Memory) -> bool:
+    """True for what was told after something was said last: saying that again is an answer to it."""
+    return memory.id != known.id and memory.valid_from > (known.last_mention or known.valid_from)
+
+
+def _jaccard(one: Profile, other: Profile) -> float:
+    union = (one.words | other.words).total()
+    return (one.words & other.words).total() / union if union else 0.0
+
+
+def _covers(whole: Profile, part: Profile) -> float:
+    """How much of `part` stands in `whole`."""
+    total = part.words.total()
+    return (part.words & whole.words).total() / total if total else 0.0
+
+
+def _new_words(mine: Profile, theirs: Profile) -> int:
+    return sum(1 for word in mine.words if word not in theirs.words)
+
+
+def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
+    """The values that tell slots apart are of the same kinds."""
+    return {v.kind for v in mine.holds} <= {v.kind for v in theirs.holds}
+
+
+def _replaced(
+    statement: Statement, mine: Profile, near: list[Memory], without: frozenset[Rule]
+) -> tuple[list[Memory], str]:
+    """The memories that the statement replaces, and why."""
+    named = [memory for memory in near if _names_its_old_value(statement, mine, memory)]
+    if "old value" not in without and named and (one := _one_entity(mine, named)):
+        return one, "it says which value no longer holds"
+    swapped = [memory for memory in near if picks_what_was_rejected(mine, profile(memory.text))]
+    if swapped and "rejected choice" not in without:
+        return swapped, "it chooses what was rejected"
+    if "newer value" in without:
+        return [], ""
+    announced = statement.is_correction and not says_change(fold(statement.text))
+    newer = [
+        m
+        for m in near
+        if newer_value(mine, profile(m.text), corrects=statement.is_correction)
+        or (announced and another_value(mine, profile(m.text)))
+    ]
+    if mine.entity:
+        return newer, "a newer value of the same subject"
+    newer = [memory for memory in newer if _of_one_thing(mine, profile(memory.text))]
+    return (newer, "a newer value of the same subject") if len(newer) == 1 else ([], "")
+
+
+def _of_one_thing(mine: Profile, theirs: Profile) -> bool:
+    """True when two that name no entity share a word, or one of them says of nothing what it gives a value for."""
+    ours, known = ({word for word in one.words if word not in one.held} for one in (mine, theirs))
+    return not ours or not known or bool(ours & known)
+
+
+def _names_its_old_value(statement: Statement, mine: Profile, memory: Memory) -> bool:
+    """True when the memory holds the value that the statement says is over, about the same thing."""
+    theirs = profile(memory.text)
+    if not statement.is_correction:
+        # "We deploy to Fly, not Heroku": the contrast alone is enough where the entity is the same.
+        return bool(mine.rejects & theirs.held and mine.held and mine.entity) and mine.entity == theirs.entity
+    old = [set(content(phrase)) or {fold(phrase)} for phrase in (*statement.corrects, *mine.rejects)]
+    old = [words - mine.entity or words for words in old]
+    if not any(words and words <= set(theirs.words) | theirs.held and not words <= theirs.rejects for words in old):
+        return False
+    if all(words <= mine.entity for words in old):
+        return theirs.named and bool(mine.entity & theirs.entity)
+    if mine.entity & (theirs.entity or frozenset(theirs.words)):
+        return True
+    return not mine.named and (
+        memory.kind == "decision" or any(_chooses(memory.text, phrase) for phrase in mine.rejects)
+    )
+
+
+def _chooses(text: str, old: str) -> bool:
+    """True when the text uses, runs on or picked `old`, rather than mentions it."""
+    return re.search(_CHOOSING + r"(?:[\w'-]+ ){0,1}`?" + re.escape(old), fold(text)) is not None
+
+
+def _one_entity(mine: Profile, named: list[Memory]) -> list[Memory]:
+    """Where the correction says nothing of its entity, memories of two entities are not both meant."""
+    sharing = [memory for memory in named if mine.entity & set(profile(memory.text).words)]
+    if sharing and mine.named:
+        return sharing
+    entities = {profile(memory.text).entity for memory in named}
+    if len(entities) <= 1:
+        return named
+    general = [memory for memory in named if not profile(memory.text).entity]
+    return sharing or general

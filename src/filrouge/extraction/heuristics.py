@@ -1,0 +1,324 @@
+"""Heuristics: statements that patterns find in a prompt, without a model.
+
+Pure: no database, no file.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Final
+
+from filrouge import lazy_re as re
+from filrouge.extraction import kinds, reading
+from filrouge.extraction.kinds import claimed
+from filrouge.extraction.own_words import own_words
+from filrouge.extraction.profile import subject
+from filrouge.extraction.reading import Clause, Found, is_request, read, silent_mood
+from filrouge.extraction.sentences import Sentence, split
+from filrouge.extraction.units import blanked, unmasked
+from filrouge.extraction.vocabulary import content
+from filrouge.model.memory import Span, Statement
+from filrouge.model.turn import TRUST_PROMPT, Turn
+
+# Read statements out of a prompt without a model.
+#
+# Only the user's own words count (RULE-3): replies, tool output and summaries never become memory here. Each sentence
+# is read for its mood and its kind; then neighbours that complete each other become one statement (a rule and its
+# reason, a move and the new command, a decision and "forget the old one"), because a memory has to stand on its own.
+
+#: One prompt that states more than this is a pasted document.
+MOST_STATEMENTS: Final = 25
+_LONGEST_TEXT: Final = 600
+
+_WRITTEN_BY_HOST: Final = re.compile(
+    r"\s*(?:<(?:task-notification|local-command-|command-name|command-message|environment_context|system-reminder|user_instructions"
+    r"|permissions instructions|skills_instructions|hook_prompt|turn_aborted|subagent_notification"
+    r"|bash-(?:input|stdout|stderr))"
+    r"|caveat: the messages below|this session is being continued from a previous|another language model started"
+    r"|\[request interrupted|/[a-z][\w:-]*\s*$|heartbeat\b|api error)",
+    re.IGNORECASE,
+)
+_FIRST_PERSON: Final = re.compile(r"(?:[,;](?:\s+(?:and|et|y))?|\s(?:and|et|y))\s+(?=(?:i|i'm|i'd|je|j'|my|mon|me)\b)")
+_PARTS: Final = re.compile(r"[,;]\s+(?:and |but |et |mais |car |since |because |as )?|\s-\s+|:\s+")
+_SUBJECT_FIRST: Final = re.compile(
+    r"(?:the|our|we|on|le|la|les|l'|nos|notre|all|every|tous|toutes|prod|production|staging|never|always|jamais|toujours|el|los|las)\b"
+)
+#: The opening of a sentence that gives the reason or the consequence of the one before.
+_REASON: Final = re.compile(
+    r"(?:because|otherwise|since|so that|that's (?:why|because)|it|its|this|that|they|these|those"
+    r"|the reason|reason|sinon|car|parce que|ca|cela|c'est|il|elle|ils|elles|comme ca"
+    r"|la raison|raison|why ?:|only|the (?:only )?exception|exception|sauf|except|both|porque|si no)\b"
+)
+_ORDERED: Final = re.compile(
+    r"(?:please |you |we )?(?:always|never|don't|do not|must|use|no |toujours|jamais|ne |n'|il (?:ne )?faut|utilise"
+    r"|siempre|nunca)"
+)
+_POINTS_BACK: Final = re.compile(r"\b(?:it|them|ones?|there|both|celui-ci|celle-ci|ca|y|en|that|this)\b")
+_CONSEQUENCE: Final = re.compile(
+    r"\b(?:breaks?|fails?|rejects?|crash(?:es)?|blocks?|casse(?:nt)?|plante(?:nt)?|echoue(?:nt)?|refuse(?:nt)?|bloque(?:nt)?|overwrites?|ecrase(?:nt)?)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A sentence, and what it states by itself, if anything."""
+
+    sentence: Sentence
+    clause: Clause
+    found: Found | None
+    silent: bool
+
+
+def written_by_host(text: str) -> bool:
+    """True for text that a host wrote in the user's place."""
+    return _WRITTEN_BY_HOST.match(text) is not None
+
+
+def is_own_prompt(turn: Turn) -> bool:
+    """True for what the user wrote as a prompt, or typed to be remembered."""
+    own = turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT
+    return own and not written_by_host(turn.text)
+
+
+def extract(turn: Turn, *, mined: bool = True) -> tuple[Statement, ...]:
+    """Every statement of a turn, in the order of the text; without `mined` only what is said outright."""
+    return statements_of(turn.text, mined=mined) if is_own_prompt(turn) else ()
+
+
+def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
+    """Every statement of a text in its author's own words; what it quotes or pastes states nothing."""
+    readings = [reading for sentence in split(own_words(blanked(text))) for reading in _readings(sentence)]
+    statements: list[Statement] = []
+    index = 0
+    while index < len(readings) and len(statements) < MOST_STATEMENTS:
+        if _only_a_value(readings[index]):
+            index += 1
+            continue
+        last = _group_end(readings, index)
+        group = readings[index : last + 1]
+        index = last + 1
+        taken_back = index < len(readings) and _takes_back(group[-1], readings[index])
+        if taken_back:
+            continue
+        if any(reading.found for reading in group):
+            statements.append(_statement(text, group))
+        elif mined and not reading.JOKE.search(group[0].sentence.plain):
+            before = _sentence_before(readings, index - len(group))
+            statements.extend(claimed(group[0].sentence, before))
+    return unmasked(statements[:MOST_STATEMENTS], text)
+
+
+def _sentence_before(readings: list[_Read], index: int) -> str:
+    """The words of the sentence before this one in its paragraph."""
+    same = index > 0 and readings[index - 1].sentence.block == readings[index].sentence.block
+    return readings[index - 1].sentence.text if same else ""
+
+
+def _readings(sentence: Sentence) -> list[_Read]:
+    """The sentence as one reading, or as two when its first half is who the user is."""
+    heading = sentence.heading[1] + " " if sentence.heading else ""
+    for cut in itertools.islice(_FIRST_PERSON.finditer(sentence.plain), 4):
+        head = read(sentence.text[: cut.start()], sentence.start, heading)
+        found = kinds.find_preferences(head)
+        if (
+            found
+            and found.key
+            and reading.silent_mood(head.plain) is None
+            and not reading.QUESTION.search(sentence.plain)
+        ):
+            rest, plain = sentence.start + cut.end(), sentence.plain[cut.end() :]
+            tail = replace(sentence, start=rest, text=sentence.text[cut.end() :], plain=plain)
+            return [_Read(sentence, head, found, False), *_readings(tail)]
+    clause = read(sentence.text, sentence.start, heading)
+    found, silent = _judge(clause)
+    if found is None and (reading.is_request(clause.plain) and not reading.QUESTION.search(clause.plain)):
+        inner = _inner_statement(clause)
+        if inner:
+            return [_Read(sentence, *inner, False)]
+    if found is None and sentence.heading and not silent and not reading.silent_mood(sentence.heading[1]):
+        joined = read(f"{sentence.heading[1]} {sentence.text}", sentence.heading[0])
+        found = kinds.find_facts(joined)
+    return [_Read(sentence, clause, found, silent)]
+
+
+def _judge(clause: Clause) -> tuple[Found | None, bool]:
+    """What the clause states, and whether its mood forbids it to state or complete anything."""
+    if reading.silent_mood(clause.plain) is not None:
+        return None, True
+    if reading.is_bare(clause):
+        old = reading.old_values(clause.plain)
+        replaces = any(value.text not in old for value in clause.values)
+        return Found(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
+    found = (
+        kinds.find_preferences(clause)
+        or _retraction(clause)
+        or _bug(clause)
+        or _rule(clause)
+        or kinds.find_bugs(clause)
+    )
+    if found:
+        return found, False
+    if reading.is_request(clause.plain):
+        return None, True
+    change, chosen = reading.find(clause), kinds.find_decisions(clause)
+    past = reading.is_past(clause.plain)
+    if chosen and (change or not past):
+        return _changed(chosen, change), False
+    if reading.is_status(clause.plain):
+        return None, True
+    if change or past:
+        return change, change is None
+    return kinds.find_facts(clause), False
+
+
+def _retraction(clause: Clause) -> Found | None:
+    return reading.find(clause) if reading.retraction(clause.plain) is not None else None
+
+
+def _bug(clause: Clause) -> Found | None:
+    """A cause or a fix, told rather than ordered: "listeners that were never removed" is no rule."""
+    return None if _ORDERED.match(clause.plain) or kinds.is_labelled(clause) else kinds.find_bugs(clause)
+
+
+def _rule(clause: Clause) -> Found | None:
+    rule = kinds.find_rules(clause)
+    if reading.is_past(clause.plain) or (rule and rule.confidence <= kinds.WEAK and kinds.find_decisions(clause)):
+        return None
+    return _changed(rule, reading.find(clause)) if rule else None
+
+
+def _changed(found: Found, change: Found | None) -> Found:
+    """The same statement, which also says that something is no longer so."""
+    return replace(found, is_correction=True, corrects=change.corrects) if change else found
+
+
+def _inner_statement(clause: Clause) -> tuple[Clause, Found] | None:
+    """The statement after a request: "Update the compose file, the broker now listens on 5673"."""
+    for match in _PARTS.finditer(clause.plain):
+        plain = clause.plain[match.end() :]
+        if not _SUBJECT_FIRST.match(plain) or reading.is_request(plain):
+            continue
+        inner = read(clause.text[match.end() :], clause.start + match.end(), clause.opening)
+        found, _ = _judge(inner)
+        if found:
+            return inner, found
+    return None
+
+
+def _group_end(readings: list[_Read], start: int) -> int:
+    """The last of the readings that complete the one at `start`."""
+    last = start
+    while last + 1 < len(readings) and last - start < 3 and _completes(readings[start : last + 1], readings[last + 1]):
+        last += 1
+    return last
+
+
+def _completes(group: list[_Read], after: _Read) -> bool:
+    """True when `after` belongs to the statement that `group` makes."""
+    first, before = group[0], group[-1]
+    if after.silent or after.sentence.block != first.sentence.block or before.sentence is after.sentence:
+        return False
+    if after.sentence.end - first.clause.start > _LONGEST_TEXT:
+        return False
+    stated = next((reading.found for reading in group if reading.found), None)
+    if stated is None:
+        return False
+    if _only_a_value(after):
+        return bool(before.clause.values) and stated.key is None and not stated.retraction
+    if after.found is None:
+        return stated.scope == "project" and _explains(group, after)
+    if stated.retraction or after.found.retraction:
+        return (
+            stated.is_correction
+            or stated.kind == "decision"
+            or after.found.kind == "decision"
+            or after.found.is_correction
+        )
+    if kinds.find_bugs(first.clause) and (
+        kinds.find_bugs(after.clause) or re.match(r"(?:we|on|nous) (?:now|maintenant)?", after.clause.plain)
+    ):
+        return not kinds.find_rules(after.clause)
+    return after.found.kind not in {"rule", "preference"} and kinds.is_anaphoric(after.clause.plain)
+
+
+def _only_a_value(reading: _Read) -> bool:
+    """True for "En fait non, 3001.": it needs the sentence before it to say of what."""
+    return reading.sentence.heading is None and reading.is_bare(reading.clause)
+
+
+def _explains(group: list[_Read], after: _Read) -> bool:
+    """True for a plain sentence that gives the reason or consequence of what was just stated."""
+    plain = after.clause.plain
+    if (
+        len(plain.split()) < 3
+        or len(plain) > 200
+        or re.match(r"(?:i|i'm|i've|i'll|je|j'ai|j')\b", plain)
+        or reading.is_request(plain)
+    ):
+        return False
+    if _REASON.match(plain) or (_POINTS_BACK.search(plain) and len(plain.split()) <= 12):
+        return True
+    shared = {word for reading in group for word in content(reading.clause.text)} & set(content(after.clause.text))
+    return bool(shared) or _CONSEQUENCE.search(plain) is not None
+
+
+def _takes_back(before: _Read, after: _Read) -> bool:
+    """True when the next words are "just kidding"."""
+    return (
+        after.sentence.block == before.sentence.block
+        and len(after.clause.plain.split()) <= 5
+        and (reading.JOKE.search(after.clause.plain) is not None)
+    )
+
+
+def _statement(text: str, group: list[_Read]) -> Statement:
+    first, last = group[0], group[-1]
+    found = [reading.found for reading in group if reading.found]
+    lead = next((one for one in found if not one.retraction), found[0])
+    start = first.clause.start
+    own = start + len(first.clause.text)
+    end = own if len(group) == 1 else last.sentence.end
+    words = " ".join(text[start:end].split())
+    if first.sentence.heading and kinds.find_facts(first.clause) == lead and not _speaks_alone(first):
+        start, words = first.sentence.heading[0], _under_heading(text, first)
+    retraction = lead.retraction
+    old = dict.fromkeys(word for reading in group if reading.found for word in reading.found.corrects)
+    return Statement(
+        kind=lead.kind,
+        text=words,
+        span=Span(start=start, end=end),
+        scope=lead.scope,
+        subject=(lead.key or "").replace("_", " ")
+        or (" ".join(content(lead.corrects[0])[:4]) if retraction else subject(words)),
+        key=lead.key,
+        value=lead.value,
+        corrects=tuple(old),
+        is_correction=any(reading.found.is_correction for reading in group if reading.found),
+        confidence=lead.confidence,
+        sentiment=lead.sentiment,
+        timeframe=lead.timeframe,
+    )
+
+
+def _speaks_alone(reading: _Read) -> bool:
+    return len(reading.clause.text.split()) > 4
+
+
+def _under_heading(text: str, reading: _Read) -> str:
+    assert reading.sentence.heading is not None
+    at, plain = reading.sentence.heading
+    return " ".join(f"{text[at : at + len(plain)].strip()} {reading.sentence.text}".split())
+
+
+# Whether a prompt tells anything: what only asks, greets or gives work says nothing to a later reader.
+#
+# "Which port is it?" is answered by the reply beside it, and "add a search bar" by what came of it; shown alone,
+# either would be taken for something that is known.
+
+_NOTHING = frozenset({"question", "smalltalk", "joke"})
+
+
+def tells(text: str) -> bool:
+    """True if a sentence of the prompt states something."""
+    return any(silent_mood(one.plain) not in _NOTHING and not is_request(one.plain) for one in split(text))

@@ -1,0 +1,651 @@
+"""What a statement is about and which values it gives, comparable between statements.
+
+Tells two versions of one thing apart from two things. Pure: no database, no file.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from filrouge import lazy_re as re
+from filrouge.extraction import reading
+from filrouge.extraction.reading import Clause, read
+from filrouge.extraction.sentences import split
+from filrouge.extraction.values import Measure, Value, ValueKind, measures
+from filrouge.extraction.vocabulary import CATEGORY, GENERIC, canonical, content, fold, tokens
+from filrouge.model.decision import Neighbour
+from filrouge.model.memory import Memory, Statement
+
+# What a statement is about and which values it endorses: the comparable side of a text.
+#
+# `profile` reads the same things in a new statement and in a stored memory, whatever their language and wording: the
+# entity (`production`), the values that it says hold (`9443`) and those it says do not (`8443`), the action it speaks
+# of (deploy, test), and its polarity. Decisions compare profiles, never sentences.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The comparable side of a text.
+
+    Attributes:
+        entity: canonical words for what it is about, without attribute words such as `port`.
+        named: the entity was said ("for production", "staging runs"), not guessed from what is left over.
+        holds: values that hold, by kind, in order; `name` values by their category where they have one.
+        rejects: folded words that it says do not hold.
+        words: its canonical content words.
+        placed: it says where something is or runs.
+        retracts: it only takes something back.
+    """
+
+    entity: frozenset[str]
+    named: bool
+    holds: tuple[Value, ...]
+    rejects: frozenset[str]
+    actions: frozenset[str]
+    negated: int
+    words: Counter[str]
+    placed: bool
+    retracts: bool
+
+    def values(self, kind: ValueKind) -> tuple[str, ...]:
+        """The values of one kind that hold."""
+        return tuple(value.text for value in self.holds if value.kind == kind)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Every value that holds, as text."""
+        return frozenset(value.text for value in self.holds)
+
+
+_ATTRIBUTES_WORDS: Final = """
+port version command url uri address adresse path chemin host hote region hosting date deadline number
+numero
+"""
+#: Words for the kind of value itself: the slot, not the entity.
+ATTRIBUTES: Final = frozenset(_ATTRIBUTES_WORDS.split())
+_ACTIONS: Final = {
+    "deploy": "deploy",
+    "test": "test",
+    "build": "build",
+    "construire": "build",
+    "construit": "build",
+    "lint": "lint",
+    "start": "start",
+    "lancer": "start",
+    "demarrer": "start",
+    "migrate": "migrate",
+    "format": "format",
+    "install": "install",
+    "installer": "install",
+    "seed": "seed",
+    "release": "release",
+    "compile": "build",
+    "compiler": "build",
+    "benchmark": "benchmark",
+    "restore": "restore",
+}
+_FURNITURE_WORDS: Final = """
+move moved moves switch switched change changed migrate migrated rename renamed replace replaced upgrade
+upgraded choose chose chosen decide decided pick picked settle settled opt opted agree agreed adopt adopted
+keep kept go going went store stored host live listen point work build built made make drop dropped revient
+revenon passe passon choisi decide retenu abandonne garde gardon part parton migre stocke heberge ecoute
+trouve tranche oublie forget instead rather plutot finally finalement finalment last week semaine monday
+month mois since because parce meilleur better faster simple simpler plan rapide compilation longer left
+prefer prefere like aime want veux always must should need doit use called appelle located situe is own
+maintain manage handle expire start end run set moved deplace change renomme remplace called listening
+running hosted avoid never ground rule correction
+"""
+#: Verbs and adverbs that remain in what follows "we": they are not what the sentence is about.
+_FURNITURE: Final = frozenset(_FURNITURE_WORDS.split())
+_OWNERS: Final = re.compile(
+    r"\b(?:owns?|maintains?|manages?|handles?|leads?|is responsible for|is in charge of|looks after|takes care of|s'occupe|gere|maintient|dirige|est responsable)\b"
+)
+_PLACES: Final = re.compile(
+    r"\b(?:runs? (?:on|in|at)|(?:is|are|est|sont|lives?|sits?|hosted|deployed|stored|located|moved|migrated|esta|estan|vit|tourne\w*|heberge\w*|stocke\w*|trouve\w*|go|goes) (?:not |now |always |maintenant |plus |\w+ )?(?:on|in|at|to|under|dans|sur|chez|en|a|sous)|not on|back to|moved (?:it )?to|switched|migrated|revient|repasse)\b"
+)
+_FOR: Final = re.compile(
+    r"(?<![\w-])(?:for|pour|para) (?!(?:now|example|instance|info|l'instant|le moment|(?:the )?record|me|you|us|moi|toi|nous)\b)((?:[\w'./-]+ ){0,4}?[\w'./-]+)(?=\s*(?:[,;:.!()]|$)|\s(?:we|on|is|are|because|since|instead|rather|over|and|with|in|it|nous|plutot|car|parce|est|sont|et|dans|avec|last|from|to|by|at|as|not|which|que|c'est)\b)"
+)
+_TO_DO: Final = re.compile(
+    r"^(?:to|pour|para) (\w+(?: [\w-]+){0,3}?),? (?:we|you|run|use|on|utilise|lance|il faut|just)\b"
+)
+#: "we moved search from Elasticsearch", "on a migré la facturation vers Stripe"
+_MOVED: Final = re.compile(
+    r"\b(?:moved|migrated|switched|ported|transferred|migre|deplace|bascule|transfere) (?:the |our |la |le |les |notre |nos )?(?!it\b|them\b|from\b|to\b|de\b|vers\b|over\b|everything\b)((?:[\w-]+ ){0,2}?[\w-]+) (?:from|to|over to|onto|vers|chez|sur)\b"
+)
+_VERB: Final = re.compile(
+    r"\s(?:is|are|isn't|aren't|runs?|lives?|listens?|uses?|sits?|points?|requires?|needs?|depends|expires?|starts?|ends?|ships?|go|goes|keeps?|has|have|contains?|holds?|reads?|writes?|supports?|serves?|exposes?|sends?|stores?|was|were|must|should|can|cannot|will|moved|switched|migrated|changed|upgraded|went|owns?|maintains?|manages?|handles?|leads?|gere|maintient|s'occupe|now|no longer|belongs?|defaults?"
+    r"|est|sont|n'est|ne|tourne(?:nt)?|utilise(?:nt)?|vit|ecoute(?:nt)?|se|s'appelle(?:nt)?|expire(?:nt)?|demarre(?:nt)?|commence(?:nt)?|necessite(?:nt)?|requiert|contient|stocke(?:nt)?|conserve\w*|parte(?:nt)?|pointe(?:nt)?|passe\w*|sera|seront|doit|doivent|a|ont|esta|estan|corre|usa|escucha|:|=)(?=\s|$)"
+)
+_WE: Final = re.compile(
+    r"^(?:we|we're|we've|i|i've|on|nous|je|j'ai|the team|l'equipe|it|il|ca|let's|they|you|tu|now|then)\b"
+)
+_NEGATIONS_WORDS: Final = """
+not never no don't doesn't isn't aren't can't cannot without jamais pas aucun aucune sans nunca
+"""
+_NEGATIONS: Final = frozenset(_NEGATIONS_WORDS.split())
+_BECAUSE: Final = re.compile(r",? (?:because|since|as it|so that|car|parce que|puisque|otherwise|sinon)\b|\s: |; |: ")
+
+
+@lru_cache(maxsize=4096)
+def profile(text: str) -> Profile:
+    """The comparable side of `text`."""
+    parts = [read(sentence.text, sentence.start) for sentence in split(text)] or [read(text[:500], 0)]
+    stating = [part for part in parts if reading.retraction(part.plain) is None]
+    clauses = stating or parts
+    rejects = frozenset(word for part in parts for word in reading.old_values(part.plain)) | _outdated(parts)
+    rejected = {word for phrase in rejects for word in [phrase, *phrase.split()]}
+    gone = {canonical(word) for word in rejected if word.isalpha()} if _OWNERS.search(parts[0].plain) else set[str]()
+    every = [value for part in parts for value in part.values]
+    holds = tuple(value for value in every if value.text not in rejected)
+    entity, named = _entity(clauses[0].plain, clauses[0].values, gone)
+    if not entity and len(clauses) > 1 and not named:
+        entity, named = _entity(clauses[1].plain, clauses[1].values, gone)
+    plain = " ".join(part.plain for part in parts)
+    spoken = tokens(plain)
+    return Profile(
+        entity=entity,
+        named=named,
+        holds=holds,
+        rejects=rejects,
+        actions=frozenset(_ACTIONS[word] for word in map(canonical, spoken) if word in _ACTIONS),
+        negated=sum(word in _NEGATIONS for word in plain.split()),
+        words=Counter(content(" ".join(part.text for part in parts))),
+        placed=_PLACES.search(plain) is not None,
+        retracts=not stating,
+    )
+
+
+def _outdated(parts: list[Clause]) -> frozenset[str]:
+    """The values that a bare one after them replaces: "The port is 3000. No, 3001."."""
+    return frozenset(
+        old.text
+        for before, after in itertools.pairwise(parts)
+        if reading.is_bare(after)
+        for old in before.values
+        if any(_alike(old, new) for new in _endorsed(after)) and old.text not in {new.text for new in after.values}
+    )
+
+
+def _endorsed(part: Clause) -> list[Value]:
+    old = reading.old_values(part.plain)
+    return [value for value in part.values if value.text not in old]
+
+
+def _alike(old: Value, new: Value) -> bool:
+    return old.kind == new.kind or (new.kind == "number" and old.text.isdigit())
+
+
+def subject(text: str) -> str:
+    """A few normalised words for what `text` is about: `production port`, `staging`, `pdf`."""
+    seen = profile(text)
+    ordered = [word for word in dict.fromkeys(content(text)) if word in seen.entity][:4]
+    kinds = {value.kind for value in seen.holds}
+    slot = next((kind for kind in ("port", "version") if kind in kinds), None)
+    if slot == "version" and not ordered:
+        ordered = [value.text for value in seen.holds if value.kind == "name"][:1]
+    if not ordered and not slot:
+        ordered = [word for word in dict.fromkeys(content(text)) if word not in _FURNITURE and word not in GENERIC][:3]
+    words = [*ordered, slot] if slot and slot not in ordered else ordered
+    return " ".join(words)
+
+
+def _entity(plain: str, found: tuple[Value, ...], gone: set[str]) -> tuple[frozenset[str], bool]:
+    """What a clause is about, and whether it says so or it is only what is left over."""
+    reason = _BECAUSE.search(plain)
+    main = plain[: reason.start()] if reason and reason.start() > 12 else plain
+    for_phrase = _TO_DO.match(main) or _FOR.search(main)
+    if for_phrase and (words := _about(main, *for_phrase.span(1), found, gone)):
+        return words, True
+    moved = _MOVED.search(main)
+    if moved and (words := _about(main, *moved.span(1), found, gone)):
+        return words, True
+    verb = _VERB.search(main)
+    if verb and not _WE.match(main):
+        if words := _about(main, 0, verb.start(), (), gone | _people(main, verb.start(), found)):
+            return words, True
+        if _OWNERS.search(main):
+            return _about(main, 0, len(main), found, gone), True
+        return frozenset(), False
+    return _about(main, 0, len(main), found, gone), False
+
+
+def _about(main: str, start: int, end: int, found: tuple[Value, ...], gone: set[str]) -> frozenset[str]:
+    """The words between two places that can name something, values only where there is nothing else."""
+    inside = [value for value in found if start <= value.start < end]
+    names = {word for value in inside for word in (value.text, *content(value.text))}
+    words = _plainly(main[start:end], names | gone)
+    whole = start == 0 and end == len(main)
+    return words if words or whole else _plainly(main[start:end], gone)
+
+
+def _people(main: str, end: int, found: tuple[Value, ...]) -> set[str]:
+    """Who owns something is the value, not the subject."""
+    if _OWNERS.search(main) is None:
+        return set()
+    return {word for value in found if value.start < end for word in (value.text, *content(value.text))}
+
+
+def _plainly(words: str, names: set[str]) -> frozenset[str]:
+    """The words that can name something: no values, no attribute words, no furniture."""
+    return frozenset(
+        word
+        for word in content(words)
+        if word not in names
+        and word not in GENERIC
+        and word not in ATTRIBUTES
+        and word not in _FURNITURE
+        and not word.isdigit()
+    )
+
+
+def category(value: Value) -> str | None:
+    """What a named tool is for, when known."""
+    return CATEGORY.get(value.text) if value.kind in {"name", "host", "identifier"} else None
+
+
+def same_words(one: str, other: str) -> bool:
+    """True when two texts are the same but for case, accents, punctuation and spacing."""
+    return tokens(fold(one)) == tokens(fold(other))
+
+
+# When one statement takes the place of another without saying so.
+#
+# A slot is an entity and a kind of value: the port of production, the place of staging, the version of Python in CI,
+# the command that deploys. Two statements compete for it only when they are about exactly the same entity, because a
+# false update hides a true memory, while a missed one only leaves an old value beside the new.
+
+#: Kinds where one entity has one value at a time.
+_SINGLE: Final[tuple[ValueKind, ...]] = (
+    "port",
+    "date",
+    "time",
+    "url",
+    "path",
+    "host",
+    "quantity",
+    "command",
+    "version",
+)
+_UNIT: Final = re.compile(r"[a-z%]+$")
+
+
+def newer_value(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
+    """True when `mine` gives another value for a slot that `theirs` fills."""
+    loosely = corrects and not mine.rejects
+    if not _same_entity(mine, theirs, corrects=loosely) or not (mine.entity or loosely):
+        return False
+    if any(_differs(kind, mine, theirs) for kind in _SINGLE):
+        return True
+    return bool(mine.entity) and _other_choice(mine, theirs, corrects=loosely)
+
+
+def another_value(mine: Profile, theirs: Profile) -> bool:
+    """True when each says one thing of exactly the same entity: "Actually no, RabbitMQ for the queue"."""
+    if mine.entity != theirs.entity or not (mine.entity and mine.named and theirs.named) or mine.rejects:
+        return False
+    new, old = _choices(mine), _choices(theirs)
+    return len(new) == len(old) == 1 and new != old and bool(mine.negated) == bool(theirs.negated)
+
+
+def _choices(seen: Profile) -> frozenset[str]:
+    return frozenset(value.text for value in seen.holds if value.kind in {"name", "host", "identifier"})
+
+
+def picks_what_was_rejected(mine: Profile, theirs: Profile) -> bool:
+    """True when `mine` holds what `theirs` rejects, and rejects or leaves out what it holds."""
+    back = mine.held & theirs.rejects
+    away = theirs.held & mine.rejects
+    if not (back or away) or mine.entity != theirs.entity:
+        return False
+    if back and away:
+        return True
+    rival = any(a and a == b for a in _categories(mine.holds) for b in _categories(theirs.holds))
+    return (bool(back) and rival) or (bool(away) and rival)
+
+
+def _same_entity(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
+    if mine.entity == theirs.entity:
+        return (mine.named and theirs.named) or corrects
+    if not corrects:
+        return False
+    if not mine.entity:
+        return True
+    return bool(theirs.entity) and (mine.entity <= theirs.entity or theirs.entity <= mine.entity)
+
+
+def _differs(kind: ValueKind, mine: Profile, theirs: Profile) -> bool:
+    new, old = mine.values(kind), theirs.values(kind)
+    if not new or not old or set(new) & set(old):
+        return False
+    if kind == "quantity":
+        return _units(new) == _units(old)
+    if kind == "command":
+        return mine.actions == theirs.actions
+    if kind in {"path", "host", "url"}:
+        return mine.placed == theirs.placed
+    if kind == "version":
+        ours, known = _named_values(mine), _named_values(theirs)
+        return bool(ours & known) or (mine.named and theirs.named and not (ours and known))
+    return True
+
+
+def _other_choice(mine: Profile, theirs: Profile, *, corrects: bool) -> bool:
+    """Another tool of the same category, or another name for the same place."""
+    new = [value for value in mine.holds if value.kind in {"name", "host", "identifier"}]
+    old = [value for value in theirs.holds if value.kind in {"name", "host", "identifier"}]
+    if not new or not old or {value.text for value in new} & {value.text for value in old}:
+        return False
+    ours, known = _categories(new[:1]), _categories(old[:1])
+    if ours and known:
+        return bool(ours & known) and (mine.placed == theirs.placed or corrects)
+    if ours or known:
+        return False
+    return (mine.placed and theirs.placed) or (corrects and mine.entity == theirs.entity)
+
+
+def _categories(found: tuple[Value, ...] | list[Value]) -> frozenset[str]:
+    return frozenset(name for value in found if (name := category(value)))
+
+
+def _named_values(seen: Profile) -> frozenset[str]:
+    return frozenset(value.text for value in seen.holds if value.kind == "name")
+
+
+def _units(found: tuple[str, ...]) -> set[str]:
+    return {match.group().rstrip("s") if (match := _UNIT.search(text)) else "" for text in found}
+
+
+# Two versions of one thing, told in different words: "my mark was 64%", later "is 71% enough to pass?".
+#
+# Nobody says that the first no longer holds. What gives it away: both give a measure of one kind, of the same noun
+# where something is counted, with different numbers, and everything else about them is alike. How alike is a sum of
+# signs in log odds: the calibrated similarity of the two texts, the words they share, the words that each has alone,
+# words of change, and what tells two things apart (another name, another sort of what is counted, a goal beside a
+# result). The weights were fitted on pairs of which it is known, against statements of different people
+# (docs/adr/0012). A wrong supersede hides what is true, a missed one leaves an old value beside the new, so the odds
+# must be for it.
+#
+# `denial` is the other case: one says "never" about what the other tells, and which of them holds is for a person to
+# say.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+#: Log odds above which one of two is taken for a newer version.
+SURE: Final = 0.2
+_NO: Final = -9.0
+#: Characters of a text that are compared: a note may be a page.
+_LONGEST: Final = 2000
+#: Of the signs of `_signs`, in log odds.
+_WEIGHTS: Final = {
+    "always": -4.2,
+    "similarity": 7.5,
+    "shared": 1.65,
+    "nothing shared": -3.2,
+    "overlap": -3.3,
+    "common": 0.65,
+    "apart": -0.6,
+    "contained": 0.8,
+    "changed": 1.35,
+    "same name": 0.8,
+    "other name": -1.0,
+    "day": -0.7,
+    "duration": -1.6,
+    "frequency": 0.8,
+    "count": 1.1,
+    "other sort": -7.8,
+    "aim": -3.0,
+    "other period": -3.0,
+    "other person": -4.0,
+    "besides": -2.5,
+}
+_COMMON_WORDS: Final = """
+i'm good great best better well new recent recently current currently latest last first final early late just come coming upcoming
+able get got getting go going worried anxious nervous make making made take taking took taken have having want wanting need help
+try trying tried think thinking thought plan planning know feel feeling look looking find found give keep keeping start started
+starting finish finished reach reached hit complete completed increase increased improve improved improvement reduce reduced extend
+extended expand expanded adjust adjusted update updated reschedule rescheduled change changed schedule scheduled move moved set meet
+meeting work working use using way thing lot bit day time week month year today tomorrow morning afternoon evening night date
+deadline budget score rate number total amount average percent percentage count kinda actually really around about far people friend
+goal progress result project per daily weekly monthly yearly quarterly approximately roughly almost nearly least part january february
+march april june july august september october november december monday tuesday wednesday thursday friday saturday sunday include
+including nouveau nouvelle dernier derniere prochain prochaine actuel actuelle fini finir commencer commence jour semaine mois fois
+"""
+#: Words of every topic: alone they say nothing of what a sentence is about.
+_COMMON: Final = frozenset(_COMMON_WORDS.split())
+_CHANGED: Final = re.compile(
+    r"\b(?:now|currently|new|newly|just|updated?|latest|recent(?:ly)?|rescheduled|extended|expanded|adjusted|increased|reduced|decreased|raised|lowered|moved|changed|improved|reached|up to|down to|already|again|so far|no longer|instead|revised|bumped|switched|actually"
+    r"|shortened|postponed|pushed back|desormais|maintenant|nouveau|nouvelle|deja|passe a|reporte|augmente|reduit|ahora|nuevo|nueva|ya)\b"
+)
+_AIMS: Final = re.compile(
+    r"\b(?:goals?|targets?|targeting|aim\w*|left|remaining|to go|plan to|want to|hope to|objectifs?|restants?|il reste)\b"
+)
+_ADJUSTED: Final = re.compile(
+    r"\b(?:adjust\w*|chang\w*|updat\w*|revis\w*|reschedul\w*|extend\w*|expand\w*|increas\w*|rais\w*|lower\w*|reduc\w*|cut|bumped|moved|postponed|new|instead|modifi\w*|augment\w*|repouss\w*|report\w*)\b"
+)
+_NEVER: Final = re.compile(
+    r"\b(?:i|we)(?:'ve| have|'d| had| has)? (?:actually |really |honestly )?(?:never(?: (?:actually|really|even|ever))?|haven't|have not|didn't|did not)\b"
+    r"|\b(?:he|she|they)(?:'s| has|'ve| have) never\b|\bn'(?:ai|avons|a) (?:encore )?jamais\b|\bnunca (?:he|hemos)\b"
+)
+_NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b(?!I\b|I'|The\b|A\b)[A-ZÀ-Ý][\w-]{2,}")
+_CALENDAR: Final = re.compile(
+    r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$|(?i:(?:mon|tues|wednes|thurs|fri|satur|sun)day)$"
+)
+_SUFFIX: Final = re.compile(r"(?<=\w{3})(?:ings?|ed|ies|es|s|e|y|ment|ion|ions)$")
+_IRREGULAR: Final = {
+    "met": "meet", "meeting": "meet", "meetings": "meet", "went": "go", "got": "get", "bought": "buy", "took": "take", "taken": "take", "made": "make", "saw": "see", "seen": "see",
+    "won": "win", "lost": "lose", "sold": "sell", "found": "find", "began": "begin", "begun": "begin", "built": "build", "written": "write", "wrote": "write", "taught": "teach",
+    "wore": "wear", "worn": "wear", "ran": "run", "sent": "send", "spent": "spend", "left": "leave", "gave": "give", "given": "give", "kept": "keep", "felt": "feel", "paid": "pay",
+    "planned": "plan", "led": "lead", "spoke": "speak", "spoken": "speak", "drove": "drive", "driven": "drive", "told": "tell", "said": "say", "ate": "eat", "eaten": "eat",
+}  # fmt: skip
+#: It stands beside what was told before, not in its place.
+_BESIDES: Final = re.compile(
+    r"\b(?:also|another|as well|in addition|besides|aussi|egalement|un autre|une autre|tambien|otro|otra)\b"
+)
+#: What a figure is for: ten in a month and fifty in a year are two figures.
+_PERIODS: Final = (
+    ("day", re.compile(r"\b(?:a day|per day|daily|every day|each day|par jour|quotidien\w*)\b")),
+    (
+        "week",
+        re.compile(
+            r"\b(?:a week|per week|weekly|every week|in (?:one|a) week|this week|par semaine|cette semaine|hebdomadaire)\b"
+        ),
+    ),
+    (
+        "month",
+        re.compile(r"\b(?:a month|per month|monthly|every month|months|this month|par mois|ce mois|mensuel\w*)\b"),
+    ),
+    (
+        "year",
+        re.compile(
+            r"\b(?:a year|per year|yearly|annual\w*|every year|this year|the year|par an|cette annee|l'annee|annuel\w*)\b"
+        ),
+    ),
+)
+#: Whose affair it is, where it is not the user's own.
+_PEOPLE: Final = re.compile(
+    r"\b(?:my|our|his|her|their|mon|ma|notre) (?:mom|mum|mother|dad|father|sister|brother|wife|husband|partner|girlfriend|boyfriend|friend|boss|manager|colleague|coworker|neighbou?r|roommate|son|daughter|niece|nephew|aunt|uncle|cousin|grandma|grandpa|grandmother|grandfather"
+    r"|mere|pere|soeur|frere|femme|mari|ami|amie|chef|patron|collegue|voisine?|fils|fille|tante|oncle)\b"
+)
+#: What was ordered or liked is no account of how things stand.
+_STANDING: Final = frozenset({"rule", "preference", "constraint"})
+#: A text, and words for what it is about.
+Said = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a text says of how things stand.
+
+    Attributes:
+        topic: stems of its content words, without measures, common words and dates.
+        common: stems of its common words.
+        names: stems of the names in it.
+        changed: words of change or of the present: it is not the first version.
+        aims: it gives a goal, or what is left to do, rather than how things stand.
+        adjusted: it says that something was set anew.
+        besides: it is told as one thing more.
+        periods: spans of time that its figures are for.
+        people: relatives, friends and colleagues that it speaks of.
+        denied: stems after "never"; empty where nothing is denied.
+    """
+
+    measures: tuple[Measure, ...]
+    topic: frozenset[str]
+    common: frozenset[str]
+    names: frozenset[str]
+    changed: bool
+    aims: bool
+    adjusted: bool
+    besides: bool
+    periods: frozenset[str]
+    people: frozenset[str]
+    denied: frozenset[str]
+
+
+def newer_version_of(statement: Statement, near: Sequence[Neighbour]) -> list[Memory]:
+    """The one memory that the statement is a newer version of, or none."""
+    odds = [(is_newer_version(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
+    best = max(odds, key=lambda one: one[0], default=None)
+    told = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
+    return [best[1]] if told and best and best[0] > SURE else []
+
+
+def denial(statement: Statement, near: Sequence[Neighbour]) -> Memory | None:
+    """The memory that says never what the statement tells, or tells what the statement says never was."""
+    odds = [(denies(_stated(statement), _said(n.memory), n.similarity), n.memory) for n in near]
+    best = max(odds, key=lambda one: one[0], default=None)
+    told = statement.kind not in _STANDING and best is not None and best[1].kind not in _STANDING
+    return best[1] if told and best and best[0] > 0 else None
+
+
+def gives_other_measures(mine: str, theirs: str) -> bool:
+    """True when two texts that may say the same do not give the same measures of one kind."""
+    new, old = version(mine), version(theirs)
+    return any(_competes(one, other, new, old) for one in new.measures for other in old.measures)
+
+
+def is_newer_version(mine: Said, theirs: Said, similarity: float) -> float:
+    """The log odds that `mine` is a newer version of `theirs`."""
+    new, old = version(*mine), version(*theirs)
+    if new.denied or old.denied:
+        return _NO
+    return max((_odds(one, similarity) for one in signs(new, old)), default=_NO)
+
+
+def _odds(told: dict[str, float], similarity: float) -> float:
+    return _WEIGHTS["similarity"] * similarity + sum(_WEIGHTS[name] * sign for name, sign in told.items())
+
+
+def signs(new: Version, old: Version) -> list[dict[str, float]]:
+    """For every two measures that compete: what the words say for the newer being another value of the same."""
+    return [_signs(a, b, new, old) for a in new.measures for b in old.measures if _competes(a, b, new, old)]
+
+
+def denies(mine: Said, theirs: Said, similarity: float) -> float:
+    """The log odds that one text says never what the other tells."""
+    new, old = version(*mine), version(*theirs)
+    if bool(new.denied) == bool(old.denied):
+        return _NO
+    denied, told = (new.denied, old) if new.denied else (old.denied, new)
+    shared = denied & (told.topic | told.common | told.names)
+    if len(shared) < 2:
+        return _NO
+    return 2.0 * len(shared) / len(denied) + 0.5 * len(shared) + 4.0 * similarity - 3.0
+
+
+@lru_cache(maxsize=4096)
+def version(text: str, context: str = "") -> Version:
+    """The comparable side of a text; `context` are words for what it is about that are not in it."""
+    text = text[:_LONGEST]
+    plain, found = fold(text), measures(text)
+    bare = plain
+    for one in found:
+        end = one.end if one.kind != "count" else one.start + len(re.split(r"[ -]", plain[one.start : one.end])[0])
+        bare = bare[: one.start] + " " * (end - one.start) + bare[end:]
+    stems = {stem(word): word in _COMMON for word in (*content(bare), *context.split()) if not word.isdigit()}
+    denied = _NEVER.search(plain)
+    return Version(
+        measures=found,
+        topic=frozenset(word for word, common in stems.items() if not common),
+        common=frozenset(word for word, common in stems.items() if common),
+        names=frozenset(stem(fold(name)) for name in _NAME.findall(text) if not _CALENDAR.match(name)),
+        changed=_CHANGED.search(plain) is not None,
+        aims=_AIMS.search(plain) is not None,
+        adjusted=_ADJUSTED.search(plain) is not None,
+        besides=_BESIDES.search(plain) is not None,
+        periods=frozenset(name for name, words in _PERIODS if words.search(plain)),
+        people=frozenset(found.group().split()[1] for found in _PEOPLE.finditer(plain)),
+        denied=frozenset(stem(word) for word in content(plain[denied.end() :])) if denied else frozenset(),
+    )
+
+
+def stem(word: str) -> str:
+    """A word without the endings of number and tense, crudely: `missing`, `missed` and `miss` are one."""
+    return _SUFFIX.sub("", _IRREGULAR.get(word, word))
+
+
+def _stated(statement: Statement) -> Said:
+    return statement.text, statement.subject
+
+
+def _said(memory: Memory) -> Said:
+    return memory.text, memory.subject
+
+
+def _competes(one: Measure, other: Measure, new: Version, old: Version) -> bool:
+    """True when two measures may be two values of one thing."""
+    if one.kind != other.kind or one.value == other.value:
+        return False
+    given = ({(m.kind, m.value) for m in new.measures}, {(m.kind, m.value) for m in old.measures})
+    if (other.kind, other.value) in given[0] or (one.kind, one.value) in given[1]:
+        return False
+    if one.kind == "ratio":
+        return one.of == other.of
+    if one.kind != "count":
+        return True
+    ours, known = _stems(one), _stems(other)
+    if ours and known:
+        return bool(ours & known)
+    said = (new.topic | new.common) if known else (old.topic | old.common)
+    return bool((ours | known) & said)
+
+
+def _signs(one: Measure, other: Measure, new: Version, old: Version) -> dict[str, float]:
+    """What the words say for or against `one` being the newer value of `other`."""
+    shared = new.topic & old.topic
+    ours, known = _stems(one), _stems(other)
+    return {
+        "always": 1.0,
+        "shared": min(3, len(shared)),
+        "nothing shared": not shared,
+        "overlap": len(shared) / max(1, len(new.topic | old.topic)),
+        "common": min(2, len(new.common & old.common)),
+        "apart": min(3, len(new.topic - old.topic), len(old.topic - new.topic)),
+        "contained": len(shared) >= 2 and new.topic <= old.topic,
+        "changed": new.changed,
+        "same name": bool(new.names & old.names),
+        "other name": bool(new.names and old.names and not new.names & old.names),
+        "day": one.kind in {"date", "time"},
+        "duration": one.kind == "duration",
+        "frequency": one.kind == "frequency",
+        "count": one.kind == "count",
+        # each counts a sort of the same thing that the other does not: work hours, holiday hours
+        "other sort": one.kind == "count" and bool(ours - known) and bool(known - ours),
+        "aim": new.aims != old.aims and not new.adjusted,
+        "besides": new.besides,
+        "other period": bool(new.periods and old.periods and not new.periods & old.periods),
+        "other person": new.people != old.people and not new.people & old.people,
+    }
+
+
+def _stems(counted: Measure) -> frozenset[str]:
+    return frozenset(stem(word) for word in counted.of)

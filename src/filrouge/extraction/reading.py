@@ -1,0 +1,430 @@
+"""A clause as the heuristics read it: its mood, its words, and whether it corrects something.
+
+Pure: no database, no file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from filrouge import lazy_re as re
+from filrouge.extraction.values import Value, values
+from filrouge.extraction.vocabulary import fold
+from filrouge.model.memory import Kind, Sentiment
+from filrouge.model.scope import ScopeName
+
+# What kind of speech a sentence is: only a plain statement can become a memory.
+#
+# Questions, requests for work, hypotheses, undecided matters, the reported past, other people's words, jokes, small
+# talk and reports on the state of the moment say nothing that should be true tomorrow. All patterns read folded text.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+Mood = Literal[
+    "statement",
+    "question",
+    "request",
+    "hypothesis",
+    "undecided",
+    "past",
+    "reported",
+    "joke",
+    "smalltalk",
+    "status",
+    "momentary",
+]
+
+
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+
+
+QUESTION: Final = _any(
+    r"\?[\s\"')]*$",
+    r"^(?:and |so |but |et |mais |alors )?(?:which|why|who|whose|how|pourquoi|comment|combien|quels?|quelles?|lequel|laquelle)\b(?! about)",
+    r"^(?:what|where|when)(?:'s| is| are| was| were| do| does| did| would| should| can| will| port| version| about)\b",
+    r"^(?:is|are|was|were|do|does|did|can|could|would|should|will|shall|has|have) (?:it|we|you|i|they|he|she|there|the|this|that|these|our|your|my|any|someone)\b",
+    r"^(?:est-ce|qu'est-ce|c'est quoi|ou (?:est|sont|se)|que (?:fait|faire|penses)|a-t-on|y a-t-il|peut-on|faut-il|doit-on|sais-tu|tu (?:sais|te souviens|te rappelles))\b",
+    r"^(?:any idea|do you (?:know|remember)|remind me|tell me|rappelle-moi|dis-moi|je me demande|i wonder|wondering)\b",
+    r"^(?:¿|cual|cuando|donde esta|por que|como se)\b",
+)
+HYPOTHESIS: Final = _any(
+    r"^(?:what if|and if|imagine|suppose|supposing|let's say|say we|assuming|admettons|imaginons|supposons|mettons que)\b",
+    r"\bif (?:we|i|you|they|it|the \w+|he|she) (?:\w+ed|went|had|were|ran|used|moved|switched|could|would)\b",
+    r"\bsi (?:on|nous|je|tu|l'on) \w+(?:ait|ions|ais|iez)\b",
+    r"\b(?:would|could|might|may want|should we|we should|you could|maybe|perhaps|possibly|someday|at some point|eventually)\b(?! rather| never| always)",
+    r"\b(?:peut-etre|on pourrait|on devrait|il faudrait|pourrait|serait|ce serait|un jour|eventuellement|quiza|tal vez|podriamos)\b",
+    r"\b(?:i'm|i am|we're|we are) (?:thinking|considering|wondering|looking at|evaluating)\b|\b(?:je pense|on pense|on reflechit|on envisage|j'envisage|je songe) a\b",
+    r"^(?:i think|i guess|i suppose|i believe|je crois|je pense|il me semble|i suspect|je suppose)\b",
+)
+UNDECIDED: Final = _any(
+    r"\b(?:not|n't|never|hardly|haven't|hasn't) (?:\w+ ){0,2}(?:decided|settled|agreed|chosen|sure|certain|final|confirmed)\b",
+    r"\b(?:undecided|to be decided|tbd|tbc|up in the air|no decision|nothing (?:is )?(?:decided|settled)|still (?:deciding|hesitating|open))\b",
+    r"\b(?:rien n'est|pas|n'a rien|jamais) (?:\w+ ){0,2}(?:decide|tranche|choisi|certain|fixe|arrete|valide)\b(?! que)",
+    # folded, "sûr" is also the preposition "sur": it ends here, or goes on with "de" or "que"
+    r"\b(?:pas|jamais|rien n'est) (?:\w+ ){0,2}sur(?= *(?:[.,;!?)]|$)| (?:de|que|qu')\b)",
+    r"\bon (?:hesite|verra|ne sait pas)\b|\bj'hesite\b|\ba voir\b|\bi (?:don't|do not) (?:know|remember|think)\b|\bje ne (?:sais|crois|pense|me souviens)\b|\bno idea\b|\baucune idee\b",
+    r"\bno (?:hemos|esta) decidido\b|\btodavia no\b",
+)
+PAST: Final = _any(
+    r"\b(?:last|previous) (?:year|decade|summer|winter)\b|\b(?:years?|decades?) ago\b|\bused to\b|\bback (?:in (?:the|\d)|then|at my)\b",
+    r"\b(?:in|at) my (?:previous|last|old|former) (?:job|company|team|project|place)\b|\bat the time\b|\b(?:previously|formerly|originally|once),? we\b",
+    r"\bil y a (?:\w+ ){1,2}(?:ans?|annees?)\b|\bl'an(?:nee)? (?:dernier|derniere|passee?)\b|\ba l'epoque\b|^avant,? (?:on|nous|je|il|la|le|c')|\bauparavant\b|\bjadis\b",
+    r"\b(?:mon|ma) (?:ancien|ancienne|precedente?) \w+\b|\bhace (?:\w+ )?anos?\b|^antes\b",
+)
+REPORTED: Final = _any(
+    r"\b(?:says?|(?<!i )(?<!we )said|claims?|claimed|suggests?|suggested|thinks|wrote|mentions?|recommends?|tells|told me|argues|wants us)\b(?! yes)",
+    r"\b(?:according to|apparently|supposedly|i (?:heard|read) (?:that|somewhere|about|in)|rumou?r|selon|d'apres|il parait|apparemment|j'ai (?:lu|entendu))\b",
+    r"\b(?:dit|disent|a dit|pense|pensent|propose|proposent|suggere|conseille|recommande|voudrait|aimerait) (?:que|qu'|de|d')|\bdice que\b",
+)
+JOKE: Final = _any(
+    r"\b(?:just )?(?:kidding|joking)\b|\bj/?k\b|\blol\b|\blmao\b|\brofl\b|\bha(?:ha)+\b|\bmdr+\b|\bptdr\b|\bxd\b|\bfunny\b|\bfor fun\b|\bje (?:plaisante|rigole|deconne)\b|\bblague\b|\bjaja\b",
+    r"[\U0001F602\U0001F923\U0001F61C\U0001F92A]|;-?\)|:-?[pP]\b",
+)
+SMALLTALK: Final = _any(
+    r"^(?:hi|hello|hey|yo|good (?:morning|afternoon|evening|night)|salut|bonjour|bonsoir|coucou|hola|buenos dias)\b[^:]{0,40}$",
+    r"^(?:thanks?|thank you|thx|ty|merci|gracias|cheers|bravo|congrats|well done|nice|great|perfect|awesome|cool|super|parfait|genial|excellent|top|nickel)\b[^:]{0,50}$",
+    r"\b(?:going for (?:a |lunch|dinner)|back in (?:a|an|\d)|be right back|brb|see you|talk (?:later|soon)|have a (?:good|nice)|good weekend|sleep well|bien dormi|bon cafe|prendre un cafe|a demain|a plus|a tout|bonne (?:soiree|journee|nuit)|bon (?:week-end|appetit)|hasta|coffee break|week-?end|lunch)\b",
+    r"\b(?:i'm|i am|je suis|estoy) (?:\w+ ){0,2}(?:tired|hungry|back|late|sick|happy|glad|sorry|afraid|fatigue\w*|creve\w*|content\w*|desole\w*|de retour|malade|en retard)\b",
+    r"^(?:i|je|j')\s?(?:really )?(?:hate|love|like|deteste|aime|adore|hais) (?:the |les? )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:lun|mar|mercre|jeu|vendre|same)dis?|dimanches?|winter|summer|rain|hiver|pluie)[ .!]*$",
+    r"\b(?:the weather|il pleut|it's raining|j'espere|i hope|hope you)\b|^(?:no|pas de) (?:problem|worries|rush|idea|need|thanks|souci|probleme|stress)\b|\bnever ?mind\b|\blaisse tomber\b$",
+)
+#: "for this experiment only", "pour cet appel": over when the task is.
+MOMENTARY: Final = _any(
+    r"\bfor this (?:call|request|answer|reply|response|experiment|task|run|session|demo|exercise|question|prompt|message|spike|prototype)\b",
+    r"\bpour (?:cet|cette|ce) (?:appel|requete|reponse|experience|essai|tache|seance|session|exercice|question|message|demo|prototype)\b",
+    r"\b(?:just|only) (?:this once|this time)\b|\bjuste (?:cette fois|pour cette fois)\b",
+)
+#: The state of the moment: broken, green, running now; narration of what was just done.
+STATUS: Final = _any(
+    r"\b(?:is|are|it's|was|were|seems?|looks?|still|keeps?|got|went|est|sont|reste) (?:\w+ ){0,2}(?:broken|failing|red|green|down|up|slow|stuck(?! (?:on|with))|flaky|blank|empty|weird|wrong|ready|done(?! with| by| via| from| in)|finished|fixed|changed|merged|crashing|hanging|passing|casse\w*|rouges?|verte?s?|lente?s?|bloque\w*|vides?|pret\w*|fini\w*|termine\w*|change\w*|growing)\b(?! (?:when|until|by|in) )",
+    r"^(?:still|encore|again|same|toujours)\b|\b(?:still|again|encore|toujours) (?:fails?|failing|crashes|breaks|hangs|shows?|blank|la meme|le meme|pas\b|rouge|en cours|casse)",
+    r"\b(?:doesn't|does not|don't|do not|didn't|isn't|won't|ne) (?:seem to |repond\w*|marche\w*|fonctionne\w*|compile\w*|demarre\w*)?(?:work|respond|compile|start|load|answer|plus|pas)\b(?= *(?:[.,;!]|$|any|anymore|because|car|sur|on|with|avec|for))",
+    r"\b(?:ne |n')(?:s'|se )?(?:affiche|passe|charge|ouvre|demarre|marche|fonctionne|repond|apparait|trouve|envoie)\w* (?:plus |pas )(?!par\b)",
+    r"\b(?:fails?|crashes|hangs|times out|freezes|echoue\w*|plante\w*|rame\w*|takes (?:forever|ages|too long)|rien ne change|the same error|la meme erreur)\b(?! (?:ci|the build|le build|when|quand|si|if|otherwise))",
+    r"^(?:i|we) (?:just|have just|already|only|'ve just|finally|also)? ?(?:ran|tried|pushed|merged|opened|checked|looked|restarted|reran|reverted|started|read|saw|see|got|noticed|tested|updated|installed|finished)\b",
+    r"^(?:i've|we've|i'll|i'm|i am|j'ai|je viens|je vais|on vient|he|ejecute)\b (?!chosen|decided|moved|switched|picked|opted|renamed|changed|migrated|dropped|replaced|upgraded|abandoned|settled|agreed|adopted|remplace|abandonne|migre|choisi|decide|opte|deplace|renomme|change|tranche)(?:\w+)",
+    r"\b(?:is|are) (?!running (?:on|in|at)|using|listening|moving|going with|sticking|being|hosting|living|missing)\w+ing\b(?! (?:on|from) \w+ (?:until|since))",
+    r"\bright now\b|\btoday\b|\bthis (?:morning|afternoon)\b|\baujourd'hui\b|\bce matin\b|\bcet apres-midi\b|\ben ce moment\b|\byesterday\b|\bhier\b",
+)
+_POLITE: Final = r"^(?:(?:please|now|then|next|and|so|also|first|ok|just|quickly|maintenant|ensuite|puis|et|alors|aussi|d'abord|merci de|por favor|ahora),? )*"
+_DO_EN: Final = (
+    "add adapt adjust analyse analyze apply append ask attach audit benchmark build bump call change check clean clone close"
+    " commit compare compute configure continue convert copy correct create debug define delete demonstrate deploy describe"
+    " design diagnose diff display document download draft drop dump edit enable ensure estimate examine execute expand explain"
+    " explore export extend extract fetch figure fill find finish fix format generate get give go grep handle help"
+    " hide highlight implement import improve include increase inline insert inspect install integrate investigate"
+    " kill launch link list load look make map measure merge migrate mock model modify move name normalize open optimise"
+    " optimize optimise outline output parse paste patch pick ping plot point port prepare print profile propose prove publish"
+    " pull push put read rebase rebuild recompute record redo reduce refactor reformat regenerate release remove rename reorder"
+    " replace reproduce rerun reset resolve restart restore retry return revert review rewrite rollback run save scaffold scan"
+    " search see send set setup ship show simplify sketch sort split start stop submit suggest sum summarise summarize swap switch"
+    " sync tag take tell test throw tidy trace train translate trim try turn tweak undo uninstall unskip update upgrade upload use"
+    " validate verify view wait walk wire wrap write commence proceed resume have keep raise lower turn double"
+)
+_DO_FR: Final = (
+    "ajoute ajuste aide analyse applique arrete attends augmente baisse calcule cherche change choisis clone commence compare"
+    " complete compte configure continue convertis copie corrige cree deploie decoupe decris deplace demande demarre diminue"
+    " documente donne ecris edite efface enleve enregistre envoie essaie etends execute explique exporte extrais fais ferme finis"
+    " formate genere implemente importe indique insere installe integre jette lance liste lis livre mesure mets migre modifie montre"
+    " nettoie optimise ouvre passe peux prends prepare propose publie range recommence redemarre redige reduis refactorise refais"
+    " regarde relance relis remplace remets renomme reponds repare reprends resume retire reviens sauvegarde simplifie sors supprime"
+    " teste traduis transforme trouve utilise valide verifie vire va vas demandes implementez ajoutez corrigez faites mettez lancez ecrivez"
+)
+_DO_ES: Final = "anade agrega arregla borra busca cambia comprueba corrige crea ejecuta elimina escribe explica genera haz lanza mira muestra pon prueba quita revisa renombra"
+#: "Test files live in", "Deploy command is": a noun first, so not an order.
+_NOUN_FIRST: Final = (
+    r"(?! (?:(?!the |an? |which |what |if |that |how |why |where |when |whether |my |our |all |le |la |les |un |une |des |ce |cette )[\w-]+ ){0,2}"
+    r"(?:is|are|was|were|lives?|goes|go to|runs|starts|expires|takes|uses|lands?|sits?|belongs|must|should|needs?|est|sont|doit|doivent)\b)"
+)
+IMPERATIVE: Final = re.compile(
+    _POLITE + rf"(?:{'|'.join(f'{_DO_EN} {_DO_FR} {_DO_ES}'.split())})\b(?!-toi|s\b|:)" + _NOUN_FIRST
+)
+REQUEST: Final = _any(
+    IMPERATIVE.pattern,
+    _POLITE
+    + r"(?:can|could|would|will) you\b|\b(?:peux|pourrais|veux)-tu\b|^tu (?:peux|pourrais)\b|\bpodrias\b|\bpuedes\b",
+    r"^(?:i want|i need|i'd like|i would like|we need|you need|you have|je veux|je voudrais|j'aimerais|il faut|il faudra|on doit|tu dois|quiero|necesito) (?:you |to |a |an |the |some |that |que |qu'|un |une |le |la |les |des |de )",
+    r"^let's (?!go with|use\b|keep\b|stick|adopt|standardi[sz]e|drop)|^(?:on|allez,? on) (?:attaque|commence|continue|regarde|passe a (?:la|autre|l'etape)|y va|reprend)\b|^allons-y\b",
+    # "Please note it in docs/decisions.md", which is not "Note that the port is 8080"
+    _POLITE + r"(?:note|jot|mark|note[zs]?)[ -](?:it|this|them|le|la|les|ca)\b(?! ?:)",
+    r"\b(?:s'il te plait|stp|svp|please)[.! ]*$",
+)
+
+_SILENT: Final[tuple[tuple[Mood, re.Pattern[str]], ...]] = (
+    ("question", QUESTION),
+    ("joke", JOKE),
+    ("undecided", UNDECIDED),
+    ("hypothesis", HYPOTHESIS),
+    ("reported", REPORTED),
+    ("smalltalk", SMALLTALK),
+    ("momentary", MOMENTARY),
+)
+
+
+def silent_mood(plain: str) -> Mood | None:
+    """The mood that forbids any memory at all, if the sentence is in one."""
+    return next((mood for mood, pattern in _SILENT if pattern.search(plain)), None)
+
+
+def is_request(plain: str) -> bool:
+    """True when the sentence asks for work now."""
+    return REQUEST.search(plain) is not None
+
+
+def is_imperative(plain: str) -> bool:
+    """True when the sentence opens with the verb of a task."""
+    return IMPERATIVE.match(plain) is not None
+
+
+def is_past(plain: str) -> bool:
+    """True when it tells of a former time."""
+    return PAST.search(plain) is not None
+
+
+def is_status(plain: str) -> bool:
+    """True when it reports the state of the moment."""
+    return STATUS.search(plain) is not None
+
+
+# A clause as the kinds read it, and what a kind answers.
+#
+# Each kind (rules, preferences, bugs, decisions, facts) is one function from `Clause` to `Found`, or None. A clause
+# is a sentence without its opening chatter ("Also,", "Au fait,", "For the record:", "Rappelle-toi que"), which says
+# how sure the user was but not what is so.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Words of the user, with what opened them.
+
+    Attributes:
+        start: where `text` begins in the prompt.
+        plain: `text`, folded.
+        opening: the folded chatter, label or heading before it.
+    """
+
+    start: int
+    text: str
+    plain: str
+    opening: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What kind of statement a clause is."""
+
+    kind: Kind
+    confidence: float
+    scope: ScopeName = "project"
+    key: str | None = None
+    value: str | None = None
+    corrects: tuple[str, ...] = ()
+    is_correction: bool = False
+    retraction: bool = False
+    sentiment: Sentiment = "neutral"
+    timeframe: str = ""
+
+
+_OPENINGS: Final = (
+    r"(?:ok(?:ay)?|oh|ah|well|so|right|alright|anyway|and|but|also|plus|then|now|actually|fyi|btw|hi|hello|hey|thanks|yes|yep|no|nope|bon|ben|bah|alors|donc|du coup|sinon|aussi|et|mais|oui|non|salut|bonjour|merci|ok super|d'accord|voila|bueno|pues|vale|hola|confirmed|exactly|back|c'est bien ca|c'etait bien ca|great|good|perfect)\s?[,.!:;-]+\s*",
+    r"(?:en fait|actually|in fact|finalement|au final|en realidad)\s?,?\s+",
+    r"(?:by the way|for the record|for (?:your )?info(?:rmation)?|for context|one (?:more|last) thing|just so you know|as a reminder|reminder|in passing|first of all|before (?:we start|i forget|you start)|au fait|pour (?:info|information|memoire|rappel|ta gouverne)|a noter|au passage|petit rappel|rappel|en passant|autre chose|une (?:derniere )?chose|de plus|par ailleurs|por cierto|para que conste|ojo|heads?[ -]up|careful|attention|important|nb|n\.b\.|ps|p\.s\.|context|contexte|update|news|after (?:the|our|a) \w+|suite a (?:la|notre) \w+)\s?[,:;-]?\s+",
+    r"(?:\w+ ){0,2}(?:note|notes|info|infos|reminder|precision|memo|nota|fact)(?: pour (?:toi|plus tard)| to self| for (?:you|later))?\s?[:,-]\s*",
+    r"(?:small |quick |petite? |rapide )?(?:correction|correctif|rectification|changement(?: de plan)?|change(?: of plans?)?|update|erratum|mise a jour)\s?[:,-]\s*",
+    r"(?:scratch that|my bad|i was wrong|wait|je me suis trompee?|erreur de ma part|oublie ca|non attends)\s?[:,.;-]+\s*",
+    r"(?:new |ground |house |hard |golden |standing |general |simple )?(?:rules?|regles?|reglas?|convention|consigne|policy|guideline)\b(?: (?:pour|for|de|du|of|in|dans|before|number|numero|generale|d'or|maison)\b[^:,]{0,40})?\s?:\s*",
+    r"(?:final )?(?:decision|decide|choix)(?: (?:made|taken|prise|finale|final))?\s?:\s*",
+    r"(?:please )?(?:remember|note|keep in mind|bear in mind|be aware|know|don't forget|do not forget|never forget) that\s+",
+    r"(?:please )?(?:remember|note|keep in mind|bear in mind)\s?[:,]\s*",
+    r"(?:rappelle-toi|rappelez-vous|souviens-toi|souvenez-vous|retiens|retenez|note|notez|sache|sachez|n'oublie(?:z)? pas|garde en tete|recuerda|ten en cuenta|no olvides)(?: bien)? (?:que |qu')",
+    r"(?:retiens|note|a retenir|memorise|recuerda)(?: (?:bien|ca|ceci|cela))?\s?:\s*",
+    r"(?:found it|got it|trouve|j'ai trouve|that was it|on a tranche|c'est decide|c'est acte|decision made|it's decided|turns out(?: that)?)\s?[:,.!;-]+\s*",
+)
+_OPENING: Final = re.compile("|".join(f"(?:{pattern})" for pattern in _OPENINGS))
+_QUOTED: Final = re.compile(r'"[^"\n]{1,300}"|«[^»\n]{1,300}»|(?<![\w])\'[^\'\n]{1,200}\'(?!\w)')
+
+
+def read(text: str, start: int, before: str = "") -> Clause:
+    """The clause in `text`, which begins at `start` of the prompt, without its opening chatter."""
+    plain = fold(text)
+    cut = 0
+    for _ in range(4):
+        match = _OPENING.match(plain, cut)
+        if match is None or match.end() >= len(plain.rstrip(" .!")):
+            break
+        cut = match.end()
+    body = text[cut:]
+    return Clause(start + cut, body, unquoted(plain[cut:]), before + plain[:cut], values(body))
+
+
+def unquoted(plain: str) -> str:
+    """The same text with long quotations blanked: what someone else's words say is not a statement."""
+    return _QUOTED.sub(lambda m: m.group() if len(m.group().split()) < 3 else " " * len(m.group()), plain)
+
+
+# Corrections: a sentence that says that something is no longer so, and which words it replaces.
+#
+# `old_values` is also what the decider asks of stored text: "we moved from port 8443 to 9443" holds both numbers but
+# states only the second.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+_STOP: Final = r"(?=\s*(?:[,.;:!)]|$)|\s+(?:any ?more|any longer|plus|now|to|but|mais|et|and|for|pour|as|since|because|car|with|in|on|dans|by|par|vers|a|la semaine|last|it|is|est|maintenant|depuis|rather|when|every\w*)\b)"
+_WHAT: Final = (
+    r"(?:the |a |an |our |le |la |les |l'|du |de la |des |d'|notre |on |in |at |sur |port |using |version )*(`[^`]+`|[\w][\w.+#/@-]*(?: [\w.+#/@-]+){0,2}?)"
+    + _STOP
+)
+#: Each names what no longer holds. Replacement verbs come first: they hold both values.
+_OLD: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b(?:moved|migrated|switched|changed|went|moving|switching|migrating|upgraded|bumped|downgraded|goes|renamed|transferred)\b[^.]{{0,50}}?\bfrom {_WHAT}",  # from A to B
+        rf"\b(?:replaced|swapped|replacing|replaces) {_WHAT}",
+        rf"\b(?:renamed|renaming|renomme\w*) {_WHAT}",
+        r"\b(?:the |table |le |la |les )?([\w.-]+)(?: \w+)? (?:was|were|is|has been|have been|est|a ete|ont ete|sont) (?:renamed|replaced|renomme\w*|remplace\w*)\b",
+        rf"\b(?:passe|passent|passons|passera|passe|bascule\w*|migre\w*|passes?|quitt\w+|deplace\w*|change\w*)\b[^.]{{0,30}}?\b(?:de|du|d') ?{_WHAT}",  # on passe de A à B
+        rf"\bnot (?:on|at|in|with|using|hosted on|running on|under) {_WHAT}",
+        rf"\bno longer (?:\w+ )?(?:on |at |in |with |from |uses? |using |runs? on |by )?{_WHAT}",
+        rf"(?<!do )\b(?:not|don't|doesn't|isn't) (?:use |using |on |have |run on )?{_WHAT}(?= any ?more| any longer)",
+        rf"\b(?:n'|ne )[\w']+ plus (?:sur |en |chez |a |dans |par |avec |utilise |sous )?{_WHAT}",
+        rf"\bya no (?:usamos|esta en|es) {_WHAT}",
+        rf"\b(?:dropped|dropping|ditched|abandoned|deprecated|retired|got rid of|gave up on|stopped using|left|killed|removed|abandonne\w*|laisse tomber|arrete (?:d'utiliser|avec)|vire|lache|dejamos) {_WHAT}",
+        rf"\b(?:forget|ignore|disregard|oublie[rsz]?|olvida)(?: about)? {_WHAT}",
+        r"\b([\w.+#/-]+) is (?:obsolete|dead|gone|deprecated|abandoned)\b|\b([\w.+#/-]+) est (?:obsolete|mort|abandonne)\b",
+        r"\b([\w.-]+) (?:has left|left|quit|is gone|a quitte|est partie?)\b",
+        rf"\b(?:and )?not {_WHAT}",
+        rf"\b(?:et )?(?:pas|non) {_WHAT}",
+        rf"\b(?:instead of|rather than|over|in place of|plutot que|plutot qu'|au lieu de|a la place de|au lieu d'|en vez de) {_WHAT}",
+        rf"(?:\((?:was|previously|formerly|avant|etait|anciennement|ex)|\b(?:formerly|anciennement)) {_WHAT}",
+        r"([\w.+#/-]+) ?(?:->|=>|→) ?[\w`]",
+    )
+)
+_CHANGE: Final = re.compile(
+    "|".join(
+        (
+            r"\b(?:moved|migrated|switched|renamed|replaced|upgraded|bumped|downgraded|transferred|relocated)\b(?! on\b| forward)",
+            r"\b(?:changed|goes) (?:\w+ ){0,5}?(?:to|from)\b|\bback to [\w`]|\breverted to\b|\b(?:going|went|go) back to\b",
+            r"\bno longer\b|\b(?:not|n't)\b.{1,60}\bany ?(?:more|longer)\b|\bany ?more\b",
+            r"\b(?:dropped|ditched|abandoned|deprecated|got rid of|gave up on|stopped using|stop using)\b",
+            r"\b(?:is|are|runs?|lives?|listens?|uses?|has|owns?|maintains?|handles?) now\b|\bnow (?:is|are|on|in|at|runs?|lives?|listens?|uses?|use|called|maintains?|owns?|handles?|lands?|goes|points?|starts?|has|have|takes|supports?|requires?|needs?)\b",
+            r"\b(?:is|it's|are|runs?|listens?|lives?|uses?|use)\b.{1,60}\bnow[ .!]*$|\b(?:has|have)? ?changed?,|\b(?:est|sont|tourne\w*|ecoute\w*|utilise\w*)\b.{1,60}\b(?:maintenant|desormais)[ .!]*$",
+            r"\b(?:n'|ne )[\w']+ plus\b|\b(?:on|nous) (?:revient|revenons|repasse|repassons|retourne|passe(?! par)|passons(?! par)|migre|bascule|abandonne|abandonnons|arrete|change|laisse tomber|quitte|remplace)\b",
+            r"\b(?:est|sont|tourne|tournent|ecoute|s'appelle|vit|utilise|passe|passent|est passee?|sont passe\w*) (?:maintenant|desormais|a present|dorenavant)\b|\b(?:maintenant|desormais|a present),? (?:\w+ ){1,5}(?:est|sont|tourne|ecoute|s'appelle|utilise)\b|\b(?:est|sont|a|ont|avons|on a|j'ai) (?:ete )?(?:migre|deplace|renomme|remplace|demenage|passe|change|bascule|abandonne|transfere)\w*\b",
+            r"^(?:please )?(?:forget|ignore|disregard|oublie[rsz]?|olvida)\b[^,:;]{2,60}[,:;] \w+ \w+",
+            r"\bya no\b|\b(?:cambiamos|migramos|pasamos|movimos|volvemos) (?:a|de)\b|\bahora (?:esta|es|usa|corre)\b",
+            r"\bnew \w+(?: \w+)? (?:is|are)\b|\b(?:le nouveau|la nouvelle|les nouveaux|les nouvelles) [\w' ]{2,30} (?:est|sont)\b",
+            r"\b(?:finally|finalement|au final|en fin de compte|tout compte fait)\b.{0,20}\b(?:we|on|nous|le|la|les|the|i|je)\b",
+        )
+    )
+)
+#: Changing one's mind is a decision; things having moved is a fact.
+_CHOICE: Final = re.compile(
+    r"\b(?:we|i|we're|team|on|nous|je) (?:\w+ )?(?:switched|switching|dropped|dropping|ditched|abandoned|replaced|reverted|going back|went back|gave up|stopped|no longer|revient|revenons|repasse|repassons|passe|passons|bascule|abandonne|abandonnons|arrete|laisse tomber|quitte|remplace|n'utilise|change)\b"
+)
+_ANNOUNCED: Final = re.compile(
+    r"\b(?:correction|correctif|rectification|changement|change of plans?|scratch that|my bad|i was wrong|en fait|actually|finalement|finally|oublie ca|je me suis tromp\w+|update|mise a jour|erreur de ma part|wait)\b"
+)
+_CONTRAST: Final = re.compile(
+    r",? (?:and )?not (?:the |on |in |at |port )?[\w`.]+\b.{0,15}$|,? (?:et )?(?:pas|non) (?:le |la |sur |en |chez |au )?[\w`.]+\b.{0,15}$|\bnot [\w `.]{1,30} but\b|\bpas [\w `.]{1,30} mais\b"
+)
+_RETRACT: Final = re.compile(
+    r"^(?:please |you can |tu peux |s'il te plait )?(?:now )?(?:forget|ignore|disregard|drop|oublie[rsz]?|ignore[rz]?|olvida)\b(?! to\b| de \w+er\b)(?: about)?(?P<what>[^,:;]{2,80})$"
+    r"|^(?P<what2>.{3,80}?) (?:is|are) (?:no longer (?:true|valid|the case|needed|relevant|in force)|not true any ?more|obsolete|outdated|not valid any ?more)\b"
+    r"|^(?P<what3>.{3,80}?) (?:n'est|ne sont) plus (?:vraie?s?|valables?|valides?|d'actualite|necessaires?|le cas)\b"
+)
+_NOT_SO: Final = re.compile(rf"{_ANNOUNCED.pattern}|\b(?:no|nope|not|non|sorry|pardon|oops|pas|rather|plutot)\b")
+#: What may stand around a bare value: "it's 3001", "le 3001, pas le 3000".
+_BARE: Final = re.compile(
+    r"(?:[\s.,;:!`'()-]|\b(?:no|not|non|pas|et|and|mais|but|it's|it is|that's|c'est|rather|plutot|sorry|pardon|oops|wait|attends|actually|en fait|finalement|correction|the|le|la|on|sur|en|at|in|to|port|version|now|maintenant)\b)*"
+)
+_NOT_MEMORY: Final = re.compile(
+    r"^ (?:it|that|this|ca|cela|about it|the (?:last|previous|error|warning|typo)|everything|tout|mon dernier|my last|what i said)\b[^,]{0,20}$|\b(?:error|warning|erreur|test failure)s?\b"
+)
+_MEMORY_WORDS: Final = re.compile(
+    r"\b(?:(?:the|la|le|les|our|my|ma|mon|that|cette|what i said|ce que j'ai dit)\b ?)*(?:rules?|regles?|facts?|notes?|preferences?|decisions?|conventions?|consignes?|about|concerning|on|sur|concernant|a propos de|de|du|that|que|saying|with|avec)\b"
+)
+
+
+def find(clause: Clause) -> Found | None:
+    """The correction or retraction that the clause states."""
+    plain = clause.plain
+    retracted = retraction(plain)
+    if retracted is not None:
+        return Found(
+            kind="fact",
+            confidence=0.85,
+            corrects=(retracted,),
+            is_correction=True,
+            retraction=True,
+            sentiment="negative",
+        )
+    announced = _ANNOUNCED.search(clause.opening) is not None or _ANNOUNCED.match(plain) is not None
+    change = says_change(plain)
+    contrast = _CONTRAST.search(plain) is not None and bool(clause.values)
+    if not change and not (announced and (contrast or clause.values)):
+        return None
+    old = old_values(plain)
+    if not clause.values and not old:
+        return None
+    if not clause.values and len(plain.split()) < 5:
+        return None
+    choice = _CHOICE.search(plain) is not None and not _has_number(clause)
+    return Found(kind="decision" if choice else "fact", confidence=0.85, corrects=old, is_correction=True)
+
+
+def says_change(plain: str) -> bool:
+    """True when the words themselves say that something changed, whatever announced them."""
+    return _CHANGE.search(plain) is not None
+
+
+def retraction(plain: str) -> str | None:
+    """What a pure retraction retracts, without the words for "the rule about"; None for anything else."""
+    match = _RETRACT.match(plain.rstrip(" .!"))
+    if match is None:
+        return None
+    if re.search(r"[,:;] \w+ \w+", plain):
+        return None
+    what = next(group for group in match.groups() if group is not None)
+    if _NOT_MEMORY.search(what if what.startswith(" ") else f" {what}"):
+        return None
+    return _MEMORY_WORDS.sub(" ", what).strip(" .,'") or None
+
+
+def is_bare(clause: Clause) -> bool:
+    """True for a correction that is only a value, so that nothing says of what: "En fait non, 3001."."""
+    if not clause.values or _NOT_SO.search(clause.opening + clause.plain) is None:
+        return False
+    rest, at = "", 0
+    for value in clause.values:
+        rest, at = rest + clause.plain[at : value.start] + " ", value.end
+    return _BARE.fullmatch(rest + clause.plain[at:]) is not None
+
+
+def old_values(plain: str) -> tuple[str, ...]:
+    """The words that a folded sentence says are not, or no longer, what holds."""
+    found: dict[str, None] = {}
+    for pattern in _OLD:
+        for match in pattern.finditer(plain):
+            for group in match.groups():
+                if group and (word := group.strip("` .,")) and not _PRONOUN.fullmatch(word):
+                    found[word] = None
+    return tuple(found)
+
+
+_PRONOUN: Final = re.compile(
+    r"(?:it|this|that|them|him|her|us|me|you|ca|cela|lui|sure|yet|only|just|even|always|never|allowed|possible|true|need\w*|have|be|been|do|to|the|a|an|encore|besoin|que|seulement|vraiment|tres|trop|oui|there|here|all|any|so|too|very|really|mal|grave)(?: .*)?"
+)
+
+
+def _has_number(clause: Clause) -> bool:
+    return any(
+        value.kind in {"port", "version", "date", "quantity", "time", "number", "path", "url", "command"}
+        for value in clause.values
+    )

@@ -1,0 +1,998 @@
+"""What a session came to, without a model: title, summary, entities, concepts and open questions.
+
+Pure: no database, no file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, Literal, Protocol
+
+from filrouge import lazy_re as re
+from filrouge.extraction import kinds, reading
+from filrouge.extraction.heuristics import extract, written_by_host
+from filrouge.extraction.own_words import own_words
+from filrouge.extraction.reading import old_values, read
+from filrouge.extraction.sentences import Sentence, split
+from filrouge.extraction.statement_model import fitness
+from filrouge.extraction.units import MASK, blanked
+from filrouge.extraction.values import values
+from filrouge.extraction.vocabulary import (
+    AMBIGUOUS,
+    CATEGORY,
+    GENERIC,
+    PLAIN_WORDS,
+    STOP,
+    canonical,
+    content,
+    fold,
+    subject_of,
+)
+from filrouge.model.analysis import NOTHING, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
+from filrouge.model.memory import Kind, Span
+from filrouge.model.turn import TRUST_PROMPT, Turn
+
+# What was said in a session, sentence by sentence, with who said it.
+#
+# The reading side of every analysis. Only what the user says in prompts counts as the user's words (`own_words`) and
+# only replies as the agent's; tool output, blocks that a host wrote and what was redacted are nobody's. A summary
+# that a host wrote of its own conversation counts as told.
+
+Speaker = Literal["user", "agent", "told"]
+#: What politeness alone says is no part of what a session was about.
+_NOTHING_SAID: Final = frozenset({"small talk", "punctuation only", "empty", "tool noise", "written by the host"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One sentence.
+
+    Attributes:
+        place: of its turn among those that were read.
+        sentence: with its position in the turn's text.
+    """
+
+    turn: Turn
+    place: int
+    speaker: Speaker
+    sentence: Sentence
+
+    @property
+    def text(self) -> str:
+        """The words, on one line."""
+        return " ".join(self.sentence.text.split())
+
+
+def speaker_of(turn: Turn) -> Speaker | None:
+    """Whose words a turn holds; None where they are nobody's."""
+    if turn.skipped in _NOTHING_SAID:
+        return None
+    if turn.source == "summary":
+        return "told"
+    if turn.role == "user" and turn.source == "prompt" and turn.trust >= TRUST_PROMPT:
+        return None if written_by_host(turn.text) else "user"
+    return "agent" if turn.role == "assistant" and turn.source == "reply" else None
+
+
+def said(turns: Sequence[Turn]) -> list[Said]:
+    """Every sentence of these turns that holds no mask, in their order."""
+    found: list[Said] = []
+    for place, turn in enumerate(turns):
+        speaker = speaker_of(turn)
+        if speaker:
+            masks = [mask.start() for mask in MASK.finditer(turn.text)]
+            text = blanked(turn.text)
+            sentences = split(own_words(text) if speaker == "user" else text)
+            whole = [one for one in sentences if not any(one.start <= start < one.end for start in masks)]
+            found.extend(Said(turn, place, speaker, sentence) for sentence in whole)
+    return found
+
+
+# Which language the user writes: a vote of small words over their last turns (RULINGS 21).
+#
+# It chooses the language of what Filrouge says. Indexing and recall never depend on it.
+
+Language = Literal["en", "fr", "es"]
+
+#: Only the last turns vote: people change language, and a paste of long ago should not decide.
+TURNS: Final = 5
+_LONGEST: Final = 4000
+_EN: Final = """
+a always an and are as be but by can could did do does for from has have how i if in is it my never not of or
+our please should so than that the then there they this to was we were what when where which with would you
+your
+"""
+_FR: Final = """
+a au aux avec avoir bien c ce ces cette comment d dans de des donc du elle en est et etre fait il j je l la le
+les m mais merci mon n ne notre nous on ou par pas plus pour pourquoi qu que quel quelle qui s si son sont sur
+t ton tu un une votre vous
+"""
+_ES: Final = """
+al como con cuando de del donde el en es esta estan este esto favor gracias hay la las le les lo los mas mi
+muy no nuestro nunca o para pero por porque que se si siempre son su sus tu un una unas unos y ya
+"""
+_STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
+    "en": frozenset(_EN.split()),
+    "fr": frozenset(_FR.split()),
+    "es": frozenset(_ES.split()),
+}
+#: The small words of all three languages, folded.
+SMALL_WORDS: Final = frozenset(word for words in _STOP_WORDS.values() for word in words)
+_LANGUAGES: Final[tuple[Language, ...]] = ("en", "fr", "es")
+_FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
+_WORD: Final = re.compile(r"[a-z]+")
+
+
+def vote(texts: Sequence[str], former: str = "en") -> Language:
+    """The language of the last user turns in `texts` (oldest first); a tie keeps `former`."""
+    counts: Counter[Language] = Counter()
+    for text in texts[-TURNS:]:
+        words = Counter(_WORD.findall(fold(_FENCED.sub(" ", text[:_LONGEST]))))
+        for language, stop in _STOP_WORDS.items():
+            counts[language] += sum(number for word, number in words.items() if word in stop)
+    best = max(counts.values(), default=0)
+    winners: list[Language] = [language for language in _LANGUAGES if counts[language] == best]
+    if best > 0 and len(winners) == 1:
+        return winners[0]
+    kept: list[Language] = [language for language in _LANGUAGES if language == former]
+    return kept[0] if kept else "en"
+
+
+# Titles: what a conversation is about, in a few words of the user's first real prompt.
+#
+# A title is a subject and never a sentence cut in the middle: the greeting, the courtesies and the "could you" go,
+# the rest is cut where a clause ends, and where no clause is short enough, in front of a small word.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+LONGEST_TITLE: Final = 64
+_TITLES_FENCED: Final = re.compile(r"```.*?(?:```|\Z)|<([a-z][\w-]*)\b[^>]*>.*?</\1>|https?://\S+", re.DOTALL)
+_MARKS: Final = re.compile(r"^\s*(?:[#>*+-]+|\d+[.)])\s+", re.MULTILINE)
+_SENTENCE: Final = re.compile(r"(?<=[.!?;…])\s+|\s*\n+\s*|\s+[—–]\s+")
+#: What a prompt begins with before it says anything; matched on folded text, again and again.
+_OPENING: Final = re.compile(
+    r"(?:"
+    r"(?:hi|hello|hey|good (?:morning|evening|afternoon)|salut|bonjour|bonsoir|coucou|hola|buenos dias|buenas)(?: (?:there|again|all|claude|codex|a tous))?"
+    r"|(?:ok(?:ay)?|alright|right|so|now|then|well|first|next|also|and|but|alors|bon|bien|donc|d'accord|ensuite|maintenant|et|mais|bueno|vale|ahora|entonces)(?=[ ,])"
+    r"|(?:please|pls|stp|svp|s'il te plait|s'il vous plait|por favor|thanks|thank you|merci|gracias)"
+    r"|(?:can|could|would|will) (?:you|we)(?: please)?(?: help me(?: to)?)?"
+    r"|(?:help me(?: to)?|i(?:'d| would) like (?:you |us )?to|i (?:want|need) (?:you |us )?to|we (?:need|want|have|should)(?: to)?|let's|let us|let me know)"
+    r"|(?:do you know|do you remember|tell me|explain(?: to me)?|show me|remind me|i wonder|i was wondering)(?= (?:how|what|why|where|when|which|who|if|whether))"
+    r"|(?:est-ce que )?(?:tu peux|peux-tu|tu pourrais|pourrais-tu|vous pouvez|pouvez-vous|pourriez-vous|on peut|peut-on|on pourrait)(?: (?:m'aider a|nous aider a|me|m'))?"
+    r"|(?:j'aimerais|je voudrais|je veux|il faudrait|il faut|on doit|on devrait|aide-moi a|aidez-moi a)(?: (?:que tu|que vous|qu'on))?"
+    r"|(?:dis-moi|explique-moi|montre-moi|rappelle-moi)(?= (?:comment|pourquoi|quel|quelle|ou|quand|si|ce))"
+    r"|(?:puedes|podrias|podemos|quiero(?: que)?|quisiera|necesito(?: que)?|hay que|ayudame a|vamos a)"
+    r"|(?:for the record|by the way|fyi|note|pour info|pour memoire|au fait|a noter|por cierto|para que conste)"
+    r"|(?:heads[- ]up|(?:ground |new |standing )?rule(?: for you)?|reminder|correction|update|(?:nouvelle )?regle(?: pour toi| pour vous)?|rappel|precision|regla|aviso|correccion)(?=\s*[:,.])"
+    r"|(?:actually|finally|in fact|finalement|en fait|au final|en realidad|al final)(?=[ ,])"
+    r"|(?:(?:please )?(?:remember|keep in mind|note|don't forget)(?: that)?|(?:rappelle-toi|souviens-toi|retiens|note|n'oublie pas|rappelez-vous|notez)(?: bien)?(?: que| qu')?|(?:recuerda|no olvides|ten en cuenta)(?: que)?)(?= )"
+    r")[\s,:!.]+"
+)
+#: Where a clause ends; the word that opens the next one is not kept.
+_CLAUSE: Final = re.compile(
+    r"\s*[,;:(]\s|\s+-\s|\s(?:because|since|so that|so|but|which|that|when|where|while|if|and then|and|as|without|before|after|until|unless"
+    r"|parce que|car|puisque|afin|mais|qui|que|quand|lorsque|pendant|si|et|puis|sans|avant|apres"
+    r"|porque|para que|pero|cuando|donde|mientras|y|sin|antes|despues)\s"
+)
+_SMALL: Final = frozenset(
+    "a an the of to in on at for with from by into onto and or but is are was be my our your this that these those it its"
+    " as un une le la les l d du de des a au aux dans sur pour avec par en et ou mais est ce cette ces mon ma mes notre"
+    " nos son sa ses el los las del al con por una unos unas y o mi su sus que qui".split()
+)
+_EDGES: Final = " \t,.;:!?¿¡…-–—'\"“”«»()[]{}*_`>"
+
+
+def title_of(prompt: str) -> str:
+    """The subject of a prompt in at most `LONGEST` characters; empty where it has none."""
+    plain = _MARKS.sub("", _TITLES_FENCED.sub(" ", prompt[:4000]))
+    sentences = [told for one in _SENTENCE.split(plain) if one and (told := _opened(" ".join(one.split())))]
+    subject = next((one for one in sentences if len(one.split()) > 1), sentences[0] if sentences else "")
+    short = _shortened(subject_of(subject.replace("`", "")).strip(_EDGES))
+    return short[:1].upper() + short[1:] if short[:1].islower() and short[1:2].islower() else short
+
+
+def _opened(sentence: str) -> str:
+    """A sentence without its greetings and courtesies."""
+    rest = sentence.strip(_EDGES)
+    while (opening := _OPENING.match(fold(rest))) and len(rest) > opening.end():
+        rest = rest[opening.end() :].strip(_EDGES)
+    return "" if _OPENING.fullmatch(f"{fold(rest)} ") else rest
+
+
+def _shortened(subject: str) -> str:
+    if len(subject) <= LONGEST_TITLE:
+        return subject
+    ends = [end.start() for end in _CLAUSE.finditer(fold(subject)) if end.start() <= LONGEST_TITLE]
+    whole = [subject[:end] for end in ends if len(subject[:end].split()) > 2]
+    if whole:
+        return whole[-1].strip(_EDGES)
+    words = subject[: LONGEST_TITLE + 1].rpartition(" ")[0].split() or [subject[:LONGEST_TITLE]]
+    small = [place for place, word in enumerate(words) if place > 2 and fold(word) in _SMALL]
+    # Cut in front of the last small word: what stands behind it is a phrase that may go on.
+    return " ".join(words[: small[-1]] if small else words).strip(_EDGES)
+
+
+# Topics are cleaned before anything is named after them (EXT-9).
+#
+# Labels that a program put in front go, everything is in lower case, and what is no subject (a general word, a scrap,
+# a number) is left out. The order stays; nothing occurs twice. Cleaning what is clean changes nothing.
+
+_GENERIC: Final = """
+message contenu analyse fichier file code json response result data type value function class method variable parameter
+"""
+#: Words that are no topic by themselves, nor among themselves.
+GENERIC_TOPICS: Final = frozenset(_GENERIC.split())
+SHORTEST: Final = 3
+_LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*", re.IGNORECASE)
+_TOPIC_CLEANING_WORD: Final = re.compile(r"[^\W_]+")
+_TOPIC_CLEANING_EDGES: Final = " \t\r\n,.;:!?¿¡…\"'“”«»()[]{}*`"
+
+
+def clean_topics(topics: Iterable[str]) -> list[str]:
+    """The topics that are subjects, each once, in lower case."""
+    return list(dict.fromkeys(topic for topic in map(clean_topic, topics) if topic))
+
+
+def clean_topic(topic: str) -> str:
+    """A topic without its labels, in lower case; empty where it is none."""
+    plain = " ".join(topic.lower().split())
+    while True:
+        label = _LABEL.match(fold(plain))
+        bare = plain[label.end() if label else 0 :].strip(_TOPIC_CLEANING_EDGES)
+        if bare == plain:
+            break
+        plain = bare
+    return plain if _is_subject(plain) else ""
+
+
+def _is_subject(plain: str) -> bool:
+    if len(plain) < SHORTEST or not any(char.isalpha() for char in plain):
+        return False
+    return any(fold(word) not in GENERIC_TOPICS for word in _TOPIC_CLEANING_WORD.findall(plain))
+
+
+def without_label(text: str) -> str:
+    """The text without the label that some hosts put before it: `MESSAGE:`, `CONTENU:`, `FICHIER:`."""
+    label = _LABEL.match(text)
+    return text[label.end() :] if label else text
+
+
+# Entities: what was named in a conversation, and what kind of thing it is.
+#
+# By rules: an address and a file have their shape, a tool its name in the table of tools, a person the words around
+# them ("Karim maintains", "ask Lena", "demande à Inès"), an organisation its suffix or the word before it, a place
+# its name or "based in". A name that nothing tells apart is `other`, where it was said twice. The user's words and
+# the agent's count; of tool output only files and addresses, since a log is full of capitals.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+MOST_ENTITIES: Final = 30
+_ENTITIES_LONGEST: Final = 200
+_LONGEST_OUTPUT: Final = 4000
+
+_NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w-]*[a-zß-öø-ÿ][\w-]*"
+_FULL: Final = rf"{_NAME}(?: (?:(?:de|du|da|von|van|le|el) )?{_NAME})?"
+_PERSON: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b(?:[Mm]y name is|[Cc]all me|[Jj]e m[’']appelle|[Aa]ppelle-moi|[Mm]e llamo)\s+(?P<name>{_FULL})",
+        rf"\b(?:Mr|Mrs|Ms|Dr|Mme|Mlle|Monsieur|Madame|M|Sr|Sra)\.? (?P<name>{_FULL})",
+        rf"(?<!\w)(?P<name>{_FULL}) (?:now |also |only |has |a )?(?:owns?|maintains?|manages?|leads?|left|quit|approves?|reviews?|reviewed|joined|asked|said|says|told|thinks|wants|wrote|proposed|suggested|s[’']occupe|gère|maintient|valide|dirige|remplace|pense|veut|propose|demande|a dit|a demandé|a proposé)\b",
+        rf"\b(?:[Aa]sk|[Tt]ell|[Pp]ing|[Cc]c|[Tt]hank|[Ee]mail|[Dd]emande à|[Dd]is à|[Pp]révien[ts]|[Pp]regunta a) (?P<name>{_FULL})",
+        rf"\b(?:colleague|teammate|manager|boss|co-?worker|collègue|chef|associée?|cliente?|compañer[oa]) (?P<name>{_FULL})",
+        rf"\b(?:according to|selon|d[’']après|según) (?P<name>{_FULL})",
+    )
+)
+_ORGANISATION: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<!\w)(?P<name>{_NAME}(?: {_NAME}){{0,2}} (?:Inc|Ltd|LLC|GmbH|AG|SARL|SAS|SA|Corp|Labs|Group|Groupe|Foundation|Fondation|University|Université|Bank|Banque))\b\.?",
+        rf"\b(?:company|startup|employer|agency|vendor|customer|client|[Ll][’']entreprise|entreprise|société|agence|fournisseur|empresa) (?:called |named |nommée? )?(?P<name>{_NAME})",
+        rf"\b(?:work(?:s|ing)? (?:at|for)|travaille (?:chez|pour)|trabajo en) (?P<name>{_NAME}(?: {_NAME})?)",
+    )
+)
+_PROJECT: Final = re.compile(
+    r"\b(?:[Pp]roject|[Rr]epo(?:sitory)?|[Pp]rojet|[Dd]épôt|[Pp]royecto) (?:called |named |nommé |appelé )?(?P<name>[A-Z][\w-]+|[a-z0-9]+(?:-[a-z0-9]+)+|`[\w./-]+`)"
+)
+_PLACE: Final = re.compile(
+    rf"\b(?:based|located|hosted|lives?|living|office|offices|meet(?:ing)?|travel(?:ling)?|basée?s?|située?s?|habite|bureaux?|hébergée?s?|vive|sede) (?:in|at|to|near|à|en|au|aux|près de) (?P<name>{_NAME}(?: {_NAME})?)"
+)
+_PLACES_WORDS: Final = """
+amsterdam athens barcelona berlin berne bern bordeaux boston brussels bruxelles budapest chicago copenhagen dublin
+edinburgh frankfurt geneva geneve genève hamburg helsinki istanbul lausanne lille lisbon lisbonne london londres lyon
+madrid marseille milan montreal montréal munich nantes nice oslo paris porto prague québec quebec rome san-francisco
+seattle seoul singapore stockholm strasbourg sydney tokyo toronto toulouse vienna vienne warsaw varsovie zurich zürich
+austria autriche belgium belgique brazil brésil canada china chine denmark danemark england angleterre europe finland
+finlande france germany allemagne greece grèce india inde ireland irlande italy italie japan japon luxembourg mexico mexique
+netherlands pays-bas norway norvège poland pologne portugal romania roumanie scotland écosse spain espagne sweden suède
+switzerland suisse turkey turquie ukraine africa afrique asia asie
+"""
+_PLACES: Final = frozenset(fold(word) for word in _PLACES_WORDS.split())
+#: Capitalised words that are nobody's name.
+_NO_NAMES_WORDS: Final = """
+i we you he she they it the a an this that these those our your my his her their its and but or so if when where what
+why how who which yes no ok please thanks also then now here there not for from with je tu il elle on nous vous ils elles
+le la les un une des ce cette ces mon ma mes notre nos votre et mais ou donc si quand quoi comment pourquoi qui oui non
+merci monday tuesday wednesday thursday friday saturday sunday lundi mardi mercredi jeudi vendredi samedi dimanche january
+february march april may june july august september october november december janvier février fevrier mars avril mai juin
+juillet août aout septembre octobre novembre décembre decembre everyone someone nobody anyone todo fixme note error warning
+claude codex gpt agent user assistant el los las una pero como
+"""
+_NO_NAMES: Final = frozenset(fold(word) for word in _NO_NAMES_WORDS.split())
+_URL: Final = re.compile(r"\bhttps?://[^\s<>\"'`)\]}]+")
+_EXTENSION: Final = r"(?:py|pyi|ts|tsx|js|jsx|mjs|json|ya?ml|toml|md|txt|sql|css|scss|html|sh|lock|cfg|ini|go|rs|rb|php|java|kt|vue|svelte|tex|typ|csv|xml|proto|tf|log|db|sqlite|pdf|svg|png|conf|ipynb|graphql|prisma)"
+_FILE: Final = re.compile(
+    rf"(?<![\w/:.@-])(?:~?/|\.{{1,2}}/)?[\w.@-]+(?:/[\w.@-]+)*\.{_EXTENSION}\b(?![\w(/])|(?<![\w/:.@-])(?:Dockerfile|Makefile|README|LICENSE)\b"
+)
+
+
+_CUES: Final[tuple[tuple[EntityType, re.Pattern[str]], ...]] = (
+    ("project", _PROJECT),
+    *(("organisation", pattern) for pattern in _ORGANISATION),
+    ("place", _PLACE),
+    *(("person", pattern) for pattern in _PERSON),
+)
+
+
+def entities(
+    turns: Sequence[Turn], *, projects: Sequence[str] = (), former: Sequence[Entity] = ()
+) -> tuple[Entity, ...]:
+    """What these turns name, the most named first.
+
+    Args:
+        projects: the short names of projects that are known.
+        former: those of the turns before these, which count on.
+    """
+    found = _Found(former)
+    known = {fold(name): name for name in projects if len(name) > 2}
+    for one in said(turns):
+        for name, type_ in _named(one.sentence, known):
+            found.add(name, type_)
+    for turn in turns:
+        if turn.role == "tool" and not turn.skipped:
+            output = blanked(turn.text[:_LONGEST_OUTPUT])
+            for name, type_ in _shaped(output):
+                found.add(name, type_)
+    return found.best()
+
+
+class _Found:
+    """Entities while they are counted, by their folded name."""
+
+    def __init__(self, former: Sequence[Entity]) -> None:
+        self._names = {fold(one.name): one.name for one in former}
+        self._types: dict[str, EntityType] = {fold(one.name): one.type for one in former}
+        self._counts = {fold(one.name): one.mentions for one in former}
+
+    def add(self, name: str, type_: EntityType) -> None:
+        key = fold(name)
+        self._names.setdefault(key, name)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._types.get(key, "other") == "other":
+            self._types[key] = type_
+
+    def best(self) -> tuple[Entity, ...]:
+        parts = {
+            part for key, type_ in self._types.items() if type_ in ("person", "organisation") for part in key.split()
+        }
+        kept = [
+            Entity(name=self._names[key], type=type_, mentions=self._counts[key])
+            for key, type_ in self._types.items()
+            if type_ != "other" or (self._counts[key] > 1 and key not in parts)
+        ]
+        return tuple(sorted(kept, key=lambda one: (-one.mentions, fold(one.name)))[:MOST_ENTITIES])
+
+
+def _named(sentence: Sentence, projects: dict[str, str]) -> Iterator[tuple[str, EntityType]]:
+    """The entities of a sentence, each stretch of it read once."""
+    text = sentence.text
+    taken = bytearray(len(text))
+
+    def claim(start: int, end: int) -> bool:
+        if start >= end or any(taken[start:end]):
+            return False
+        taken[start:end] = b"\x01" * (end - start)
+        return True
+
+    for type_, start, end in _shapes(text):
+        if claim(start, end):
+            yield text[start:end], type_
+    for type_, pattern in _CUES:
+        for match in pattern.finditer(text):
+            start, end = match.span("name")
+            name = text[start:end].strip("`")
+            if not _is_nobody(name) and (type_ == "project" or fold(name) not in CATEGORY) and claim(start, end):
+                yield name, ("place" if type_ == "person" and fold(name) in _PLACES else type_)
+    for value in values(text):
+        name = text[value.start : value.end].strip("`")
+        if value.kind == "name" and value.text not in _NO_NAMES and claim(value.start, value.end):
+            yield name, _type_of(value.text, name, projects)
+
+
+def _type_of(plain: str, name: str, projects: dict[str, str]) -> EntityType:
+    if plain in projects:
+        return "project"
+    if plain in CATEGORY and (plain not in AMBIGUOUS or name[:1].isupper()):
+        return "tool"
+    return "place" if plain in _PLACES else "other"
+
+
+def _is_nobody(name: str) -> bool:
+    first = fold(name.split()[0])
+    return first in _NO_NAMES or (first in CATEGORY and first not in AMBIGUOUS and " " in name)
+
+
+def _shaped(text: str) -> Iterator[tuple[str, EntityType]]:
+    """Addresses and files of any text."""
+    end_of_last = 0
+    for type_, start, end in sorted(_shapes(text), key=lambda shape: shape[1]):
+        if start >= end_of_last:
+            yield text[start:end], type_
+            end_of_last = end
+
+
+def _shapes(text: str) -> Iterator[tuple[EntityType, int, int]]:
+    for match in _URL.finditer(text):
+        end = match.start() + len(match.group().rstrip(".,;:!?"))
+        if end - match.start() <= _ENTITIES_LONGEST:
+            yield "url", match.start(), end
+    for match in _FILE.finditer(text):
+        if len(match.group()) <= _ENTITIES_LONGEST:
+            yield "file", match.start(), match.end()
+
+
+# Concepts: the three to five subjects that a conversation was about, in its own words.
+#
+# Keyphrases by statistics. Candidates are runs of content words between small words and punctuation, as in RAKE (Rose
+# et al. 2010, doi.org/10.1002/9780470689646.ch1), at most three words long. A word weighs how many sentences have it,
+# damped, times how rare it is elsewhere (TF·IDF), times how fit it is to be a subject, which is learned
+# (`extraction.subject_words`). A phrase weighs what its words do together, the more often it occurs as a phrase the
+# more. A phrase that repeats words of a better one is left out, and people and places are no subjects.
+
+MOST_CONCEPTS: Final = 5
+_CONCEPTS_LONGEST: Final = 3
+_LONGEST_WORD: Final = 40
+#: What the user says is what it was about; agents say a lot, and a summary repeats it.
+_SPEAKS: Final = {"user": 2.0, "agent": 1.0, "told": 1.0}
+_TOOL, _PLAIN = 1.3, 0.15
+#: What was said once is less sure to be a phrase than what was said again; three words together once are none.
+_DAMPING_ONCE, _DAMPING_AGAIN = 0.6, 0.25
+_AFTER_ALL: Final = 0.7
+#: Words of talk that the table of orders lacks: they say what is done, not to what.
+_NO_SUBJECT_WORDS: Final = """
+maintains owns manages leads prefers wants needs thinks says uses breaks blocks fails works runs listens takes makes
+shows gets goes comes looks seems happens stays becomes decided chose picked moved switched prefer working broken
+found looked added created updated removed fixed changed replaced renamed migrated deployed enqueue depends agreed
+settled maintient gere utilise casse bloque prefere prend ecoute tourne reste devient semble arrive choisi decide
+retenu passe deplace bascule corrige ajoute cree supprime embarquee aider corriger ajouter creer verifie verifier
+slow fast faster slower behind ahead lags disagree huge someone somebody appelle plutot rather instead prefiero usa
+funciona rompe decidido elegido attaque attaquer
+"""
+_NO_SUBJECT: Final = frozenset(_NO_SUBJECT_WORDS.split())
+#: From this fitness on a word of orders is a noun too: the export, the import.
+_NOUN_TOO: Final = 0.5
+#: How much surer a word is for each standard deviation of its fitness; below this one a word says no subject by itself.
+_STEEPNESS, _WEAK = 1.2, -1.0
+_PUNCTUATION: Final = frozenset(',;:.!?()[]{}"«»…|*<>=`/\\')
+Rarity = Callable[[str], float]
+"""How rare a folded word is elsewhere: 1 = nothing is known, more = rarer."""
+
+
+@dataclass(slots=True)
+class _Phrase:
+    """A candidate while it is counted."""
+
+    words: tuple[str, ...]
+    ends_weakly: bool = False
+    weight: float = 0.0
+    forms: Counter[str] = field(default_factory=Counter[str])
+
+
+def concepts(
+    turns: Sequence[Turn],
+    *,
+    rarity: Rarity | None = None,
+    former: Sequence[str] = (),
+    nobodies: Collection[str] = (),
+) -> tuple[str, ...]:
+    """The concepts of a conversation, the weightiest first, five at the most and fewer where there are not so many.
+
+    Args:
+        rarity: of a folded word in other conversations; None = nothing is known of others.
+        former: those of the turns before these, which count on.
+        nobodies: names of people and places.
+    """
+    sentences = said(turns)
+    words = _word_weights(sentences, rarity or _unknown)
+    phrases = _phrases(sentences)
+    for place, phrase in enumerate(former):
+        own = tuple(canonical(fold(word)) for word in phrase.split())
+        known = phrases.setdefault(own, _Phrase(own))
+        known.forms[phrase] += 1
+        known.weight += 4.0 - place * 0.5
+        for word in own:
+            words[word] = words.get(word, 0.0) + 1.5
+    scores = {phrase.words: _score(phrase, words) for phrase in phrases.values()}
+    best = sorted(filter(scores.get, scores), key=lambda own: (-scores[own], own))
+    return tuple(
+        _distinct([phrases[own] for own in best], frozenset(word for name in nobodies for word in fold(name).split()))
+    )
+
+
+def asked_words(turns: Sequence[Turn]) -> frozenset[str]:
+    """The folded words whose rarity `concepts` would ask for."""
+    return frozenset(fold(word) for one in said(turns) for run in _runs(one) for word in run)
+
+
+def _unknown(word: str) -> float:
+    del word
+    return 1.0
+
+
+def _word_weights(sentences: Sequence[Said], rarity: Rarity) -> dict[str, float]:
+    counts = Counter[str]()
+    spelt = dict[str, str]()
+    for one in sentences:
+        plain = {fold(word) for run in _runs(one) for word in run}
+        for word in plain:
+            spelt.setdefault(canonical(word), word)
+        counts.update({canonical(word): _SPEAKS[one.speaker] for word in plain})
+    return {
+        word: (1.0 + math.log1p(count)) * rarity(spelt[word]) * _kind(word, spelt[word])
+        for word, count in counts.items()
+    }
+
+
+def _kind(word: str, spelt: str) -> float:
+    if spelt in CATEGORY:
+        return _TOOL
+    if word in GENERIC or _is_no_subject(spelt):
+        return _PLAIN
+    return 1.0 / (1.0 + math.exp(-_STEEPNESS * fitness(spelt)))
+
+
+def _phrases(sentences: Sequence[Said]) -> dict[tuple[str, ...], _Phrase]:
+    found: dict[tuple[str, ...], _Phrase] = {}
+    for one in sentences:
+        seen = set[tuple[str, ...]]()
+        for run in _runs(one):
+            for start in range(len(run)):
+                for length in range(1, min(_CONCEPTS_LONGEST, len(run) - start) + 1):
+                    surface = run[start : start + length]
+                    own = tuple(canonical(fold(word)) for word in surface)
+                    if own in seen or len(set(own)) < length or not _may_stand(surface):
+                        continue
+                    seen.add(own)
+                    phrase = found.setdefault(own, _Phrase(own, _is_weak(fold(surface[-1]))))
+                    phrase.weight += _SPEAKS[one.speaker]
+                    phrase.forms[" ".join(surface).lower()] += 1
+    return found
+
+
+def _runs(one: Said) -> Iterator[list[str]]:
+    """The runs of content words of a sentence, as they are spelt."""
+    run: list[str] = []
+    for raw in one.text.split():
+        head = raw.lstrip("\"'“”«(¿¡*_`[{<")
+        word = head.rstrip("\"'“”».,;:!?…)*_`]}>")
+        bare = _without_article(word)
+        cut = bare != word or head != raw
+        if cut and run:
+            yield run
+            run = []
+        plain = fold(bare)
+        if _is_content(plain):
+            run.append(bare)
+        elif run:
+            yield run
+            run = []
+        if head != word and head[len(word) : len(word) + 1] in _PUNCTUATION and run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _without_article(word: str) -> str:
+    """`l'index` is an index; `pool's` is a pool."""
+    plain = fold(word)
+    for article in ("l'", "d'", "qu'", "s'", "n'", "c'", "j'", "m'", "t'"):
+        if plain.startswith(article):
+            return word[len(article) :]
+    return word[:-2] if plain.endswith("'s") else word
+
+
+@lru_cache(maxsize=8192)
+def _is_content(plain: str) -> bool:
+    if len(plain) < 2 or len(plain) > _LONGEST_WORD or plain in STOP or plain in SMALL_WORDS or "'" in plain:
+        return False
+    return any(char.isalpha() for char in plain) and "://" not in plain and not plain.startswith(("/", "~", "-", "#"))
+
+
+@lru_cache(maxsize=8192)
+def _is_no_subject(plain: str) -> bool:
+    return plain in _NO_SUBJECT or (fitness(plain) < _NOUN_TOO and reading.is_imperative(plain))
+
+
+def _may_stand(surface: Sequence[str]) -> bool:
+    """True for a phrase that begins with a word of its own and holds no sentence's verb but at its end."""
+    plain = [fold(word) for word in surface]
+    if any(_is_weak(word) for word in (plain if len(plain) == 1 else plain[:-1])):
+        return False
+    if plain[-1] in _NO_SUBJECT or all(word in GENERIC or word in AMBIGUOUS for word in plain):
+        return False
+    if len(plain) == 1 and plain[0].endswith("ed") and len(plain[0]) > 4:
+        return False
+    return bool(clean_topic(" ".join(surface)))
+
+
+def _is_weak(plain: str) -> bool:
+    """True for words that are hardly ever what talk is about, and for those of orders, which are nouns too."""
+    return plain not in CATEGORY and (_is_no_subject(plain) or fitness(plain) < _WEAK)
+
+
+def _score(phrase: _Phrase, words: Mapping[str, float]) -> float:
+    """What its words weigh together, damped by how many they are, and how often they stand together; 0 = no phrase."""
+    said_again = phrase.forms.total() > 1
+    if not said_again and len(phrase.words) > 1 and (len(phrase.words) == _CONCEPTS_LONGEST or phrase.ends_weakly):
+        return 0.0
+    damping = _DAMPING_AGAIN if said_again else _DAMPING_ONCE
+    weights = [words.get(word, 0.0) for word in phrase.words]
+    if phrase.ends_weakly and len(weights) > 1:  # "the invoice export": a noun after all
+        weights[-1] = max(weights[-1], _AFTER_ALL * weights[-2])
+    together = sum(weights) / len(weights) ** damping
+    return together * (1.0 + math.log1p(phrase.weight))
+
+
+def _distinct(best: Sequence[_Phrase], nobodies: frozenset[str]) -> list[str]:
+    """The best that say something each: of two that share most of their words the better one."""
+    taken: list[str] = []
+    used: list[frozenset[str]] = []
+    for phrase in best:
+        own = frozenset(phrase.words)
+        if not own or any(own & other for other in used):
+            continue
+        form = clean_topic(max(sorted(phrase.forms), key=lambda form: phrase.forms[form]))
+        if form and form not in taken and nobodies.isdisjoint(fold(form).split()):
+            taken.append(form)
+            used.append(own)
+        if len(taken) == MOST_CONCEPTS:
+            break
+    return taken
+
+
+# Questions: what the user asked, and nobody answered yet.
+#
+# A question is open until a reply says something about it: shares one of its telling words, or comes right after a
+# question that has none. A reply that does not know, or only asks back, answers nothing.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+MOST_QUESTIONS: Final = 10
+_SHORTEST_WORDS: Final = 3
+_ASKS: Final = re.compile(r"[?¿]")
+_WORK: Final = re.compile(
+    r"\b(?:(?:can|could|would|will) (?:you|we)|(?:peux|pourrais|veux|peut|pouvez|pourriez)-(?:tu|vous|on)|tu (?:peux|pourrais)|puedes|podrias) (?!you\b|tell|dire|decirme)"
+)
+_CHAT: Final = re.compile(r"\b(?:sleep|slept|dormi|dormido|how are you|ca va|comment vas|que tal)\b")
+_UNKNOWING: Final = re.compile(
+    r"\b(?:i (?:don't|do not|can't|cannot) (?:know|tell|say|find|determine)|(?:not|i'm not) (?:sure|certain)|no idea|unclear|unknown"
+    r"|let me (?:check|look|see|find)|i'll (?:check|look|find out|get back)|need(?:s)? more (?:information|context|details)"
+    r"|je ne sais pas|je ne (?:trouve|peux) pas|aucune idee|pas (?:sur|certaine?)|je (?:vais )?(?:verifie|verifier|regarde|regarder|cherche)"
+    r"|no (?:lo )?se\b|no estoy segur[oa])"
+)
+
+
+def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tuple[Quote, ...]:
+    """The questions that nobody answered in these turns, in their order.
+
+    Args:
+        former: those that were open before these turns.
+    """
+    sentences = said(turns)
+    found = [quote for quote in former if not _answered(quote.text, -1, sentences)]
+    for place, one in enumerate(sentences):
+        if one.speaker == "user" and _is_question(one) and not _answered(one.text, place, sentences):
+            span = Span(start=one.sentence.start, end=one.sentence.end)
+            found.append(Quote(text=one.text, turn_id=one.turn.id, span=span))
+    once = {_telling(quote.text) or frozenset({quote.text}): quote for quote in found}
+    return tuple(once.values())[-MOST_QUESTIONS:]
+
+
+def tells_something(one: Said) -> bool:
+    """True for a sentence of the agent that neither asks back nor says that it does not know."""
+    return one.speaker == "agent" and not _ASKS.search(one.text) and not _UNKNOWING.search(one.sentence.plain)
+
+
+def _is_question(one: Said) -> bool:
+    """True for a question that wants an answer rather than work."""
+    plain = one.sentence.plain
+    if len(plain.split()) < _SHORTEST_WORDS or _WORK.search(plain) or reading.is_imperative(plain):
+        return False
+    return (
+        reading.QUESTION.search(plain) is not None and not reading.SMALLTALK.search(plain) and not _CHAT.search(plain)
+    )
+
+
+def _answered(question: str, place: int, sentences: Sequence[Said]) -> bool:
+    """True if a reply says something about a question that stands at this place; -1 = before all of them."""
+    telling = _telling(question)
+    for one in sentences[place + 1 :]:
+        if tells_something(one) and (not telling or telling & frozenset(content(one.text))):
+            return True
+    return False
+
+
+def _telling(text: str) -> frozenset[str]:
+    return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
+
+
+# Summaries without a model: two or three sentences of the conversation itself, each under a word that says what it
+# is.
+#
+# What a reader wants to know first is what was asked, what was decided or found, and what was done. Of each kind the
+# most central sentence is taken: the one whose words the most other sentences share. The word in front ("Asked", "The
+# agent reports") keeps an agent's claim from looking like the user's.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+SENTENCES: Final = 3
+#: Points that are kept of a session, so that later turns can be weighed against them.
+KEPT: Final = 12
+_SUMMARIES_LONGEST: Final = 240
+_LABELS: Final[Mapping[Language, Mapping[PointKind, str]]] = {
+    "en": {
+        "asked": "Asked: ", "decided": "Decided: ", "ruled": "Rule: ", "found": "Found: ", "noted": "Noted: ",
+        "done": "The agent reports: ", "told": "Summarised: ",
+    },
+    "fr": {
+        "asked": "Demandé : ", "decided": "Décidé : ", "ruled": "Règle : ", "found": "Trouvé : ", "noted": "Noté : ",
+        "done": "L'agent rapporte : ", "told": "Résumé : ",
+    },
+    "es": {
+        "asked": "Pedido: ", "decided": "Decidido: ", "ruled": "Regla: ", "found": "Encontrado: ", "noted": "Anotado: ",
+        "done": "El agente informa: ", "told": "Resumido: ",
+    },
+}  # fmt: skip
+#: In this order a reader wants them.
+_ORDER: Final[tuple[PointKind, ...]] = ("asked", "decided", "found", "ruled", "done", "noted", "told")
+_DONE: Final = re.compile(
+    r"^(?:i|we|i've|we've|i have|j'ai|on a|nous avons|he|hemos)\b.{0,30}?\b(?:fixed|added|created|updated|removed|renamed|moved|implemented|refactored|wrote|rewrote|replaced|migrated|deployed|installed|configured|changed|merged|split|cleaned|tested|verified|found"
+    r"|corrige|ajoute|cree|mis a jour|supprime|renomme|deplace|implemente|refactorise|ecrit|remplace|migre|deploye|installe|configure|change|fusionne|nettoye|teste|verifie|trouve|arreglado|anadido|creado|actualizado|eliminado|cambiado)\b"
+    r"|^(?:fixed|added|created|updated|removed|implemented|done|corrige|ajoute|cree|supprime|termine|fait|hecho)\b"
+    r"|\b(?:is|are|est|sont) (?:now|maintenant|desormais) \w+|\b(?:all )?tests? (?:now )?pass\b|\bles tests passent\b|\b(?:root cause|the cause|la cause|the fix|le correctif)\b"
+)
+
+
+def points(turns: Sequence[Turn], *, former: Sequence[Point] = ()) -> tuple[Point, ...]:
+    """What a summary of these turns may be made of, the most central first."""
+    sentences = said(turns)
+    weights = _summaries_word_weights(sentences)
+    found = dict[str, Point]()
+    for point in [*former, *_asked(turns, weights), *_stated(turns, weights), *_reported(sentences, weights)]:
+        known = found.get(point.text)
+        if point.text and (known is None or known.weight < point.weight):
+            found[point.text] = point
+    return tuple(sorted(found.values(), key=lambda point: (-point.weight, point.text))[:KEPT])
+
+
+def summary_of(points: Sequence[Point], language: Language) -> str:
+    """Two or three of these points as a text, in the order in which they are wanted; empty where there are none."""
+    taken: list[Point] = []
+    for kind in _ORDER:
+        best = next((point for point in points if point.kind == kind and _is_new(point, taken)), None)
+        if best and len(taken) < SENTENCES:
+            taken.append(best)
+    for point in points:
+        if len(taken) < SENTENCES - 1 and point not in taken and _is_new(point, taken):
+            taken.append(point)
+    ordered = sorted(taken, key=lambda point: _ORDER.index(point.kind))
+    return " ".join(f"{_LABELS[language][point.kind]}{_ended(point.text)}" for point in ordered)
+
+
+def reports_work(plain: str) -> bool:
+    """True for a sentence, folded, that tells of work that was done."""
+    return _DONE.search(plain) is not None
+
+
+def _asked(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
+    """The subject of what each prompt asks for; what opens the conversation sets its theme."""
+    first = True
+    for turn in turns:
+        title = _request(turn) if speaker_of(turn) == "user" else ""
+        if title:
+            yield Point(kind="asked", text=title, weight=_central(title, weights) * (1.5 if first else 1.0))
+            first = False
+
+
+def _request(turn: Turn) -> str:
+    """The subject of the first sentence that asks; of a prompt that neither asks nor states anything, its own."""
+    stated = [statement.span for statement in extract(turn)]
+    for one in said([turn]):
+        plain, start = one.sentence.plain, one.sentence.start
+        if any(span.start < one.sentence.end and start < span.end for span in stated):
+            continue
+        if (reading.QUESTION.search(plain) or reading.is_request(plain)) and not reading.SMALLTALK.search(plain):
+            title = title_of(one.text)
+            return f"{title}?" if title and one.text.endswith("?") and reading.QUESTION.search(fold(title)) else title
+    return "" if stated or MASK.search(turn.text) else title_of(turn.text)
+
+
+def _stated(turns: Sequence[Turn], weights: Mapping[str, float]) -> Iterator[Point]:
+    for turn in turns:
+        for statement in extract(turn):
+            text = _clipped(statement.text)
+            kind: PointKind = "noted"
+            if statement.kind == "decision" or statement.is_correction:
+                kind = "decided"
+            elif statement.kind in ("rule", "constraint"):
+                kind = "ruled"
+            elif kinds.find_bugs(read(statement.text, 0)):
+                kind = "found"
+            yield Point(kind=kind, text=text, weight=_central(text, weights) * statement.confidence)
+
+
+def _reported(sentences: Sequence[Said], weights: Mapping[str, float]) -> Iterator[Point]:
+    for one in sentences:
+        if one.speaker == "user" or len(one.text.split()) < 4 or one.text.endswith((":", "?")):
+            continue
+        if one.speaker == "told":
+            yield Point(kind="told", text=_clipped(one.text), weight=_central(one.text, weights))
+        elif reports_work(one.sentence.plain):
+            yield Point(kind="done", text=_clipped(one.text), weight=_central(one.text, weights))
+
+
+def _summaries_word_weights(sentences: Sequence[Said]) -> dict[str, float]:
+    """How many sentences have a word, as a share of the most frequent one; everyday words weigh nothing."""
+    counts = Counter[str]()
+    for one in sentences:
+        counts.update({word for word in content(one.text) if word not in PLAIN_WORDS})
+    most = max(counts.values(), default=1)
+    return {word: count / most for word, count in counts.items()}
+
+
+def _central(text: str, weights: Mapping[str, float]) -> float:
+    """The weight of a sentence's telling words, damped by its length, in [0, 1] for most."""
+    words = set(content(text))
+    return round(sum(weights.get(word, 0.0) for word in words) / max(1, len(words)) ** 0.5, 4)
+
+
+def _is_new(point: Point, taken: Sequence[Point]) -> bool:
+    """False where another point says most of it."""
+    words = set(content(point.text))
+    return all(len(words & set(content(other.text))) <= 0.6 * max(1, len(words)) for other in taken)
+
+
+def _clipped(text: str) -> str:
+    """On one line, cut in front of a word."""
+    line = " ".join(text.split()).lstrip("#*->• ")
+    return (
+        line if len(line) <= _SUMMARIES_LONGEST else line[:_SUMMARIES_LONGEST].rpartition(" ")[0].rstrip(",;: ") + "…"
+    )
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+# Analysing a session without a model: everything that `Analysis` holds, from turns alone.
+#
+# Incremental: of a session that was analysed before, only the turns since are read, and the former analysis counts
+# on. A function from turns to an `Analysis`; whoever has a model puts another in its place.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+_MOST_QUOTES: Final = 30
+_MOST_CONTEXT: Final = 8
+_INTENTS: Final[tuple[tuple[Intent, re.Pattern[str]], ...]] = (
+    ("fix", re.compile(r"\b(?:fix\w*|bugs?|errors?|crash\w*|broken|fail\w*|debug\w*|wrong|regression|corrige\w*|erreurs?|plante\w*|casse\w*|echoue\w*|repare\w*|panne|arregla\w*|fallo)\b")),
+    ("build", re.compile(r"\b(?:add|build|create|implement\w*|write|generate|scaffold|new feature|set ?up|ajoute\w*|cree\w*|implemente\w*|ecris|genere\w*|construi\w*|anade|crea|escribe)\b")),
+    ("change", re.compile(r"\b(?:refactor\w*|rename|move|migrat\w*|replace|upgrade|update|clean ?up|simplif\w*|optimi[sz]\w*|remove|renomme|deplace|migre\w*|remplace\w*|mets? a jour|nettoie|supprime|cambia|renombra|elimina)\b")),
+    ("decide", re.compile(r"\b(?:decid\w*|choose|choice|which (?:one|of)|compare|trade-?offs?|pros and cons|should we|better|versus|vs|choisi\w*|choix|quel(?:le)? .{0,20}choisir|comparer?|elegir|decidi\w*)\b")),
+    ("review", re.compile(r"\b(?:review|audit|proofread|feedback|check (?:this|my|the)|relis|relecture|verifie\w*|revue|revisa)\b")),
+    ("understand", re.compile(r"^(?:how|why|what|where|when|who|which|explain|describe|comment|pourquoi|quoi|ou|quand|qui|quel\w*|explique\w*|como|por que|que|donde|explica)\b|\bhow (?:does|do|to|is)\b|\bc'est quoi\b")),
+)  # fmt: skip
+
+
+class Analyst(Protocol):
+    """Reads the new turns of a session. `analyse` is the one that needs no model."""
+
+    def __call__(
+        self, turns: Sequence[Turn], *, former: Analysis, rarity: Rarity | None, projects: Sequence[str]
+    ) -> Analysis:
+        """What the session comes to with these turns."""
+        ...
+
+
+def analyse(
+    turns: Sequence[Turn],
+    *,
+    former: Analysis = NOTHING,
+    rarity: Callable[[str], float] | None = None,
+    projects: Sequence[str] = (),
+) -> Analysis:
+    """What a session comes to.
+
+    Args:
+        turns: of the session, in their order; those of before are in `former`.
+        rarity: of a folded word in other conversations.
+        projects: the short names of known projects.
+    """
+    sentences = said(turns)
+    language = vote([turn.text for turn in turns if speaker_of(turn) == "user"], former.language)
+    made = points(turns, former=former.points)
+    quotes = _quotes(turns)
+    summary = summary_of(made, language)
+    named = entities(turns, projects=projects, former=former.entities)
+    nobodies = [one.name for one in named if one.type in ("person", "place")]
+    if not former.points and former.summary:
+        summary = f"{former.summary} {summary}".strip()
+    return Analysis(
+        summary=summary,
+        concepts=concepts(turns, rarity=rarity, former=former.concepts, nobodies=nobodies),
+        entities=named,
+        questions=open_questions(turns, former=former.questions),
+        decisions=_both(former.decisions, quotes("decision")),
+        preferences=_both(former.preferences, quotes("preference")),
+        intents=_both(former.intents, quotes("intent")),
+        constraints=_both(former.constraints, quotes("constraint", "rule")),
+        implicit_context=_implicit(sentences, former.implicit_context),
+        intent=_intent(sentences) or former.intent,
+        language=language,
+        points=made,
+    )
+
+
+def _quotes(turns: Sequence[Turn]) -> Callable[..., tuple[Quote, ...]]:
+    stated = [(turn.id, statement) for turn in turns if not turn.skipped for statement in extract(turn)]
+
+    def of(*kinds: Kind) -> tuple[Quote, ...]:
+        return tuple(Quote(text=one.text, turn_id=id_, span=one.span) for id_, one in stated if one.kind in kinds)
+
+    return of
+
+
+def _both(former: Sequence[Quote], fresh: Sequence[Quote]) -> tuple[Quote, ...]:
+    """Each once; of too many the latest."""
+    return tuple(dict.fromkeys([*former, *fresh]))[-_MOST_QUOTES:]
+
+
+def _implicit(sentences: Sequence[Said], former: Sequence[str]) -> tuple[str, ...]:
+    """What the tools that the user speaks of give away: nobody says "our database is", and everybody names it."""
+    known = dict(one.split(": ", 1) for one in former if ": " in one)
+    others = tuple(one for one in former if ": " not in one)
+    for one in sentences:
+        if one.speaker != "user":
+            continue
+        # What a choice is held against comes after it: "Typst for invoices, no longer LaTeX".
+        own, rejected = dict[str, str](), old_values(one.sentence.plain)
+        for word in re.findall(r"[a-z0-9][\w.+-]*[\w+]", one.sentence.plain):
+            if _is_unmistakable(word, one) and word not in rejected:
+                own.setdefault(CATEGORY[word], word)
+        known |= own
+    return (*others, *(f"{category}: {word}" for category, word in known.items()))[:_MOST_CONTEXT]
+
+
+def _is_unmistakable(word: str, one: Said) -> bool:
+    return word in CATEGORY and (
+        word not in AMBIGUOUS or re.search(rf"\b{re.escape(word.title())}\b", one.text) is not None
+    )
+
+
+def _intent(sentences: Sequence[Said]) -> Intent:
+    """What most of the user's sentences are for; of two, what comes first in the table; statements alone inform."""
+    own = [one.sentence.plain for one in sentences if one.speaker == "user"]
+    counts = {intent: sum(pattern.search(plain) is not None for plain in own) for intent, pattern in _INTENTS}
+    best = max(counts.values(), default=0)
+    if best:
+        return next(intent for intent, _ in _INTENTS if counts[intent] == best)
+    return "inform" if own else ""

@@ -1,0 +1,214 @@
+"""Tool output: which of it is worth reading, and what of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from filrouge import lazy_re as re
+from filrouge.extraction.model_answers import Thought, asked, quoted
+from filrouge.extraction.units import MASK
+from filrouge.extraction.vocabulary import content, fold
+from filrouge.model.answers import InformativeShape, read_item, schema_of
+from filrouge.model.asking import Ask
+from filrouge.ports import Prompts
+
+# Which tool output is worth reading, and what of it (CAP-6, CAP-7).
+#
+# A task's answer comes wrapped in JSON, and most output of commands is progress and lists. `told` takes out what was
+# said; `informed` scores it from 0 to 1 and cuts it to what may stand in its place when facts are looked for. The
+# score starts from the specification's rule (over 100 characters and not bare JSON is worth reading) and moves with
+# what the text holds: causes, conclusions, failures and prose speak for it; progress bars, listings and repetitions
+# against it.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+#: Characters of the output that are looked at, and of what is kept of it.
+LONGEST_INPUT: Final = 2000
+LONGEST_SUMMARY: Final = 500
+THRESHOLD: Final = 0.5
+#: A shorter text in a task's answer says nothing.
+SHORTEST: Final = 50
+#: Beyond this nothing is decoded.
+_LONGEST_JSON: Final = 2_000_000
+_LONG_ENOUGH: Final = 100
+_DEEPEST: Final = 20
+#: Where tasks put their answer, in this order, and what is never one.
+_ANSWERS: Final = ("content", "output", "result", "text", "message")
+_NO_ANSWERS: Final = frozenset({"retrieval_status", "status", "type"})
+_CAUSE: Final = re.compile(
+    r"\b(?:because|caused by|due to|root cause|therefore|conclusion|in summary|summary|found|discovered|turns out|fixed|the fix|solution|recommend\w*|decided|should|must|instead"
+    r"|parce que|cause|a cause|donc|conclusion|en resume|resume|trouve|decouvert|corrige|correctif|recommand\w*|decide|il faut|au lieu|porque|causado|encontrado|solucion)\b"
+)
+_FAILURE: Final = re.compile(
+    r"\b(?:error|errors|exception|failed|failure|fatal|traceback|panic|denied|refused|not found|deprecated|warning|timed? ?out|erreur|echec|refuse|introuvable|fallo)\b|\b\w+(?:error|exception)\b"
+)
+_PROGRESS: Final = re.compile(
+    r"\d{1,3} ?%|[#=█▏▎▍▌▋▊▉>-]{6,}|\b(?:downloading|fetching|installing|compiling|building|progress|eta|unpacking|resolving|telechargement)\b|\b\d+/\d+\b|^\s*(?:npm|pip|cargo) (?:warn|info)\b"
+)
+_LISTING: Final = re.compile(
+    r"^\s*(?:[-dl][rwx-]{9}|total \d+|[\w.@-]+(?:/[\w.@-]*)*|[MADRCU?]{1,2}\s+\S+|[\d.,]+[kKMG]?B?)\s*$|^\s*[-dl][rwx-]{9}\s"
+)
+_SENTENCE: Final = re.compile(r"(?:^|[.!?:]\s+|\n\s*)[A-ZÀ-Ý][^.!?\n]{20,}[.!?](?=\s|$)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Informed:
+    """What a tool's output is worth.
+
+    Attributes:
+        score: in [0, 1].
+        summary: at most `LONGEST_SUMMARY` characters that stand in the output's place; empty below the threshold.
+        made_by: `heuristic`, or the model that judged.
+    """
+
+    score: float
+    summary: str
+    made_by: str = "heuristic"
+
+    @property
+    def is_kept(self) -> bool:
+        """True where the output is worth reading."""
+        return self.score >= THRESHOLD
+
+
+def told(output: str) -> str:
+    """What a task's output says: the answer inside its JSON, or the text itself; empty where it says nothing."""
+    text = output.strip()
+    if len(text) > _LONGEST_JSON:
+        return text[:_LONGEST_JSON]
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text if len(text) > SHORTEST else ""
+    return answer_of(value)
+
+
+def answer_of(value: object) -> str:
+    """The answer in a decoded task result, or empty."""
+    if isinstance(value, str):
+        return value.strip() if len(value.strip()) > SHORTEST else ""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        for name in _ANSWERS:
+            text = _text_of(fields.get(name))
+            if len(text) > SHORTEST:
+                return text
+    longest = max(_strings(cast("object", value)), key=len, default="").strip()
+    return longest if len(longest) > SHORTEST else ""
+
+
+def informed(output: str) -> Informed:
+    """How much an output tells, and what stands in its place."""
+    text = told(output[:LONGEST_INPUT] if not _is_json(output) else output)[:LONGEST_INPUT]
+    score = informativeness(text)
+    return Informed(score=score, summary=gist(text) if score >= THRESHOLD else "")
+
+
+def informativeness(text: str) -> float:
+    """How much a text tells, from 0 to 1.
+
+    0.5 for more than 100 characters that are not bare JSON, and nothing for the rest. Then 0.15 each for a stated cause
+    or conclusion, for a failure and for sentences; up to 0.5 less for the share of lines that are progress or listing,
+    and up to 0.4 less for words that repeat.
+    """
+    plain = fold(text[:LONGEST_INPUT].strip())
+    if len(plain) <= _LONG_ENOUGH or _is_json(text[:LONGEST_INPUT]):
+        return 0.0
+    lines = [line for line in plain.splitlines() if line.strip()]
+    empty = sum(1 for line in lines if _PROGRESS.search(line) or _LISTING.match(line)) / len(lines)
+    words = content(plain)
+    fresh = len(set(words)) / len(words) if words else 0.0
+    score = 0.5
+    score += 0.15 * (_CAUSE.search(plain) is not None)
+    score += 0.15 * (_FAILURE.search(plain) is not None)
+    score += 0.15 * (_SENTENCE.search(text[:LONGEST_INPUT]) is not None)
+    score -= 0.5 * empty + 0.4 * max(0.0, 0.5 - fresh) * 2
+    return round(min(1.0, max(0.0, score)), 3)
+
+
+def gist(text: str) -> str:
+    """The lines that tell most, in their order, in at most `LONGEST_SUMMARY` characters; no secret's marker."""
+    lines = [" ".join(MASK.sub(" ", line).split()) for line in text[:LONGEST_INPUT].splitlines()]
+    lines = list(dict.fromkeys(line for line in lines if line))
+    ranked = sorted(range(len(lines)), key=lambda place: (-_worth(lines[place]), place))
+    taken, left = list[int](), LONGEST_SUMMARY
+    for place in ranked:
+        if len(lines[place]) + 1 <= left:
+            taken.append(place)
+            left -= len(lines[place]) + 1
+        elif not taken:
+            return lines[place][: LONGEST_SUMMARY - 1].rpartition(" ")[0] + "…"
+    return "\n".join(lines[place] for place in sorted(taken))
+
+
+def _worth(line: str) -> float:
+    plain = fold(line)
+    worth = min(len(set(content(plain))), 20) / 20
+    worth += 1.0 * (_CAUSE.search(plain) is not None) + 1.0 * (_FAILURE.search(plain) is not None)
+    return worth - 1.0 * (_PROGRESS.search(plain) is not None or _LISTING.match(plain) is not None)
+
+
+def _is_json(text: str) -> bool:
+    """True for text that is an object or a list, or the beginning of one."""
+    plain = text.strip()
+    if plain[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(plain)
+    except (ValueError, RecursionError):
+        return re.match(r'\s*(?:\{\s*"[^"\n]{1,80}"\s*:|\[\s*[\[{"\d])', plain) is not None
+    return True
+
+
+def _text_of(value: object) -> str:
+    """A text, or the texts of content blocks one after the other."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list):
+        blocks = cast("list[Any]", value)
+        texts = [cast("dict[str, Any]", block).get("text") for block in blocks if isinstance(block, dict)]
+        return "\n".join(text.strip() for text in texts if isinstance(text, str)).strip()
+    return answer_of(cast("object", value)) if isinstance(value, dict) else ""
+
+
+def _strings(value: object, depth: int = 0) -> Iterator[str]:
+    """Every text in a decoded JSON value but those of fields that are never an answer."""
+    if isinstance(value, str):
+        yield value
+    elif depth < _DEEPEST and isinstance(value, list):
+        for one in cast("list[Any]", value):
+            yield from _strings(one, depth + 1)
+    elif depth < _DEEPEST and isinstance(value, dict):
+        for name, one in cast("dict[str, Any]", value).items():
+            if name not in _NO_ANSWERS:
+                yield from _strings(one, depth + 1)
+
+
+# Ask a model what a tool's output tells (CAP-7).
+
+_TOKENS = 300
+
+
+def judging_output(text: str, prompts: Prompts, language: str) -> Thought[Informed]:
+    """What this output is worth, as a model sees it."""
+    ask = Ask(
+        operation="inform",
+        prompt=prompts("inform", language),
+        text=quoted("output", told(text)[:LONGEST_INPUT]),
+        schema=schema_of(InformativeShape),
+        most_tokens=_TOKENS,
+    )
+    answer, by = yield from asked(ask, prompts("repair", language), _scored)
+    kept = answer.summary[:LONGEST_SUMMARY] if answer.score >= THRESHOLD else ""
+    return Informed(score=answer.score, summary=kept, made_by=f"{by.provider}:{by.model}")
+
+
+def _scored(answer: Mapping[str, Any]) -> InformativeShape:
+    found = read_item(InformativeShape, answer)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found

@@ -1,0 +1,153 @@
+"""Which kind of work a rule speaks of and a prompt asks for, and reminders of rules for that work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Literal, get_args
+
+from filrouge import lazy_re as re
+from filrouge.extraction import reading
+from filrouge.extraction.heuristics import written_by_host
+from filrouge.extraction.own_words import own_words
+from filrouge.extraction.reading import is_request
+from filrouge.extraction.sentences import split
+from filrouge.extraction.vocabulary import fold
+from filrouge.model.reminder import REMINDERS, Reminder
+from filrouge.model.when import Language
+
+# Which kind of work a rule speaks of, and a prompt asks for: so that "install httpx" meets "use uv, never pip".
+#
+# Neither shares a word with the other, nor is near in meaning; what joins them is the kind of work. There are few
+# kinds that a rule can be about, and each has its verbs, its things and its tools, in English, French and Spanish. A
+# rule that says when it holds ("before you deploy, run the tests") is about that alone. Nearly every prompt to a
+# coding agent gives work that is `code`, so that kind says little by itself (`SPECIFIC`).
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+Work = Literal["dependencies", "tests", "history", "release", "schema", "style", "documents", "code"]
+
+SPECIFIC: Final[frozenset[Work]] = frozenset(get_args(Work)) - {"code"}
+"""Kinds that a prompt is of seldom enough for a rule about it to be meant."""
+
+_PATTERNS: Final[dict[Work, str]] = {
+    "dependencies": r"\b(?:un|re|de|des)?install?(?!ations? (?:guide|page))\w*|\b(?:pip3?|pipx|pipenv|uv|conda|npm|pnpm|yarn|nuget)\b(?! (?:run|test|build|start|exec)\b)"
+    r"|\b(?:bun|cargo|gem|bundle|composer|brew|apt|apt-get|poetry|go) (?:add|install|get|update|upgrade|remove)\b"
+    r"|\b(?:dependenc(?:y|ies)|dependances?|dependencias?|third-party (?:packages?|librar\w+)|new (?:packages?|librar(?:y|ies))|nouvel(?:le)?s? (?:paquets?|librairies?|bibliotheques?)|nuev[oa]s? (?:paquetes?|librerias?|bibliotecas?)|requirements\.txt|package\.json|lock ?files?)\b"
+    r"|\b(?:add|bump|upgrade|update|pin|remove|pull in|ajoute\w*|mets a jour|met a jour|mettre a jour|epingle\w*|retire\w*|anade|agrega|actualiza|quita)\b[^.;]{0,40}\b(?:packages?|paquets?|paquetes?|librar(?:y|ies)|librairies?|bibliotheques?|librerias?|bibliotecas?)\b",
+    "tests": r"\b(?:tests?|testing|pytest|jest|vitest|rspec|junit|mocha|phpunit|unittest|tox|playwright|cypress|pruebas?)\b",
+    "history": r"\bcommit\w*|\bsquash\w*|\brebas\w+|\bcherry-pick\w*|\b(?:pull|merge) requests?\b|\bopen (?:a|the) pr\b|\bouvre (?:une|la) pr\b|\bgit push\b|\bforce-?push\w*|\bpush(?:ed|ing)? (?:(?:it|this|that|them|everything|my \w+|your \w+|the (?:branch|changes?|commits?|fix|work)|changes) )?(?:to|sur|vers) \w+|\bpouss\w+ (?:\w+ )?(?:sur|vers) \w+|\bbranch(?:es)? names?\b|\bnoms? de branches?\b",
+    "release": r"\b(?:re)?deploy\w*|\b(?:re)?deploi\w+|\bdespl[ie]+g\w+|\broll(?:ing)?[ -]?(?:back|out)\b|\bgo(?:ing)? live\b|\b(?:cut|tag|make|publish|prepare|do) (?:a |the |new |next |v?[\d.]+ )*(?:release|version)\b|\b(?:new|next|every|each|all|our) releases?\b|^releases\b|\breleas(?:e|ing) (?:to|version|v?\d|(?:a|the) (?:new|next|app|api|package|site))\b|\bship (?:it |this |the \w+ )?to (?:staging|prod\w*)"
+    r"|\b(?:mise|mets|met|mettons|mettre|mettez|passe|passer) (?:\w+ ){0,2}en (?:prod\w*|ligne|preprod\w*)\b|\bpubli(?:e|er|ez) (?:une |la )(?:nouvelle |prochaine )?version\b|\b(?:pon|poner|sube|subir) (?:\w+ )?(?:en|a) produccion\b|\bpublica\w* (?:una |la )(?:nueva )?version\b",
+    "schema": r"\b(?:database |db |schema |de la base )?(?:migrations?|migraciones|migracion)\b|\b(?:db|database|sql|table) schema\b|\bschema (?:changes?|of the database|de (?:la )?base)\b|\balter table\b"
+    r"|\b(?:add|drop|rename|create|remove|ajoute\w*|supprime\w*|renomme\w*|cree[rsz]?|anade|elimina|crea|new|nouvelles?|nueva)\b[^.;]{0,30}\b(?:columns?|colonnes?|columnas?|db tables?|database tables?|table (?:in|to|dans|sql)|foreign keys?)\b",
+    "style": r"\blint\w*|\b(?:eslint|prettier|ruff|black|mypy|pyright|rubocop|clang-format|gofmt)\b|\b(?:re)?format(?:e[rsz]?|te?[rsz]?|ting|ted|ea|eer)? (?:the |all |le |du |el |ce |tout le )*(?:code|files?|fichiers?|codigo|sources?)\b|\btype[ -]?check\w*",
+    "documents": r"\b(?:changelog|readme|docstrings?|documentation|documentacion|docs)\b|\b(?:document|documente[rsz]?|documenta)\b",
+    "code": r"\bimplement\w*|\bimplante[rz]?\b|\bdevelop(?:s|ing|pe[rsz]?)?\b|\brefactor\w*|\bcod(?:ing|e[rz])\b|\b(?:writ(?:e|ing)|chang(?:e|ing)|touch(?:ing)?|edit(?:ing)?|ecri\w+|modifi\w+|touche[rz]?|escrib\w+) (?:any |the |some |du |le |de |un |una |el )*(?:code|codigo|files?|fichiers?)\b|\bnew features?\b|\bnouvelles? fonctionnalites?\b|\b(?:mak|start)(?:e|ing) (?:any |a )?changes?\b"
+    r"|\bnueva funcionalidad\b|\bprogramar\b",
+}
+_COMPILED: Final[dict[Work, re.Pattern[str]]] = {work: re.compile(pattern) for work, pattern in _PATTERNS.items()}
+#: "Add a dark mode", "build the export": work on the code though no word says so; of a request alone.
+_MAKES: Final = re.compile(
+    r"^(?:(?:please|now|then|ok|also|s'il te plait|stp|maintenant|ensuite|por favor|ahora),? )*(?:(?:can|could|will|would) you |(?:peux|pourrais)-tu |tu peux |puedes )?(?:please )?"
+    r"(?:add|build|create|make|write|extend|integrate|rework|rewrite|wire|port|support|fix|ajoute[rz]?|construi\w+|cree[rz]?|ecri\w+|etend\w*|integre[rz]?|reecri\w+|branche[rz]?|corrige[rz]?|anade|construye|crea|escribe|integra|arregla)\b"
+)
+#: Orders that are seldom given about anything else, and that the moods of prompts in general leave out.
+_ORDERS: Final = re.compile(
+    r"^(?:(?:please|now|then|and|ok|maintenant|puis|et|ahora|luego),? )*(?:r?e?instala|desinstala|corre|ejecuta|cut|open|commite[rz]?|redeploie[rz]?|reinstalle[rz]?|(?:npm|pnpm|yarn|pip3?|uv|cargo|brew|apt|poetry|composer) (?:add|i|install|update|upgrade|remove)|squash|rebase|push|force-push|pousse[rz]?|despliega|deploie|deployez|roll back|cherry-pick|bump|lint|reformate?[rz]?|documenta|formatea|publica|sube|haz)\b"
+)
+#: Asks to be told something, not that anything be done.
+_EXPLAINS: Final = re.compile(
+    r"\b(?:explain|describe|show me how|tell me|how (?:to|do|does|can|could|would)|explique|decris|montre-moi comment|dis-moi|comment (?:faire|on|je)|explica|describe|dime|como se)\b"
+)
+#: When a rule holds.
+_TRIGGER: Final = re.compile(
+    r"\b(?:before|after|when(?:ever)?|while|each time|every ?time|if you|avant (?:de |d'|chaque |tout\w* )?|apres|quand|lorsqu[e']|chaque fois qu[e']|a chaque|antes de|despues de|cuando|cada vez que|si tu)(?=[ '\w])(?P<what>[^,;:.!?]{3,60})"
+)
+
+
+def of_rule(text: str) -> frozenset[Work]:
+    """The kinds of work that a rule is about: those of its condition, or where that names none, of all its words."""
+    plain = fold(text)
+    conditions: set[Work] = {work for found in _TRIGGER.finditer(plain) for work in _kinds(found["what"])}
+    return frozenset(conditions) or _kinds(plain)
+
+
+def of_prompt(text: str) -> frozenset[Work]:
+    """The kinds of work that a prompt asks for; none where it asks for no work."""
+    found: set[Work] = set()
+    for sentence in split(own_words(text)):
+        if _EXPLAINS.search(sentence.plain):
+            continue
+        if is_request(sentence.plain) or _ORDERS.match(sentence.plain):
+            found |= _kinds(sentence.plain)
+            if _MAKES.match(sentence.plain):
+                found.add("code")
+    return frozenset(found)
+
+
+def _kinds(plain: str) -> frozenset[Work]:
+    return frozenset(work for work, pattern in _COMPILED.items() if pattern.search(plain))
+
+
+# Reminders of how to work, for prompts that ask for the kind of work they are about (RULE-2).
+#
+# They change what an agent does, so each is off until the user switches it on, and even then it is said only where
+# the prompt gives occasion. Their words are Filrouge's own and never hold a word of the prompt.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+WORDS: Final[Mapping[Reminder, Mapping[Language, str]]] = {
+    "plan_mode_required": {
+        "en": "The user wants a plan before any change of this size: propose it, and wait for their agreement.",
+        "fr": "L'utilisateur veut un plan avant tout changement de cette taille : le proposer, et attendre son accord.",
+        "es": "El usuario quiere un plan antes de un cambio de este tamaño: proponerlo y esperar su acuerdo.",
+    },
+    "no_quick_solutions": {
+        "en": "The user wants the cause found before anything is changed: no quick fix that only hides the symptom.",
+        "fr": "L'utilisateur veut que la cause soit trouvée avant tout changement : pas de rustine qui cache le symptôme.",
+        "es": "El usuario quiere que se encuentre la causa antes de cambiar nada: sin parches que escondan el síntoma.",
+    },
+    "present_all_choices": {
+        "en": "The user wants to see all reasonable choices with what speaks for and against each, before one is picked.",
+        "fr": "L'utilisateur veut voir tous les choix raisonnables, avec le pour et le contre, avant qu'un seul soit retenu.",
+        "es": "El usuario quiere ver todas las opciones razonables, con lo que habla a favor y en contra, antes de elegir.",
+    },
+}
+_TRIGGERS: Final[Mapping[Reminder, re.Pattern[str]]] = {
+    "plan_mode_required": re.compile(
+        r"\b(?:implement|build|refactor|redesign|rewrite|migrate|port|integrate|restructure|overhaul|introduce|develop)\b"
+        r"|\b(?:add|create|write|set ?up) (?:an? |the |some )?(?:[\w-]+ ){0,3}(?:feature|module|service|endpoint|api|page|screen|system|support|integration|pipeline|schema|migration)\b"
+        r"|\b(?:implemente[rsz]?|developpe[rsz]?|construi[st]|refactorise[rsz]?|reecri[sv]\w*|migre[rsz]?|integre[rsz]?|restructure[rsz]?|refonds|refais)\b"
+        r"|\b(?:ajoute[rsz]?|cree[rsz]?|ecri[st]) (?:une? |le |la |les |des )?(?:[\w'-]+ ){0,3}(?:fonctionnalites?|modules?|services?|api|pages?|ecrans?|systeme|integration|schema|migration)\b"
+        r"|\b(?:implementa[r]?|desarrolla[r]?|construye|construir|refactoriza[r]?|reescrib\w+|migra[r]?|integra[r]?)\b"
+    ),
+    "no_quick_solutions": re.compile(
+        r"\b(?:fix|debug|solve|repair|patch|work ?around|quick(?:ly)? (?:fix|hack)|hack|silence|suppress)\b|\b(?:get rid of|make) .{0,40}\b(?:errors?|warnings?|pass|go away)\b"
+        r"|\b(?:corrige[rsz]?|repare[rsz]?|debogue[rsz]?|depanne[rsz]?|contourne[rsz]?|resou[st]|resoudre|rustine)\b|\bfais (?:taire|disparaitre|passer)\b"
+        r"|\b(?:arregla[r]?|corrige|corregir|repara[r]?|depura[r]?|soluciona[r]?|parche)\b"
+    ),
+    "present_all_choices": re.compile(
+        r"\b(?:which|what) (?:[\w-]+ ){0,4}(?:should|would|do you (?:recommend|suggest|prefer)|is (?:the )?(?:best|better))\b|\bshould (?:we|i) (?:use|choose|go|pick|take|keep|switch|prefer)\b|\b(?:best|better) (?:way|option|choice|approach|tool|library)\b|\b(?:choose|pick|decide) (?:between|a|an|the|one)\b|\b(?:pros and cons|trade-?offs?|options|alternatives)\b| (?:vs\.?|versus) "
+        r"|\bquel(?:le)?s? (?:[\w'-]+ ){0,4}(?:choisir|prendre|utiliser|recommand\w+|conseill\w+|prefer\w+)\b|\b(?:faut-il|doit-on|vaut-il mieux|on devrait) (?:plutot )?(?:utiliser|choisir|prendre|garder|passer)\b|\bmeilleure?s? (?:\w+ )?(?:facon|maniere|choix|option|outil|approche|solution|bibliotheque)\b|\b(?:choisir|hesite|trancher) entre\b|\bavantages et (?:les )?inconvenients\b"
+        r"|\bcual (?:[\w-]+ ){0,4}(?:elegir|usar|recomiendas|prefieres|es mejor)\b|\bmejor (?:manera|forma|opcion|herramienta)\b|\b(?:elegir|escoger) entre\b|\bventajas y desventajas\b"
+    ),
+}
+
+
+def reminded(prompt: str, switched_on: Collection[Reminder]) -> tuple[Reminder, ...]:
+    """Those of the reminders that the user switched on for which a prompt gives occasion, in their order."""
+    wanted: list[Reminder] = [name for name in REMINDERS if name in switched_on]
+    if not wanted or written_by_host(prompt):
+        return ()
+    plain = [one.plain for one in split(own_words(prompt)) if not reading.JOKE.search(one.plain)]
+    return tuple(name for name in wanted if any(_gives_occasion(name, one) for one in plain))
+
+
+def _gives_occasion(name: Reminder, plain: str) -> bool:
+    """A choice is asked for in a question; of work only a request speaks, not a report of it."""
+    found = _TRIGGERS[name].search(plain)
+    if found is None:
+        return False
+    return name == "present_all_choices" or found.start() == 0 or reading.is_request(plain)
