@@ -90,7 +90,7 @@ def told(project: Project, model: Embedder) -> list[Told]:
 
 def _said(words: str, kind: str) -> Said:
     clause = read(words, 0)
-    change = reading.find(clause)
+    change = reading.find_correction(clause)
     return Said(
         text=clause.text,
         kind=kind,

@@ -10,11 +10,25 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge import lazy_re as re
-from filrouge.extraction import kinds, reading
+from filrouge.extraction import kinds
 from filrouge.extraction.kinds import claimed
 from filrouge.extraction.own_words import own_words
 from filrouge.extraction.profile import subject
-from filrouge.extraction.reading import Clause, Found, is_request, read, silent_mood
+from filrouge.extraction.reading import (
+    JOKE,
+    QUESTION,
+    Clause,
+    Found,
+    find_correction,
+    is_bare,
+    is_past,
+    is_request,
+    is_status,
+    old_values,
+    read,
+    retraction,
+    silent_mood,
+)
 from filrouge.extraction.sentences import Sentence, split
 from filrouge.extraction.units import blanked, unmasked
 from filrouge.extraction.vocabulary import content
@@ -103,7 +117,7 @@ def statements_of(text: str, *, mined: bool = True) -> tuple[Statement, ...]:
             continue
         if any(reading.found for reading in group):
             statements.append(_statement(text, group))
-        elif mined and not reading.JOKE.search(group[0].sentence.plain):
+        elif mined and not JOKE.search(group[0].sentence.plain):
             before = _sentence_before(readings, index - len(group))
             statements.extend(claimed(group[0].sentence, before))
     return unmasked(statements[:MOST_STATEMENTS], text)
@@ -121,22 +135,17 @@ def _readings(sentence: Sentence) -> list[_Read]:
     for cut in itertools.islice(_FIRST_PERSON.finditer(sentence.plain), 4):
         head = read(sentence.text[: cut.start()], sentence.start, heading)
         found = kinds.find_preferences(head)
-        if (
-            found
-            and found.key
-            and reading.silent_mood(head.plain) is None
-            and not reading.QUESTION.search(sentence.plain)
-        ):
+        if found and found.key and silent_mood(head.plain) is None and not QUESTION.search(sentence.plain):
             rest, plain = sentence.start + cut.end(), sentence.plain[cut.end() :]
             tail = replace(sentence, start=rest, text=sentence.text[cut.end() :], plain=plain)
             return [_Read(sentence, head, found, False), *_readings(tail)]
     clause = read(sentence.text, sentence.start, heading)
     found, silent = _judge(clause)
-    if found is None and (reading.is_request(clause.plain) and not reading.QUESTION.search(clause.plain)):
+    if found is None and (is_request(clause.plain) and not QUESTION.search(clause.plain)):
         inner = _inner_statement(clause)
         if inner:
             return [_Read(sentence, *inner, False)]
-    if found is None and sentence.heading and not silent and not reading.silent_mood(sentence.heading[1]):
+    if found is None and sentence.heading and not silent and not silent_mood(sentence.heading[1]):
         joined = read(f"{sentence.heading[1]} {sentence.text}", sentence.heading[0])
         found = kinds.find_facts(joined)
     return [_Read(sentence, clause, found, silent)]
@@ -144,10 +153,10 @@ def _readings(sentence: Sentence) -> list[_Read]:
 
 def _judge(clause: Clause) -> tuple[Found | None, bool]:
     """What the clause states, and whether its mood forbids it to state or complete anything."""
-    if reading.silent_mood(clause.plain) is not None:
+    if silent_mood(clause.plain) is not None:
         return None, True
-    if reading.is_bare(clause):
-        old = reading.old_values(clause.plain)
+    if is_bare(clause):
+        old = old_values(clause.plain)
         replaces = any(value.text not in old for value in clause.values)
         return Found(kind="fact", confidence=0.85, corrects=old, is_correction=replaces), False
     found = (
@@ -159,13 +168,13 @@ def _judge(clause: Clause) -> tuple[Found | None, bool]:
     )
     if found:
         return found, False
-    if reading.is_request(clause.plain):
+    if is_request(clause.plain):
         return None, True
-    change, chosen = reading.find(clause), kinds.find_decisions(clause)
-    past = reading.is_past(clause.plain)
+    change, chosen = find_correction(clause), kinds.find_decisions(clause)
+    past = is_past(clause.plain)
     if chosen and (change or not past):
         return _changed(chosen, change), False
-    if reading.is_status(clause.plain):
+    if is_status(clause.plain):
         return None, True
     if change or past:
         return change, change is None
@@ -173,7 +182,7 @@ def _judge(clause: Clause) -> tuple[Found | None, bool]:
 
 
 def _retraction(clause: Clause) -> Found | None:
-    return reading.find(clause) if reading.retraction(clause.plain) is not None else None
+    return find_correction(clause) if retraction(clause.plain) is not None else None
 
 
 def _bug(clause: Clause) -> Found | None:
@@ -183,9 +192,9 @@ def _bug(clause: Clause) -> Found | None:
 
 def _rule(clause: Clause) -> Found | None:
     rule = kinds.find_rules(clause)
-    if reading.is_past(clause.plain) or (rule and rule.confidence <= kinds.WEAK and kinds.find_decisions(clause)):
+    if is_past(clause.plain) or (rule and rule.confidence <= kinds.WEAK and kinds.find_decisions(clause)):
         return None
-    return _changed(rule, reading.find(clause)) if rule else None
+    return _changed(rule, find_correction(clause)) if rule else None
 
 
 def _changed(found: Found, change: Found | None) -> Found:
@@ -197,7 +206,7 @@ def _inner_statement(clause: Clause) -> tuple[Clause, Found] | None:
     """The statement after a request: "Update the compose file, the broker now listens on 5673"."""
     for match in _PARTS.finditer(clause.plain):
         plain = clause.plain[match.end() :]
-        if not _SUBJECT_FIRST.match(plain) or reading.is_request(plain):
+        if not _SUBJECT_FIRST.match(plain) or is_request(plain):
             continue
         inner = read(clause.text[match.end() :], clause.start + match.end(), clause.opening)
         found, _ = _judge(inner)
@@ -244,7 +253,7 @@ def _completes(group: list[_Read], after: _Read) -> bool:
 
 def _only_a_value(reading: _Read) -> bool:
     """True for "En fait non, 3001.": it needs the sentence before it to say of what."""
-    return reading.sentence.heading is None and reading.is_bare(reading.clause)
+    return reading.sentence.heading is None and is_bare(reading.clause)
 
 
 def _explains(group: list[_Read], after: _Read) -> bool:
@@ -254,7 +263,7 @@ def _explains(group: list[_Read], after: _Read) -> bool:
         len(plain.split()) < 3
         or len(plain) > 200
         or re.match(r"(?:i|i'm|i've|i'll|je|j'ai|j')\b", plain)
-        or reading.is_request(plain)
+        or is_request(plain)
     ):
         return False
     if _REASON.match(plain) or (_POINTS_BACK.search(plain) and len(plain.split()) <= 12):
@@ -268,7 +277,7 @@ def _takes_back(before: _Read, after: _Read) -> bool:
     return (
         after.sentence.block == before.sentence.block
         and len(after.clause.plain.split()) <= 5
-        and (reading.JOKE.search(after.clause.plain) is not None)
+        and (JOKE.search(after.clause.plain) is not None)
     )
 
 

@@ -269,7 +269,7 @@ def admit(raw: object, stated: Sequence[Stated], place: Place, supports: Callabl
     Args:
         raw: what the model gave: a list of `{"fact": index, "action": "add | update | delete | noop | conflict",
             "id": id or null, "text": text or null, "reason": text}`, or anything else.
-        supports: whether the words of a statement prove it (`extraction.model_answers`); asked of a text that was rewritten.
+        supports: whether the words of a statement prove it; asked of a text that was rewritten.
     """
     listed = cast("list[object]", raw) if isinstance(raw, list) else None
     rejected: list[Rejected] = [] if listed is not None else [Rejected(place=0, fact=None, reason="it is no list")]

@@ -208,7 +208,7 @@ def _statement(given: Prompt, at: int, clause: Clause, judged: Judged, threshold
     words = " ".join(given.text[start:end].split())
     if len(words) > LONGEST or not content(words) or reading.JOKE.search(fold(words)):
         return None
-    change = reading.find(clause)
+    change = reading.find_correction(clause)
     kind = KINDS[judged.kind]
     if kind == "rule" and judged.sure < _SURE_OF_A_RULE:
         kind = "constraint"

@@ -352,7 +352,7 @@ _MEMORY_WORDS: Final = re.compile(
 )
 
 
-def find(clause: Clause) -> Found | None:
+def find_correction(clause: Clause) -> Found | None:
     """The correction or retraction that the clause states."""
     plain = clause.plain
     retracted = retraction(plain)

@@ -1,10 +1,10 @@
 """What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
 
-The title is the subject of a prompt, as `extraction.summaries` reads it, of the first one that is short and holds what the
-whole thread is about; where there is none, it is made of the thread's foremost topics. It is looked at again when the
-thread has three prompts, six, twelve and so on, since a name that changes at every turn is none; and it stays while it
-still fits. Two live threads of a project never have the same title: the later one is qualified with a topic of its own,
-or with the day it was opened.
+The title is the subject of a prompt, as `extraction.summaries` reads it, of the first one that is short and holds what
+the whole thread is about; where there is none, it is made of the thread's foremost topics. It is looked at again when
+the thread has three prompts, six, twelve and so on, since a name that changes at every turn is none; and it stays
+while it still fits. Two live threads of a project never have the same title: the later one is qualified with a topic
+of its own, or with the day it was opened.
 
 A model looks where the rules look, and after them, but not at a first prompt, which the rules read as well; so the
 summary is never older than the name, and a thread of a hundred prompts has cost six questions.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.errors import BadInput, NotFound, Stale, VaultUnavailable
-from filrouge.notes import vault
+from filrouge.notes import vault as certificate
 from filrouge.notes.markdown import MOST_CHARACTERS, chunks
 from filrouge.notes.vault import FolderVault, RestVault, Vaults
 from tests.support.obsidian import KEY, Obsidian, obsidian
@@ -29,8 +29,8 @@ def app(tmp_path: Path, home: str) -> Iterator[Obsidian]:
     """A running Obsidian that is trusted, with one note in a folder."""
     with obsidian(tmp_path) as running:
         running.write("Maison/Four à pain.md", NOTE)
-        vault.keep(home, vault.CERTIFICATE, running.pem)
-        vault.keep(home, vault.KEY, KEY)
+        certificate.keep(home, certificate.CERTIFICATE, running.pem)
+        certificate.keep(home, certificate.KEY, KEY)
         yield running
 
 
@@ -101,20 +101,20 @@ def test_another_certificate_is_refused_before_anything_is_sent(app: Obsidian, h
 
 
 def test_without_a_trusted_certificate_nothing_is_sent(app: Obsidian, home: str) -> None:
-    os.unlink(os.path.join(home, vault.CERTIFICATE))
+    os.unlink(os.path.join(home, certificate.CERTIFICATE))
     with pytest.raises(VaultUnavailable, match="trust no certificate"):
         RestVault(app.address, home).list()
     assert app.asked == []
 
 
 def test_a_damaged_certificate_is_said(app: Obsidian, home: str) -> None:
-    vault.keep(home, vault.CERTIFICATE, "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
+    certificate.keep(home, certificate.CERTIFICATE, "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
     with pytest.raises(VaultUnavailable, match="damaged"):
         RestVault(app.address, home).list()
 
 
 def test_a_wrong_key_is_said(app: Obsidian, home: str) -> None:
-    vault.keep(home, vault.KEY, "another")
+    certificate.keep(home, certificate.KEY, "another")
     with pytest.raises(VaultUnavailable, match="does not take the key") as told:
         RestVault(app.address, home).list()
     assert "--key" in told.value.remedy
@@ -125,7 +125,7 @@ def test_a_wrong_key_is_said(app: Obsidian, home: str) -> None:
 )
 def test_an_address_that_cannot_be_used_is_refused(address: str) -> None:
     with pytest.raises(BadInput):
-        vault.host_and_port(address)
+        certificate.host_and_port(address)
 
 
 def test_a_place_without_a_scheme_is_a_folder(home: str, tmp_path: Path) -> None:
@@ -144,12 +144,12 @@ def test_a_person_trusts_the_certificate_and_enters_the_key(tmp_path: Path) -> N
         app.write("a.md", "a")
         unasked = typed("--trust", app.address)
         assert (unasked.returncode, "--yes" in unasked.stderr) == (2, True)
-        assert not (home / vault.CERTIFICATE).exists()
+        assert not (home / certificate.CERTIFICATE).exists()
         done = typed("--trust", app.address, "--yes")
         assert done.returncode == 0, done.stderr
-        assert vault.fingerprint(app.pem) in done.stdout
+        assert certificate.fingerprint(app.pem) in done.stdout
         assert typed("--key", said=f"{KEY}\n").returncode == 0
-        assert (home / vault.KEY).stat().st_mode & 0o777 == 0o600
+        assert (home / certificate.KEY).stat().st_mode & 0o777 == 0o600
         assert list(RestVault(app.address, str(home)).list().stamps) == ["a.md"]
     assert typed("--trust", app.address, "--yes").returncode == 1  # it stopped
     assert typed("--key", said="\n").returncode == 2
@@ -176,7 +176,7 @@ def test_a_page_that_somebody_else_wrote_is_not_written_over(app: Obsidian, home
 
 
 def test_a_page_is_not_written_without_the_key_or_an_answer(app: Obsidian, home: str) -> None:
-    vault.keep(home, vault.KEY, "another")
+    certificate.keep(home, certificate.KEY, "another")
     with pytest.raises(VaultUnavailable, match="key"):
         RestVault(app.address, home).write("Page.md", "ours", before=None)
     assert "Page.md" not in app.notes
