@@ -1,16 +1,19 @@
-"""Teach the encoder what a prompt needs: low-rank changes to its last layers, for the prompt's side alone.
+"""Teach the encoder what a prompt needs: low-rank changes to its last layers, for prompts and for what they need.
 
     pip install jax
     python bench/fit_questions.py                 # writes src/filrouge/providers/questions.npz
     python bench/fit_questions.py --dry-run       # only the report
 
 A prompt and the statement that it needs are further apart than two texts about one thing, so the cosine of the bundled
-encoder puts the right one first for a sixth of the prompts. Here the prompt's vector learns to point at what is needed,
-while the vectors of what is stored stay as they are: nothing is embedded anew. The last four layers get low-rank
-changes (LoRA, Hu et al. 2021, arxiv.org/abs/2106.09685) in every matrix, trained by contrast (InfoNCE, van den Oord et
-al. 2018, arxiv.org/abs/1807.03748) among all statements and unlabelled sentences of a project, on
+encoder puts the right one first for a sixth of the prompts. Here a prompt's vector learns to point at what is needed,
+and a statement's at the prompts that need it; both are read by the same changed network. The last four layers get
+low-rank changes (LoRA, Hu et al. 2021, arxiv.org/abs/2106.09685) in every matrix, trained by contrast (InfoNCE, van den
+Oord et al. 2018, arxiv.org/abs/1807.03748) among the statements and unlabelled sentences of a project, on
 `bench/data/talk/train` and `asked`. Statements that a probe merely accepts are on neither side, since labels accept
 preferences everywhere.
+
+A statement is read behind the words before it ("and it's 40 now" says nothing alone), and only its own tokens are
+averaged. In a third of the steps it is read alone, since not every memory has words before it.
 
 One more candidate is "nothing", a vector that is learned with the rest: it is right for prompts that need nothing, and
 for every prompt among the sentences of another project. How much nearer a memory is than that tells whether it is
@@ -44,7 +47,7 @@ from filrouge.extraction.statement_model import judge, pattern_of
 from filrouge.extraction.units import Unit, units
 from filrouge.model.memory import Statement
 from filrouge.ports import Embedder
-from filrouge.providers.e5 import OnnxE5
+from filrouge.providers.e5 import SETTING_TOKENS, OnnxE5
 from filrouge.providers.e5_network import (
     FILE,
     HALF,
@@ -58,6 +61,7 @@ from filrouge.providers.e5_network import (
     source,
     unpacked,
 )
+from filrouge.store.need_vectors import SETTING
 
 jax: Any = import_module("jax")
 jnp: Any = import_module("jax.numpy")
@@ -66,9 +70,13 @@ ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
 TARGET: Final = ROOT.parent / "src" / "filrouge" / "providers" / FILE
 #: The rank of the changes.
-RANK: Final = 8
+RANK: Final = 12
 MATRICES: Final = ("q", "k", "v", "ao", "fi", "fo")
 RATE, EPOCHS, BATCH = 5e-4, 3, 32
+#: A step takes so many prompts of each of two projects, among so many candidates of each.
+PROMPTS, CANDIDATES = 24, 48
+#: How often statements are read behind the words before them.
+IN_SETTING: Final = 0.7
 #: What a prompt counts among the sentences of another project, beside 1 among those of its own.
 ELSEWHERE: Final = 0.5
 #: Cosines lie close together; divided by this they spread over the softmax.
@@ -76,7 +84,7 @@ TEMPERATURE: Final = 0.02
 #: The probability from which on an unlabelled sentence stands among the candidates; of the product's memories a fifth
 #: are such.
 LOOKS_STATED: Final = 0.1
-#: Tokens of a prompt that are read in training.
+#: Tokens of a prompt that are read in training. Of a statement it is `SETTING_TOKENS`.
 LONGEST: Final = 96
 #: The kinds of prompts that need something.
 NEEDY: Final = ("question", "task")
@@ -96,42 +104,64 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Set:
-    """The prompts of some projects, and the vectors of each project's candidates."""
+    """The prompts of some projects, and each project's candidates: the words before each, and its own."""
 
     asked: list[Asked]
-    candidates: list[np.ndarray]
+    candidates: list[list[tuple[str, str]]]
 
 
-def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str]]:
-    """Sentences of the user that nobody labelled and that look like statements, with their session."""
-    said = statements_by(project, "user")
-    rows = list[tuple[int, Unit, Statement | None]]()
+def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str, str]]:
+    """Sentences of the user that nobody labelled and that look like statements: of each its session, the words before
+    it, and its own."""
+    said, answered = statements_by(project, "user"), answered_by(project)
+    rows = list[tuple[int, str, Unit, Statement | None]]()
     for session in project["sessions"]:
         for number, turn in enumerate(session["turns"], 1):
             found = statements_of(turn["user"])
             for unit in units(turn["user"]):
                 if label_of(unit, turn["user"], said.get((session["id"], number), [])) is None:
-                    rows.append((session["id"], unit, pattern_of(unit, found)))
-    given = [unit for _, unit, _ in rows]
+                    before = turn["user"][: unit.start] or answered[session["id"], number]
+                    rows.append((session["id"], before, unit, pattern_of(unit, found)))
+    given = [unit for _, _, unit, _ in rows]
     vectors = in_passes(model, [one.text for one in given]), in_passes(model, [one.in_setting for one in given])
-    judged, _ = judge(given, [pattern for _, _, pattern in rows], vectors)
-    for (session, unit, _), one in zip(rows, judged, strict=True):
+    judged, _ = judge(given, [pattern for *_, pattern in rows], vectors)
+    for (session, before, unit, _), one in zip(rows, judged, strict=True):
         if one.states >= LOOKS_STATED:
-            yield session, unit.text
+            yield session, before[-SETTING:], unit.text
+
+
+def answered_by(project: Project) -> dict[tuple[int, int], str]:
+    """The agent's message that each prompt answers, by session and turn; empty at the beginning of a session."""
+    return {
+        (one["id"], at + 1): one["turns"][at - 1]["assistant"] if at else ""
+        for one in project["sessions"]
+        for at in range(len(one["turns"]))
+    }
+
+
+def labelled(project: Project) -> Iterator[tuple[str, str]]:
+    """The words before each statement, in its message or in the one that it answers, and its own."""
+    turns = {(one["id"], at): turn for one in project["sessions"] for at, turn in enumerate(one["turns"], 1)}
+    answered = answered_by(project)
+    for one in project["statements"]:
+        place, by = (one["session"], one["turn"]), one.get("by", "user")
+        text = turns[place][by]
+        before = text[: text.find(one["quote"])] or (answered[place] if by == "user" else turns[place]["user"])
+        yield before[-SETTING:], one["quote"]
 
 
 def questions(folder: Path) -> Set:
     """What is asked in the projects of a folder."""
-    model, asked, vectors = OnnxE5(), list[Asked](), list[np.ndarray]()
+    model, asked, candidates = OnnxE5(), list[Asked](), list[list[tuple[str, str]]]()
     for number, path in enumerate(sorted(folder.glob("*.json"))):
         project = read(path)
         stated, others = project["statements"], list(unlabelled(project, model))
-        vectors.append(in_passes(model, [one["quote"] for one in stated] + [text for _, text in others]))
+        candidates.append([*labelled(project), *((before, text) for _, before, text in others)])
         place = {one["id"]: at for at, one in enumerate(stated)}
         for probe in [*project["probes"], *asked_later(project)]:
             if bool(probe.get("expect")) == (probe["kind"] in NEEDY) and probe["kind"] != "start":
                 asked.append(_probe(probe, number, stated, others, place))
-    return Set(asked=asked, candidates=vectors)
+    return Set(asked=asked, candidates=candidates)
 
 
 def asked_later(project: Project) -> list[Project]:
@@ -144,16 +174,39 @@ def asked_later(project: Project) -> list[Project]:
 
 
 def _probe(
-    probe: Project, number: int, stated: Sequence[Project], others: Sequence[tuple[int, str]], place: Mapping[str, int]
+    probe: Project,
+    number: int,
+    stated: Sequence[Project],
+    others: Sequence[tuple[int, str, str]],
+    place: Mapping[str, int],
 ) -> Asked:
     told = [one for one in stated if one["session"] <= probe["after"]]
     gone = {one.get("supersedes") for one in told}
     expected = probe.get("expect", [])
     neither = gone | set(probe.get("accept", [])) | set(expected)
     wrong = [place[one["id"]] for one in told if one["id"] not in neither]
-    wrong += [len(stated) + at for at, (session, _) in enumerate(others) if session <= probe["after"]]
+    wrong += [len(stated) + at for at, (session, *_) in enumerate(others) if session <= probe["after"]]
     right = tuple(place[id_] for id_ in expected)
     return Asked(text=probe["prompt"], project=number, kind=probe["kind"], right=right, wrong=tuple(wrong))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halfway:
+    """Texts before the layers that change.
+
+    Attributes:
+        states: shape (texts, tokens, hidden).
+        real: which tokens are no padding; shape (texts, tokens).
+        own: which tokens are averaged in the end.
+    """
+
+    states: np.ndarray
+    real: np.ndarray
+    own: np.ndarray
+
+    def some(self, rows: Sequence[int], width: int | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """States, real and own tokens of these texts, the first `width` tokens of each."""
+        return self.states[rows, :width].astype(np.float32), self.real[rows, :width], self.own[rows, :width]
 
 
 class Encoder:
@@ -171,6 +224,18 @@ class Encoder:
         self.above = [self._layer(number) for number in range(HALF, self.sizes.layers)]
         self._norm = {part: self.weights.floats(f"emb.ln.{part}") for part in "wb"}
         self._run_below = jax.jit(self._states)
+        self._run_above = jax.jit(vectors_of, static_argnums=3)
+
+    def vectors(self, changes: Any, texts: Halfway) -> np.ndarray:
+        """Unit vectors, by the layers with these changes; by the bundled ones where there are none."""
+        changes = changes or [Tree() for _ in self.above]
+        found = [
+            np.asarray(
+                self._run_above(changes, self.above, texts.some(range(at, min(at + 64, len(texts.states)))), self.sizes)
+            )
+            for at in range(0, len(texts.states), 64)
+        ]
+        return np.concatenate(found)
 
     def _layer(self, number: int) -> Tree:
         name, found = f"l{number}", Tree()
@@ -188,12 +253,29 @@ class Encoder:
             state, _ = layer(one, {}, state, mask, self.sizes)
         return state
 
-    def halfway(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The states before the layers that change, shape (texts, tokens, hidden), and which tokens are real."""
+    def prompts(self, asked: Sequence[Asked]) -> Halfway:
+        """Prompts as they are before the layers that change."""
         marks = self.tokenizer.marks
-        ids = [[marks.begin, *self.tokenizer.ids("query: " + text)[: LONGEST - 2], marks.end] for text in texts]
-        states = np.zeros((len(ids), LONGEST, self.sizes.hidden), np.float16)
-        real = np.zeros((len(ids), LONGEST), np.float32)
+        ids = [[marks.begin, *self.tokenizer.ids("query: " + one.text)[: LONGEST - 2], marks.end] for one in asked]
+        states, real = self._halfway(ids, LONGEST)
+        return Halfway(states=states, real=real, own=real)
+
+    def statements(self, given: Sequence[tuple[str, str]], *, in_setting: bool) -> Halfway:
+        """Statements, alone or behind the words before them."""
+        marks, prefix = self.tokenizer.marks, self.tokenizer.ids("passage:")
+        ids, own = list[list[int]](), np.zeros((len(given), SETTING_TOKENS), np.float32)
+        for row, (before, text) in enumerate(given):
+            words = self.tokenizer.ids(text)[: SETTING_TOKENS - 12]
+            room = max(0, SETTING_TOKENS - 2 - len(prefix) - len(words))
+            behind = self.tokenizer.ids(before)[-room:] if in_setting and before and room else []
+            ids.append([marks.begin, *prefix, *behind, *words, marks.end])
+            own[row, len(ids[-1]) - 1 - len(words) if behind else 0 : len(ids[-1])] = 1.0
+        states, real = self._halfway(ids, SETTING_TOKENS)
+        return Halfway(states=states, real=real, own=own)
+
+    def _halfway(self, ids: Sequence[list[int]], longest: int) -> tuple[np.ndarray, np.ndarray]:
+        states = np.zeros((len(ids), longest, self.sizes.hidden), np.float16)
+        real = np.zeros((len(ids), longest), np.float32)
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         for start in range(0, len(ids), BATCH):
             some = order[start : start + BATCH]
@@ -203,7 +285,7 @@ class Encoder:
                 real[at, : len(ids[at])] = 1.0
                 words[row, : len(ids[at])] = unpacked(self._words[np.array(ids[at])])
             words += self._positions[:width]
-            states[some, :width] = np.asarray(self._run_below(words, real[some, :width]))
+            states[some, :width] = np.asarray(self._run_below(words, real[some, :width]))[:, :longest]
         return states, real
 
 
@@ -237,7 +319,7 @@ def layer(own: Tree, change: Tree, state: Any, mask: Any, sizes: Any) -> tuple[A
     return after, (state, found, middle)
 
 
-def fresh(sizes: Any, candidates: Sequence[np.ndarray]) -> Tree:
+def fresh(sizes: Any, middle: np.ndarray) -> Tree:
     """Changes that change nothing yet, and "nothing" in the middle of everything."""
     choose, found = np.random.default_rng(20261125), list[Tree]()
     for _ in range(HALF, sizes.layers):
@@ -248,84 +330,134 @@ def fresh(sizes: Any, candidates: Sequence[np.ndarray]) -> Tree:
             change[f"{one}.in"] = (choose.standard_normal((RANK, columns)) / np.sqrt(columns)).astype(np.float32)
             change[f"{one}.out"] = np.zeros((rows, RANK), np.float32)
         found.append(change)
-    return {"changes": found, "nothing": np.concatenate(candidates).mean(axis=0)}
+    return {"changes": found, "nothing": middle}
 
 
-def vectors_of(changes: Any, layers: list[Tree], states: Any, mask: Any, sizes: Any) -> Any:
-    for own, change in zip(layers, changes, strict=True):
-        states, _ = layer(own, change, states, mask, sizes)
-    sums = (states * mask[:, :, None]).sum(axis=1)
+def vectors_of(changes: Any, layers: list[Tree], texts: tuple[Any, Any, Any], sizes: Any) -> Any:
+    """Unit vectors of texts."""
+    states, real, own = texts
+    for one, change in zip(layers, changes, strict=True):
+        states, _ = layer(one, change, states, real, sizes)
+    sums = (states * own[:, :, None]).sum(axis=1)
     return sums / jnp.linalg.norm(sums, axis=1, keepdims=True)
 
 
-def loss_of(learned: Tree, layers: Any, sizes: Any, states: Any, mask: Any, rows: Mapping[str, Any]) -> Any:
+def loss_of(learned: Tree, layers: Any, sizes: Any, given: Mapping[str, Any]) -> Any:
     """InfoNCE: the share of the softmax that falls on what is right, or on "nothing" where nothing is."""
-    vectors = vectors_of(learned["changes"], layers, states, mask, sizes)
-    nothing = (vectors @ learned["nothing"] / jnp.linalg.norm(learned["nothing"]))[:, None] / TEMPERATURE
-    cosines = jnp.einsum("qh,qch->qc", vectors, rows["candidates"]) / TEMPERATURE
-    needs = rows["right"].any(axis=1, keepdims=True)
-    right = jnp.concatenate([jnp.where(rows["right"], cosines, -1e9), jnp.where(needs, -1e9, nothing)], axis=1)
-    every = jnp.concatenate([jnp.where(rows["right"] | rows["wrong"], cosines, -1e9), nothing], axis=1)
+    prompts = vectors_of(learned["changes"], layers, given["prompts"], sizes)
+    candidates = vectors_of(learned["changes"], layers, given["candidates"], sizes)
+    nothing = (prompts @ learned["nothing"] / jnp.linalg.norm(learned["nothing"]))[:, None] / TEMPERATURE
+    cosines = prompts @ candidates.T / TEMPERATURE
+
+    def among(which: Any) -> Any:
+        return jnp.where(which, cosines, -1e9)
+
+    needs = given["right"].any(axis=1, keepdims=True)
+    right = jnp.concatenate([among(given["right"]), jnp.where(needs, -1e9, nothing)], axis=1)
+    every = jnp.concatenate([among(given["right"] | given["wrong"]), nothing], axis=1)
     losses = jax.nn.logsumexp(every, axis=1) - jax.nn.logsumexp(right, axis=1)
-    elsewhere = jnp.where(rows["is elsewhere"][None, :], vectors @ rows["elsewhere"].T / TEMPERATURE, -1e9)
-    strange = jax.nn.logsumexp(jnp.concatenate([elsewhere, nothing], axis=1), axis=1) - nothing[:, 0]
-    return (losses + ELSEWHERE * strange).mean()
+    strange = jax.nn.logsumexp(jnp.concatenate([among(given["elsewhere"]), nothing], axis=1), axis=1) - nothing[:, 0]
+    return ((losses + ELSEWHERE * strange) * given["counts"]).sum() / given["counts"].sum()
 
 
-def rows_of(
-    some: Sequence[Asked], candidates: Sequence[np.ndarray], width: int, elsewhere: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The candidates of each prompt, padded, and those of another project, which are the same for all."""
-    most, hidden = max(map(len, candidates)), candidates[0].shape[1]
-    padding = np.zeros((most - len(elsewhere), hidden), np.float32)
-    found = {
-        "elsewhere": np.concatenate([elsewhere, padding]),
-        "is elsewhere": np.arange(most) < len(elsewhere),
-        "candidates": np.zeros((len(some), width, hidden), np.float32),
-        "right": np.zeros((len(some), width), bool),
-        "wrong": np.zeros((len(some), width), bool),
-    }
-    for row, one in enumerate(some):
-        places = [*one.right, *one.wrong][:width]
-        found["candidates"][row, : len(places)] = candidates[one.project][places]
-        found["right"][row, : len(one.right)] = True
-        found["wrong"][row, len(one.right) : len(places)] = True
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """A set as the network reads it before the layers that change.
+
+    Attributes:
+        statements: by whether they are read behind the words before them; all projects in one row.
+        first: where the candidates of each project begin there, and where they end.
+    """
+
+    given: Set
+    prompts: Halfway
+    statements: Mapping[bool, Halfway]
+    first: list[int]
+
+
+def read_by(encoder: Encoder, given: Set) -> Read:
+    every = [one for project in given.candidates for one in project]
+    first = [0, *np.cumsum([len(project) for project in given.candidates]).tolist()]
+    return Read(
+        given=given,
+        prompts=encoder.prompts(given.asked),
+        statements={setting: encoder.statements(every, in_setting=setting) for setting in (True, False)},
+        first=first,
+    )
+
+
+Part = tuple[int, list[int]]
+"""A project with some of its prompts."""
+
+
+def pairs_of_projects(given: Set, choose: np.random.Generator) -> list[tuple[Part, Part]]:
+    """The prompts of all projects in parts, two parts of two projects a step."""
+    by_project: dict[int, list[int]] = {}
+    for at, one in enumerate(given.asked):
+        by_project.setdefault(one.project, []).append(at)
+    parts = list[Part]()
+    for project, asked in by_project.items():
+        mixed: list[int] = choose.permutation(asked).tolist()
+        parts += [(project, mixed[at : at + PROMPTS]) for at in range(0, len(mixed), PROMPTS)]
+    parts = [parts[at] for at in choose.permutation(len(parts))]
+    found = list[tuple[Part, Part]]()
+    while len(parts) > 1:
+        one = parts.pop()
+        other = next((at for at in range(len(parts) - 1, -1, -1) if parts[at][0] != one[0]), None)
+        if other is None:
+            break
+        found.append((one, parts.pop(other)))
     return found
 
 
-def trained(encoder: Encoder, given: Set, report: Any) -> Tree:
+def step_of(read: Read, pair: tuple[Part, Part], choose: np.random.Generator) -> dict[str, Any]:
+    """The prompts of a step, its candidates, and what is right and wrong for each prompt."""
+    shape = 2 * PROMPTS, 2 * CANDIDATES
+    found: dict[str, Any] = {name: np.zeros(shape, bool) for name in ("right", "wrong", "elsewhere")}
+    found["counts"] = np.zeros(shape[0], np.float32)
+    prompts, candidates = list[int](), list[int]()
+    for half, (project, asked) in enumerate(pair):
+        begin, end = read.first[project : project + 2]
+        needed = sorted({at for n in asked for at in read.given.asked[n].right})[:CANDIDATES]
+        rest = [at for at in choose.permutation(end - begin).tolist() if at not in needed]
+        chosen = [*needed, *rest[: CANDIDATES - len(needed)]]
+        place = {at: half * CANDIDATES + n for n, at in enumerate(chosen)}
+        candidates += [begin + at for at in chosen] + [0] * (CANDIDATES - len(chosen))
+        beside, others = pair[1 - half][0], (1 - half) * CANDIDATES
+        for row, n in enumerate(asked, half * PROMPTS):
+            one, found["counts"][row] = read.given.asked[n], 1.0
+            for name, which in (("right", one.right), ("wrong", one.wrong)):
+                found[name][row, [place[at] for at in which if at in place]] = True
+            size = read.first[beside + 1] - read.first[beside]
+            found["elsewhere"][row, others : others + min(CANDIDATES, size)] = True
+        prompts += asked + [asked[0]] * (PROMPTS - len(asked))
+    width = padded(int(read.prompts.real[prompts].sum(axis=1).max()))
+    found["prompts"] = read.prompts.some(prompts, width)
+    found["candidates"] = read.statements[bool(choose.random() < IN_SETTING)].some(candidates)
+    return found
+
+
+def trained(encoder: Encoder, read: Read, report: Any) -> Tree:
     """What is learned in `EPOCHS` passes; Adam with a rate that rises for a tenth of the way and then falls to 0."""
-    sizes, learned = encoder.sizes, fresh(encoder.sizes, given.candidates)
-    states, real = encoder.halfway([one.text for one in given.asked])
-    width = max(len(one.right) + len(one.wrong) for one in given.asked)
+    sizes = encoder.sizes
+    learned = fresh(sizes, encoder.vectors(None, read.statements[False]).mean(axis=0))
     slope = jax.jit(jax.value_and_grad(loss_of), static_argnums=2)
     mean = jax.tree_util.tree_map(np.zeros_like, learned)
     square = jax.tree_util.tree_map(np.zeros_like, learned)
     choose, step = np.random.default_rng(1), 0
-    steps = EPOCHS * (len(given.asked) // BATCH)
-    lengths = real.sum(axis=1)
+    steps = EPOCHS * len(pairs_of_projects(read.given, choose))
     for epoch in range(EPOCHS):
-        began, total = time.monotonic(), 0.0
-        order: list[int] = choose.permutation(len(given.asked)).tolist()
-        starts = range(0, len(order), 16 * BATCH)  # prompts of like length share a batch
-        flat = [n for at in starts for n in sorted(order[at : at + 16 * BATCH], key=lengths.__getitem__)]
-        batches: list[list[int]] = [flat[at : at + BATCH] for at in range(0, len(flat) - BATCH + 1, BATCH)]
-        for some in (batches[int(at)] for at in choose.permutation(len(batches))):
-            tokens = padded(int(lengths[some].max()))
-            own = {given.asked[n].project for n in some}
-            other = int(choose.choice([n for n in range(len(given.candidates)) if n not in own]))
-            rows = rows_of([given.asked[n] for n in some], given.candidates, width, given.candidates[other])
-            loss, gradient = slope(
-                learned, encoder.above, sizes, states[some, :tokens].astype(np.float32), real[some, :tokens], rows
-            )
+        began, losses = time.monotonic(), list[float]()
+        for pair in pairs_of_projects(read.given, choose):
+            loss, gradient = slope(learned, encoder.above, sizes, step_of(read, pair, choose))
             step += 1
             rate = RATE * min(1.0, step / (0.1 * steps)) * max(0.0, 1.0 - step / steps)
             mean = jax.tree_util.tree_map(slid, mean, gradient)
             square = jax.tree_util.tree_map(slid_square, square, gradient)
             held = rate / (1 - 0.9**step), 1 - 0.999**step
             learned = jax.tree_util.tree_map(partial(stepped, held), learned, mean, square)
-            total += float(loss)
-        print(f"pass {epoch + 1}: loss {total / len(batches):.3f}, {time.monotonic() - began:.0f} s", flush=True)
+            losses.append(float(loss))
+        print(f"pass {epoch + 1}: loss {np.mean(losses):.3f}, {time.monotonic() - began:.0f} s", flush=True)
         report(learned)
     return learned
 
@@ -345,56 +477,49 @@ def stepped(held: tuple[float, float], now: Any, mean: Any, square: Any) -> Any:
     return now - held[0] * mean / (jnp.sqrt(square / held[1]) + 1e-8)
 
 
-def measured(encoder: Encoder, learned: Tree, given: Set) -> str:
-    """How often what is needed is first, among three, among five; how often by the prompt's old vector; and whether the
-    best candidate is nearer than "nothing" by more where one is needed than where none is (area under the curve)."""
-    states, real = encoder.halfway([one.text for one in given.asked])
-    run = jax.jit(vectors_of, static_argnums=4)
-    lines = list[str]()
-    zero = jax.tree_util.tree_map(np.zeros_like, learned["changes"])
+def measured(encoder: Encoder, learned: Tree, read: Read) -> str:
+    """How often what is needed is first, among three, among five; and whether the best candidate is nearer than
+    "nothing" by more where one is needed than where none is (area under the curve)."""
+    prompts = encoder.vectors(learned["changes"], read.prompts)
     nothing = np.asarray(learned["nothing"] / np.linalg.norm(learned["nothing"]))
-    for name, own in (("before", zero), ("after", learned["changes"])):
+    lines = list[str]()
+    for setting in (True, False):
+        statements = encoder.vectors(learned["changes"], read.statements[setting])
         ranks = {kind: list[int]() for kind in NEEDY}
         nearer = {True: list[float](), False: list[float]()}
-        for start in range(0, len(given.asked), BATCH):
-            some = given.asked[start : start + BATCH]
-            found = np.asarray(
-                run(own, encoder.above, states[start : start + BATCH].astype(np.float32), real[start : start + BATCH],
-                    encoder.sizes)
-            )  # fmt: skip
-            for vector, one in zip(found, some, strict=True):
-                cosines = given.candidates[one.project] @ vector
-                if one.right or one.wrong:
-                    nearer[bool(one.right)].append(max(cosines[[*one.right, *one.wrong]]) - float(nothing @ vector))
-                if one.right:
-                    best = max(cosines[at] for at in one.right)
-                    ranks[one.kind].append(int(sum(cosines[at] > best for at in one.wrong)))
+        for vector, one in zip(prompts, read.given.asked, strict=True):
+            cosines = statements[read.first[one.project] : read.first[one.project + 1]] @ vector
+            if one.right or one.wrong:
+                nearer[bool(one.right)].append(max(cosines[[*one.right, *one.wrong]]) - float(nothing @ vector))
+            if one.right:
+                best = max(cosines[at] for at in one.right)
+                ranks[one.kind].append(int(sum(cosines[at] > best for at in one.wrong)))
         every = [rank for kind in NEEDY for rank in ranks[kind]]
         shown = [np.mean([rank < most for rank in every]) for most in (1, 3, 5)]
         kinds = [np.mean([rank < 1 for rank in ranks[kind]]) for kind in NEEDY]
         told_apart = np.mean(np.array(nearer[True])[:, None] > np.array(nearer[False])[None, :])
         lines.append(
-            f"{name}: first {shown[0]:.3f} (questions {kinds[0]:.3f}, tasks {kinds[1]:.3f}), among three "
-            f"{shown[1]:.3f}, among five {shown[2]:.3f}, of {len(every)}; needs anything {told_apart:.3f}"
+            f"{'in setting' if setting else 'alone'}: first {shown[0]:.3f} (questions {kinds[0]:.3f}, tasks "
+            f"{kinds[1]:.3f}), among three {shown[1]:.3f}, among five {shown[2]:.3f}, of {len(every)}; "
+            f"needs anything {told_apart:.3f}"
         )
     return "\n".join(lines)
 
 
-def ranges_of(encoder: Encoder, changes: Any, given: Set) -> dict[str, np.ndarray]:
+def ranges_of(encoder: Encoder, changes: Any, read: Read) -> dict[str, np.ndarray]:
     """The sizes that steps must reach in the changed layers; `bench/activation_ranges.py` has those of the others."""
-    states, real = encoder.halfway([one.text for one in given.asked])
     count, hidden = len(encoder.above), encoder.sizes.hidden
     found = {"attention": np.zeros((count, hidden)), "inner": np.zeros((count, hidden)), "found": np.zeros(count)}
     run = jax.jit(layer, static_argnums=4)
-    for start in range(0, len(states), BATCH):
-        mask = real[start : start + BATCH]
-        state: Any = states[start : start + BATCH].astype(np.float32)
-        for at, (own, change) in enumerate(zip(encoder.above, changes, strict=True)):
-            state, seen = run(own, change, state, mask, encoder.sizes)
-            before, attended, middle = (np.abs(np.asarray(one)) * mask[:, :, None] for one in seen)
-            found["attention"][at] = np.maximum(found["attention"][at], before.max(axis=(0, 1)))
-            found["inner"][at] = np.maximum(found["inner"][at], middle.max(axis=(0, 1)))
-            found["found"][at] = max(found["found"][at], attended.max())
+    for texts in (read.prompts, *read.statements.values()):
+        for start in range(0, len(texts.states), BATCH):
+            state, mask, _ = texts.some(range(start, min(start + BATCH, len(texts.states))))
+            for at, (own, change) in enumerate(zip(encoder.above, changes, strict=True)):
+                state, seen = run(own, change, state, mask, encoder.sizes)
+                before, attended, middle = (np.abs(np.asarray(one)) * mask[:, :, None] for one in seen)
+                found["attention"][at] = np.maximum(found["attention"][at], before.max(axis=(0, 1)))
+                found["inner"][at] = np.maximum(found["inner"][at], middle.max(axis=(0, 1)))
+                found["found"][at] = max(found["found"][at], attended.max())
     return {name: (one * MARGIN).astype(np.float16) for name, one in found.items()}
 
 
@@ -417,15 +542,15 @@ def main() -> int:
     options.add_argument("--held-out", type=Path, help="a folder of other projects to report on")
     given = options.parse_args()
     encoder = Encoder()
-    train, validation = questions(TALK / "train"), questions(TALK / "validation")
-    print(f"{len(train.asked)} prompts, {len(validation.asked)} of validation", flush=True)
+    train, validation = (read_by(encoder, questions(TALK / name)) for name in ("train", "validation"))
+    print(f"{len(train.given.asked)} prompts, {len(validation.given.asked)} of validation", flush=True)
 
     def report(now: Tree) -> None:
         print(measured(encoder, now, validation), flush=True)
 
     learned = trained(encoder, train, report)
     if given.held_out:
-        print(f"held out\n{measured(encoder, learned, questions(given.held_out))}")
+        print(f"held out\n{measured(encoder, learned, read_by(encoder, questions(given.held_out)))}")
     if not given.dry_run:
         written(learned, ranges_of(encoder, learned["changes"], train), given.out)
     return 0

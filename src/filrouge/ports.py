@@ -135,10 +135,23 @@ class Seeking(Protocol):
         ...
 
     def seek(self, text: str) -> Vector | None:
-        """The vector of what a prompt needs, to be compared with those of `passages`; None where that was not learned.
+        """The vector of what a prompt needs, to be compared with those of `sought`; None where that was not learned.
 
         Its cosines mean something else than those of `query`: they put what is needed first, and tell how much more
         than `nothing` it is needed.
+        """
+        ...
+
+    @property
+    def revision(self) -> str:
+        """What made the vectors of `sought`; empty where that was not learned."""
+        ...
+
+    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
+        """The vectors under which statements are found by the prompts that need them.
+
+        Args:
+            statements: of each the words before it, which may be empty, and its own.
         """
         ...
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from filrouge.app.arms import Arm, arm
+from filrouge.app.needs import need_vectors
 from filrouge.app.parts import Parts
 from filrouge.index.lexical import Terms
 from filrouge.model.filters import EVERYTHING, Filters
@@ -22,7 +23,6 @@ from filrouge.recall.judging import Questioned
 from filrouge.recall.pipeline import ALPHA, Candidate, rank
 from filrouge.recall.recipes import RecipeName
 from filrouge.store.shares import Place
-from filrouge.store.vectors import StoredVectors
 from filrouge.store.words import Owner
 
 POOL = 50
@@ -83,11 +83,9 @@ def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
         and (not question.private or one.scope.user == question.user)
     }
     questioned = Questioned(words.meant, searched.frequencies, len(searched))
-    if need:  # of those that words or the question found, too, since each is compared with all
-        others = StoredVectors(tx).some("memory", items.keys() - nearest.keys(), meaning.space.id)
-        nearest |= {id_: float((windows @ need.vector).max()) for id_, windows in others.items()}
-        nearest = {id_: cosine - need.nothing for id_, cosine in nearest.items()}
-    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, nearest)
+    vectors = need_vectors(tx, meaning, items.keys()) if need else {}
+    needed = {id_: float(vector @ need.vector) - need.nothing for id_, vector in vectors.items()} if need else {}
+    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, needed)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(
         question.text, questioned, candidates, alpha=alpha, by_meaning=meaning.space.is_measured, notices=notices
@@ -106,7 +104,7 @@ def _candidates(
     tokens: Mapping[str, frozenset[str]],
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],
-    nearest: Mapping[str, float],
+    needed: Mapping[str, float],
 ) -> list[Candidate]:
     return [
         Candidate(
@@ -115,7 +113,7 @@ def _candidates(
             bm25=lexical.get(id_),
             cosine=cosines.get(id_),
             similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
-            needed=nearest.get(id_),
+            needed=needed.get(id_),
         )
         for id_, item in items.items()
     ]

@@ -17,6 +17,7 @@ thread       a prompt → its place in a thread, and that of what followed it
 thread_vectors  threads that lack a vector in the current space → their vectors
 thread_earlier  prompts of before there were threads → their places, batch by batch
 index_memory a memory that was stored while the embedder was down, or that is long → vectors
+need_vectors memories that lack the vector under which a prompt finds what it needs → these vectors
 reindex      those that lack vectors in the space that is current or in building → vectors, and the new space in place
 empty_log    what was forgotten and may still be in the write-ahead log → nothing
 clear_spaces vectors of retired spaces → nothing
@@ -44,6 +45,7 @@ from filrouge.app.forgetting_after import EMPTY_LOG, empty_log
 from filrouge.app.gardening import GARDEN, tend
 from filrouge.app.meaning import Meaning
 from filrouge.app.mirror import write_briefs
+from filrouge.app.needs import make_need_vectors, queue_need_vectors
 from filrouge.app.parts import Parts
 from filrouge.app.passes import Pass, next_passes
 from filrouge.app.placing import EARLIER, THREAD, TOGETHER, place, place_earlier
@@ -68,6 +70,7 @@ from filrouge.ports import Tx
 from filrouge.store.analyses import Session
 from filrouge.store.events import Events
 from filrouge.store.jobs import Jobs
+from filrouge.store.need_vectors import NEEDS
 from filrouge.store.vectors import Owner
 
 #: So many short jobs share a commit. The last of them is done well within a lease.
@@ -182,6 +185,8 @@ def _indexed(parts: Parts, meaning: Meaning, payload: Payload, done: Pass | None
 
     def write(tx: Tx) -> None:
         done.write(tx, meaning.space.id)
+        if done.owner.kind == "memory":
+            queue_need_vectors(tx, meaning, parts.clock.now())
         if not done.first and done.owner.kind == "turn":
             late_vector(tx, done.owner.id, meaning.space.id)
 
@@ -216,6 +221,7 @@ HANDLERS: Mapping[str, Handler] = {
     CLEAR: alone(clear),
     CALIBRATE: alone(calibrate),
     RETAIN: alone(retain),
+    NEEDS: alone(make_need_vectors),
     EMPTY_LOG: alone(empty_log),
     BACKFILL: alone(backfill),
 }

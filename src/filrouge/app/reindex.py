@@ -14,6 +14,7 @@ from typing import Any
 
 from filrouge.app.calibrating import CALIBRATE
 from filrouge.app.meaning import Meaning, meaning_of
+from filrouge.app.needs import queue_need_vectors
 from filrouge.app.parts import Parts
 from filrouge.app.passes import next_passes
 from filrouge.app.spaces import CLEAR, REINDEX, describe, queue_vectors, wanted_name
@@ -185,6 +186,7 @@ def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder)
         for kind, id_ in dict.fromkeys(late):
             queue_vectors(tx, kind, id_, parts.clock.now())
         queue_vectors_of_threads(tx, parts.clock.now())
+        queue_need_vectors(tx, fresh, parts.clock.now())
         _queue_clearing(parts, tx)
         if fresh.space.calibration is None:
             Jobs(tx).enqueue(CALIBRATE, {}, dedupe=CALIBRATE, at=parts.clock.now())

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from filrouge.app.meaning import NOWHERE, Absent, Embedders, Meaning, NewIndex, meaning_of
+from filrouge.app.needs import queue_need_vectors
 from filrouge.app.parts import Parts
 from filrouge.config import Settings, resolve
 from filrouge.errors import BadConfig, FilrougeError, NotFound
@@ -111,6 +112,8 @@ def keep_vectors(
 ) -> None:
     """Store an owner's vectors; where there are none, or their space was left meanwhile, queue their making."""
     current = Spaces(tx).current()
+    if kind == "memory":
+        queue_need_vectors(tx, meaning, at)
     if vectors is not None and current is not None and current.id == meaning.space.id:
         StoredVectors(tx).put(kind, owner_id, meaning.space.id, vectors)
     else:

@@ -25,6 +25,7 @@ from filrouge.app.lanes import ReaderPool, WriterLane
 from filrouge.app.meaning import Embedders
 from filrouge.app.mirror import write_all_briefs, write_hook_settings
 from filrouge.app.models import BuildPanel, Models, Pace
+from filrouge.app.needs import resume_need_vectors
 from filrouge.app.panel import panel as panel_of
 from filrouge.app.parts import Parts
 from filrouge.app.placing import queue_earlier
@@ -233,6 +234,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Every], 
         load_indexes,
         drain_spool,
         resume,
+        resume_need_vectors,
         queue_calibration,
         queue_stale_words,
         queue_earlier,

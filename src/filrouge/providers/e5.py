@@ -33,6 +33,7 @@ from filrouge.providers.e5_network import (
     load_tokenizer,
     model_path,
     nothing,
+    questions_revision,
     unpacked,
 )
 from filrouge.providers.e5_network import WORDS as EMBEDDED
@@ -181,6 +182,8 @@ _MOST_TOKENS: Final = 512
 #: Tokens of one batch, padding included: about 30 ms of a core, the longest a question shares the machine; more than
 #: this does not fit beside the weights in a core's own cache.
 _BATCH_TOKENS: Final = 256
+#: Of a statement with what was said before it so many tokens are read; a longer one is read alone. As in training.
+SETTING_TOKENS: Final = 64
 #: That of the other engine of these weights (`BundledE5`), with which every threshold was fitted: the vectors are
 #: nearly the same (cosine .996), and so must be what they mean. On 800 turns of LoCoMo dev the median of either engine
 #: is .836 to .837, but a line from there would put 10 % fewer of the paraphrases above 0.5 than `e5` does
@@ -229,10 +232,19 @@ class OnnxE5:
         return nothing()
 
     def seek(self, text: str) -> Vector:
-        """The vector of what a prompt needs, to be compared with those of `passages`."""
+        """The vector of what a prompt needs, to be compared with those of `sought`."""
         model = self._loaded()
         with self._queue.question():
             return model.needed("query: " + text)
+
+    @property
+    def revision(self) -> str:
+        """What makes the vectors of `sought`: the changes, over the network that they change."""
+        return f"{REVISION}/{questions_revision()}"
+
+    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors:
+        """The vectors under which statements are found by the prompts that need them."""
+        return self._loaded().sought(statements, self._queue.wait)
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts to be found."""
@@ -304,6 +316,24 @@ class _Model:
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
         return self._embed(texts, self._run, before, self._pool)
 
+    def sought(self, statements: Sequence[tuple[str, str]], before: Callable[[], None]) -> Vectors:
+        """Each statement is read behind the end of what was said before it, and only its own tokens are averaged."""
+        marks, prefix = self._tokenizer.marks, self._tokenizer.ids("passage:")
+        read = list[list[int]]()
+        own = list[int]()
+        for setting, text in statements:
+            words = self._tokenizer.ids(text)[: _MOST_TOKENS - len(prefix) - 2]
+            room = max(0, SETTING_TOKENS - 2 - len(prefix) - len(words))
+            behind = self._tokenizer.ids(setting)[-room:] if setting and room else []
+            read.append([marks.begin, *prefix, *behind, *words, marks.end])
+            own.append(len(words) + 1 if behind else len(read[-1]))
+        vectors = np.zeros((len(read), _ONNX_DIMENSION), dtype=np.float32)
+        for batch in _batches([len(one) for one in read], _BATCH_TOKENS):
+            before()
+            lengths, states = self._upper_states([read[place] for place in batch])
+            vectors[batch] = _means(states, lengths, np.array([own[place] for place in batch], dtype=np.int32))
+        return vectors
+
     def _embed(self, texts: Sequence[str], run: Run, before: Callable[[], None], pool: Executor | None) -> Vectors:
         return embed_parts(
             [parts(self._tokenizer, text, _MOST_TOKENS) for text in texts],
@@ -322,10 +352,15 @@ class _Model:
 
     def _run_needed(self, batch: list[list[int]]) -> Vectors:
         """The same by the upper layers that learned what prompts need."""
+        lengths, states = self._upper_states(batch)
+        return _means(states, lengths)
+
+    def _upper_states(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
+        """How many tokens each part has, and their hidden states."""
         lengths, words = self._looked_up(batch)
         [halfway] = self._network.run([HALFWAY], {EMBEDDED: words, LENGTHS: lengths})
         [states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
-        return _means(states, lengths)
+        return lengths, states
 
     def _looked_up(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
         """How many tokens each part has, and the embedded words of all, padded to the longest."""
@@ -340,10 +375,13 @@ class _Model:
         return lengths, words
 
 
-def _means(states: Floats, lengths: NDArray[np.int32]) -> Vectors:
-    """Hidden states, averaged over the tokens that are not padding, with length 1."""
+def _means(states: Floats, lengths: NDArray[np.int32], last: NDArray[np.int32] | None = None) -> Vectors:
+    """Hidden states, averaged over the tokens that are not padding, or over the `last` of them, with length 1."""
     places = np.arange(states.shape[1], dtype=np.int32)
-    real: Floats = (places < lengths[:, None]).astype(np.float32)
+    counted = places < lengths[:, None]
+    if last is not None:
+        counted &= places >= (lengths - last)[:, None]
+    real: Floats = counted.astype(np.float32)
     return units(np.matmul(real[:, None, :], states)[:, 0])
 
 

@@ -514,12 +514,12 @@ def _product(net: Network, name: str, steps: str, size: str, matrix: tuple[Steps
     return net.step("MatMulIntegerToFloat", factors, f"{name}.product", MICROSOFT)
 
 
-# What the encoder learned of prompts: changes to its upper layers, for the prompt's side alone.
+# What the encoder learned of prompts and of what they need: changes to its upper layers.
 #
 # Two texts about one thing have vectors that lie close together; a prompt and what it needs often have not. With
-# these changes a prompt's vector points at what it needs, and that of a prompt which needs nothing at one fixed
-# vector. The vectors of what is stored stay those of the unchanged network, so both kinds of question are compared
-# with the same stored vectors. `bench/fit_questions.py` makes the file, and says how.
+# these changes a prompt's vector points at those of the statements that it needs, which the same changed network reads
+# behind the words before them, and that of a prompt which needs nothing at one fixed vector. All else is compared by
+# the unchanged network. `bench/fit_questions.py` makes the file, and says how.
 
 FILE: Final = "questions.npz"
 #: The layers before this one are shared with the unchanged network.
@@ -560,6 +560,13 @@ def nothing() -> Vector:
     """The vector that prompts which need nothing point at, of length 1."""
     with np.load(_questions_path()) as file:
         return file["nothing"].astype(np.float32)
+
+
+@cache
+def questions_revision() -> str:
+    """What tells one file of changes from another."""
+    with open(_questions_path(), "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:16]
 
 
 def _questions_path() -> str:
@@ -833,7 +840,7 @@ _LOG = logging.getLogger(__name__)
 #: Grows with every change of the vectors of what is stored; part of the space's name.
 REVISION: Final = "onnx-int8-3"
 #: The directory; its last number grows with every other change of what is built.
-MODEL: Final = f"multilingual-e5-small-{REVISION}-2"
+MODEL: Final = f"multilingual-e5-small-{REVISION}-3"
 NETWORK, QUESTIONS, WORD_TABLE, POSITION_TABLE, SCORES = (
     "network.onnx",
     "questions.onnx",

@@ -263,6 +263,15 @@ class Remembering:
             self._keep({key: vector}, generation)
         return vector
 
+    @property
+    def revision(self) -> str:
+        """What makes the vectors of `sought`; empty where the embedder behind did not learn that."""
+        return self._embedder.revision if isinstance(self._embedder, Seeking) else ""
+
+    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
+        """The vectors under which statements are found by what needs them; they are stored, so none is remembered."""
+        return self._embedder.sought(statements) if isinstance(self._embedder, Seeking) else None
+
     def passages(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts; those not remembered reach the model in one call, each once."""
         keys = [_digest("passage", text) for text in texts]

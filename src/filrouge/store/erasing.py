@@ -21,8 +21,10 @@ from filrouge.errors import BadInput, Busy, NotFound
 from filrouge.model.turn import Turn
 from filrouge.ports import Analyser, Tx
 from filrouge.store.analyses import Analyses, output_hash
+from filrouge.store.jobs import Jobs
 from filrouge.store.journal import Journal
 from filrouge.store.memories import Memories
+from filrouge.store.need_vectors import NEEDS
 from filrouge.store.syntheses import Syntheses
 from filrouge.store.thread_erasing import ThreadErasing
 from filrouge.store.turns import Turns
@@ -96,6 +98,8 @@ class Erasing:
         self._words["turn"].remove(doomed.turns)
         self._tx.run("vectors.erase", {"owner_kind": "memory", "ids": memories})
         self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": turns})
+        if self._tx.run("need_vectors.erase", {"memories": memories, "turns": turns}):
+            Jobs(self._tx).enqueue(NEEDS, {"after": 0}, dedupe=NEEDS, at=at)
         self._tx.run("evidence.erase", {"memories": memories, "turns": turns})
         self._tx.run("doubts.erase", {"ids": memories})
         self._tx.run("reviews.erase", {"ids": memories})
@@ -130,6 +134,7 @@ def jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
     of_turns += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in sums}
     of_turns += {f"synthesise:{turn.host}:{turn.scope.session}:again" for turn in turns}
     return [
+        NEEDS,
         *of_turns,
         *(f"index_memory:{id_}" for id_ in doomed.memories),
         *(f"read_turns:{e}" for e in doomed.events),

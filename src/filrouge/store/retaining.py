@@ -63,6 +63,7 @@ class Retaining:
         ids = json.dumps(expired.ids)
         self._unindex(expired.rows)
         self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": ids})
+        self._tx.run("need_vectors.erase", {"memories": "[]", "turns": ids})
         self._tx.run("thread_decisions.erase", {"turns": ids})
         self._tx.run("threads.displace", {"turns": ids})
         self._tx.run("turns.erase", {"ids": ids})

@@ -167,6 +167,10 @@ class Learned(Counting):
     """One that learned what a prompt needs."""
 
     nothing = StableHash().query("nothing")
+    revision = "first"
+
+    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors:
+        return StableHash().passages([f"{before} {text}" for before, text in statements])
 
     def seek(self, text: str) -> Vector:
         self.seen["seek", text] += 1
@@ -182,6 +186,8 @@ def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question(
     assert np.array_equal(first, second)
     assert not np.array_equal(asked, first)
     assert model.nothing is Learned.nothing
+    assert model.revision == Learned.revision
+    assert np.array_equal(model.sought([("", "port")]), learned.sought([("", "port")]))
     assert learned.seen["seek", "port"] == 1
     model.forget_all()
     model.seek("port")
@@ -191,3 +197,5 @@ def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question(
 def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> None:
     assert Remembering(Counting()).seek("port") is None
     assert Remembering(Counting()).nothing is None
+    assert Remembering(Counting()).sought([("", "port")]) is None
+    assert Remembering(Counting()).revision == ""

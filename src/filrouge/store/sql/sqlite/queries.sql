@@ -920,6 +920,39 @@ DELETE FROM reviews WHERE memory_id IN (SELECT value FROM json_each(:ids))
 -- A reason may repeat the words of what a statement speaks against.
 UPDATE reviews SET against = NULL, reason = '' WHERE against IN (SELECT value FROM json_each(:ids))
 
+-- name: need_vectors.put
+-- Nothing of a memory or a turn that was erased meanwhile.
+INSERT INTO need_vectors (memory_id, turn_id, revision, vector)
+SELECT id, :turn_id, :revision, :vector FROM memories
+WHERE id = :memory_id AND (:turn_id IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = :turn_id))
+ON CONFLICT (memory_id) DO UPDATE
+SET turn_id = excluded.turn_id, revision = excluded.revision, vector = excluded.vector
+-- name: need_vectors.some
+SELECT memory_id AS id, vector FROM json_each(:ids) CROSS JOIN need_vectors ON memory_id = value AND revision = :revision
+-- name: need_vectors.missing
+SELECT id, seq FROM memories WHERE state = 'live' AND kind NOT IN ('concept', 'episode') AND seq > :after
+  AND NOT EXISTS (SELECT 1 FROM need_vectors WHERE memory_id = memories.id AND revision = :revision)
+ORDER BY seq LIMIT :limit
+-- name: need_vectors.settings
+-- Memories with what stands before their first evidence: up to :most characters of its turn, and the end of the message
+-- that this turn answers.
+SELECT memories.id, memories.text, turns.id AS turn_id, earlier.id AS earlier_id,
+  ifnull(substr(turns.text, max(first.start - :most, 0) + 1, min(first.start, :most)), '') AS before,
+  ifnull(substr(earlier.text, -:most), '') AS earlier
+FROM json_each(:ids) CROSS JOIN memories ON memories.id = json_each.value
+LEFT JOIN evidence AS first ON (first.memory_id, first.turn_id, first.start) = (
+  SELECT memory_id, turn_id, start FROM evidence JOIN turns AS own ON own.id = turn_id
+  WHERE memory_id = memories.id ORDER BY own.seq, start LIMIT 1)
+LEFT JOIN turns ON turns.id = first.turn_id
+LEFT JOIN turns AS earlier ON earlier.id = (
+  SELECT id FROM turns AS other WHERE other.tenant = turns.tenant AND other.host = turns.host
+  AND other.session_id = turns.session_id AND other.role <> 'tool' AND other.role <> turns.role
+  AND (other.at, other.seq) < (turns.at, turns.seq) ORDER BY other.at DESC, other.seq DESC LIMIT 1)
+-- name: need_vectors.erase
+-- Of memories that go, and of those that were read with the words of turns that go.
+DELETE FROM need_vectors
+WHERE memory_id IN (SELECT value FROM json_each(:memories)) OR turn_id IN (SELECT value FROM json_each(:turns))
+
 -- name: doubts.add
 INSERT INTO doubts (older, newer) VALUES (:older, :newer) ON CONFLICT DO NOTHING
 -- name: doubts.among

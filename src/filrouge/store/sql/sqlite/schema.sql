@@ -236,6 +236,15 @@ CREATE TABLE project_folders (
   PRIMARY KEY (name, alias)
 ) STRICT, WITHOUT ROWID;
 
+-- Under which vector a prompt finds the memory that it needs. Made again wherever it is missing or of another revision.
+-- `turn_id` names the turn whose words were read before those of the memory.
+CREATE TABLE need_vectors (
+  memory_id  TEXT PRIMARY KEY REFERENCES memories (id),
+  turn_id    TEXT REFERENCES turns (id),
+  revision   TEXT NOT NULL,
+  vector     BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE projects (
   id          TEXT PRIMARY KEY,
   tenant      TEXT NOT NULL DEFAULT 'local',
@@ -519,6 +528,8 @@ CREATE INDEX memories_by_scope ON memories (tenant, state, scope, project_id);
 CREATE INDEX memories_by_predecessor ON memories (supersedes) WHERE supersedes IS NOT NULL;
 
 CREATE INDEX memories_by_successor ON memories (superseded_by) WHERE superseded_by IS NOT NULL;
+
+CREATE INDEX need_vectors_by_turn ON need_vectors (turn_id);
 
 CREATE INDEX project_aliases_by_project ON project_aliases (project_id);
 
