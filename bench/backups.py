@@ -27,11 +27,10 @@ from tests.reliability.processes import eventually, quiet, run, status, throw_aw
 from tests.reliability.processes import started_daemon as daemon
 from tests.reliability.test_backups import ask, keys
 
-from filrouge import home as places
+from filrouge.capture.events import Event
+from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.model.event import Event
-from filrouge.store import copying
-from filrouge.transfer import backup
+from filrouge.maintenance import backup_files, copies
 
 CLIENTS = 3
 PAUSE_SECONDS = 1.5
@@ -70,8 +69,8 @@ def restored(path: str, about: dict[str, str], asked: list[str], answers: list[t
             return {"restored": False}
         held = {
             "restored": True,
-            "sound": copying.complaints(database) == [],
-            "row hash equal": copying.content(database).hash == about["hash"],
+            "sound": copies.complaints(database) == [],
+            "row hash equal": copies.content(database).hash == about["hash"],
         }
         with daemon(empty):
             eventually("it has its indexes", lambda: bool(status(empty).get("index_ready")), 300)
@@ -111,7 +110,7 @@ def measure(home: str, backups: int, facts: int) -> bool:
             thread.join()
     found: dict[str, int] = {}
     for about, before in made:
-        path = backup.path_of(home, about["name"])
+        path = backup_files.path_of(home, about["name"])
         held = {"holds all that was acknowledged before": before <= keys(path)}
         held |= restored(path, about, asked, answers)
         for what, true in held.items():

@@ -19,15 +19,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.ports import Vectors
+from filrouge.capture.models import Turn
+from filrouge.core.protocols import Vectors
+from filrouge.core.scope import Scope
 from filrouge.providers.calibration import bundled
 from filrouge.providers.embedders import embedder
-from filrouge.threads.ground import Ground
+from filrouge.threads.assignment import Ground, thread_vector
+from filrouge.threads.bridges import Known, beyond_the_usual, similarities, ties_of
 from filrouge.threads.naming import name
-from filrouge.threads.signs import Known, beyond_the_usual, similarities, ties_of
-from filrouge.threads.vectors import thread_vector
 
 FRENCH: Final = Path(__file__).with_name("french_threads.json")
 BANDS: Final = (0.5, 0.55, 0.6, 0.7, 1.01)

@@ -30,7 +30,7 @@ import minilm
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.ports import Anchor, Calibration, Embedder, Vectors
+from filrouge.core.protocols import Embedder, Vectors
 from filrouge.providers.calibration import (
     Cosines,
     EmbeddedSample,
@@ -43,6 +43,7 @@ from filrouge.providers.calibration import (
     unrelated_turns,
 )
 from filrouge.providers.embedders import embedder
+from filrouge.providers.models import Anchor, Calibration
 
 REFERENCE: Final = "e5"
 THRESHOLDS: Final = (0.35, 0.5, 0.88)

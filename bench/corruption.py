@@ -27,12 +27,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.unit.app.given import event
 
-from filrouge.app.backing_up import back_up
-from filrouge.app.observe import observe
+from filrouge.capture.service import observe
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
 from filrouge.cli.doctor.scene import scene_of
-from filrouge.home import DATABASE
-from filrouge.store.row_hash import TableHash, row_hashes
+from filrouge.core.paths import DATABASE
+from filrouge.maintenance.backup_service import back_up
+from filrouge.runtime.soundness import TableHash, row_hashes
 from filrouge.testing import idle, running
 
 ABOUT_ROWS = {"Database", "Schema", "Seals", "Journal", "Vectors", "Against the backup"}

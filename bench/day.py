@@ -34,9 +34,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.hook_load import statements
 from tests.reliability import processes
 
-from filrouge.app.sizes import sizes
 from filrouge.cli.hook import run
-from filrouge.home import DATABASE, inside
+from filrouge.core.paths import DATABASE, inside
+from filrouge.maintenance.sizes import sizes
 
 MB: Final = 1_000_000
 TIMES_TEXT: Final = 3

@@ -29,10 +29,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from filrouge.index.analyser import TextAnalyser
-from filrouge.ports import Embedder, Vector, Vectors
+from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.embedders import embedder
-from filrouge.recall.fusion import fuse, normalised
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.fusion import fuse, normalised
 
 ROOT: Final = Path(__file__).parents[1]
 SHORT_WORDS, LONG_WORDS, QUERY_WORDS = 20, 200, 9

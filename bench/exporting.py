@@ -17,16 +17,15 @@ import time
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 
-from filrouge.app.exporting import whole
-from filrouge.app.importing_whole import import_any
-from filrouge.app.parts import Parts
-from filrouge.cli.pieces import hand_over
-from filrouge.clock import new_id
-from filrouge.model.scope import Scope
-from filrouge.model.turn import TRUST_TOOL, Turn
-from filrouge.ports import Tx
+from filrouge.capture.models import TRUST_TOOL, Turn
+from filrouge.cli.imports import hand_over
+from filrouge.core.clock import new_id
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 from filrouge.transfer.exports import opened
+from filrouge.transfer.service import import_any, whole
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _BATCH = 1000

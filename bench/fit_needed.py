@@ -7,8 +7,8 @@ prompts of `train` (`bench/fit_questions.py`), so what it says of those is too g
 asked, and at the end those of another project, which need nothing here. The memories that are found, with their signs,
 are written to `--keep`, a JSON file a project; those that are there are read instead of played (25 s a project). One
 logistic regression tells whether a memory is needed: 1 for one that speaks of an expected statement, .6 for an accepted
-one, 0 else. Its weights belong into `src/filrouge/recall/needed.py`. In the table below them, by the least probability
-shown, each fifth of the projects is judged by weights of the others.
+one, 0 else. Its weights belong into `src/filrouge/search/relevance.py`. In the table below them, by the least
+probability shown, each fifth of the projects is judged by weights of the others.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from bench.talk import payloads
 from bench.talk_format import Project, read, speaks_of
 
 from filrouge import hosts
-from filrouge.app.asking import Question, recall
-from filrouge.app.injecting import preview
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.clock import SystemClock, new_id
-from filrouge.model.event import Event
-from filrouge.recall.needed import WEIGHTS, Found, anything, chances, numbers
+from filrouge.capture.events import Event
+from filrouge.capture.service import observe
+from filrouge.context.service import preview
+from filrouge.core.clock import SystemClock, new_id
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.relevance import WEIGHTS, Found, anything_needed, needed_chances, needed_signs
 from filrouge.testing import idle, running
 
 TALK: Final = Path(__file__).parent / "data" / "talk"
@@ -125,7 +125,7 @@ def fitted(rows: Sequence[Row]) -> dict[str, float]:
     """The weights for these rows."""
     names = [name for name in WEIGHTS if name != "one"]
     here = [row for row in rows if row["kind"] != "elsewhere"]
-    table = [[one[name] for name in names] for row in here for one in numbers(found_of(row))]
+    table = [[one[name] for name in names] for row in here for one in needed_signs(found_of(row))]
     wanted = [1.0 if hit["expected"] else ACCEPTED * hit["accepted"] for row in here for hit in row["hits"]]
     return dict(zip([*names, "one"], logistic_of(table, wanted), strict=True))
 
@@ -143,10 +143,10 @@ def logistic_of(table: Sequence[Sequence[float]], wanted: Sequence[float]) -> li
 
 def shown(row: Row, weights: Mapping[str, float], least: float) -> tuple[list[Row], list[Row]]:
     """The memories and the rules that would stand before a prompt."""
-    if not row["hits"] or anything(nearest(row), row["known"]) < KNOWN:
+    if not row["hits"] or anything_needed(nearest(row), row["known"]) < KNOWN:
         return [], []
     scored = sorted(
-        zip(chances(found_of(row), weights), row["hits"], strict=True), key=lambda one: -one[0]
+        zip(needed_chances(found_of(row), weights), row["hits"], strict=True), key=lambda one: -one[0]
     )  # fmt: skip
     passing = [hit for chance, hit in scored if chance >= max(least, BESIDE * scored[0][0])]
     return [hit for hit in passing if not hit["rule"]][:MOST_LINES], [hit for hit in passing if hit["rule"]][

@@ -41,12 +41,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.activation_ranges import MARGIN
 from bench.talk_format import Project, label_of, read, statements_by
 
-from filrouge.app.meaning import in_passes
+from filrouge.core.protocols import Embedder
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.statement_model import judge, pattern_of
 from filrouge.extraction.units import Unit, units
-from filrouge.model.memory import Statement
-from filrouge.ports import Embedder
+from filrouge.memories.models import Statement
 from filrouge.providers.e5 import SETTING_TOKENS, OnnxE5
 from filrouge.providers.e5_network import (
     FILE,
@@ -61,7 +60,8 @@ from filrouge.providers.e5_network import (
     source,
     unpacked,
 )
-from filrouge.store.need_vectors import SETTING
+from filrouge.search.vector_repository import SETTING
+from filrouge.search.vector_search import in_passes
 
 jax: Any = import_module("jax")
 jnp: Any = import_module("jax.numpy")

@@ -2,7 +2,7 @@
 
     python bench/fit_recall.py --data DIR                # prints the figures (Markdown)
     python bench/fit_recall.py --data DIR --ablations    # also leaves each feature out
-    python bench/fit_recall.py --data DIR --write        # and writes src/filrouge/recall/weights.py
+    python bench/fit_recall.py --data DIR --write        # and writes src/filrouge/search/weights.py
 
 **Ranking.** For each question of the development sets the pool is what the product would gather
 (`haystacks.py`). The weights maximise the likelihood that the evidence is drawn from the pool (a softmax over the
@@ -31,10 +31,10 @@ from haystacks import Embedded, Gathered, Haystack, haystack_of
 from numpy.typing import NDArray
 from recall import Said, lines, stores
 
-from filrouge.ports import EmbeddingSpace
 from filrouge.providers.calibration import bundled
-from filrouge.recall.neighbourhood import NAMES
-from filrouge.recall.relevance import chances, known, summary
+from filrouge.providers.models import EmbeddingSpace
+from filrouge.search.relevance import chances, known, summary
+from filrouge.search.turn_ranking import NAMES
 
 ROOT: Final = Path(__file__).parents[1]
 STEPS: Final = 400
@@ -354,7 +354,7 @@ def written(seeing: Learned, blind: Learned) -> str:
     return (
         '"""The weights of ranking turns and of relevance. `bench/fit_recall.py --write` writes this file."""\n\n'
         "from __future__ import annotations\n\nfrom typing import Final\n\nimport numpy as np\n\n"
-        "from filrouge.recall.neighbourhood import NAMES, Features\n\n"
+        "from filrouge.search.turn_ranking import NAMES, Features\n\n"
         + table("TABLE", ranks)
         + "#: One weight for each feature of a turn, in the order of `NAMES`.\n"
         "TURN_WEIGHTS: Final[Features] = np.array([TABLE[name] for name in NAMES], dtype=np.float32)\n"
@@ -391,7 +391,7 @@ def main() -> int:
     seeing, blind = learn(asked, space, weights), learn(asked, space, weights, blind=True)
     print("\n" + json.dumps({"relevance": seeing.relevance, "known": seeing.known}, indent=1))
     if given.write:
-        (ROOT / "src/filrouge/recall/weights.py").write_text(written(seeing, blind), encoding="utf-8")
+        (ROOT / "src/filrouge/search/weights.py").write_text(written(seeing, blind), encoding="utf-8")
     return 0
 
 

@@ -29,7 +29,7 @@ from bench.logistic import by_newton
 from bench.talk_format import Project
 from bench.talk_format import read as project_of
 
-from filrouge.app.meaning import in_passes
+from filrouge.core.protocols import Embedder
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
@@ -37,7 +37,7 @@ from filrouge.extraction.reading import read
 from filrouge.extraction.replacing import SURE, Known, Said, nearest, rarities, signs
 from filrouge.extraction.statement_model import judge, pattern_of
 from filrouge.extraction.units import Unit, units
-from filrouge.ports import Embedder
+from filrouge.search.vector_search import in_passes
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
 #: Of standardised weights.

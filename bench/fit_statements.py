@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.logistic import average_precision, fitted, stored, threshold_at
 from bench.talk_format import Project, label_of, read, statements_by
 
-from filrouge.app.meaning import in_passes
+from filrouge.core.protocols import Embedder
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.statement_model import (
     LABELS,
@@ -42,10 +42,10 @@ from filrouge.extraction.statement_model import (
     pattern_of,
 )
 from filrouge.extraction.units import Unit, units
-from filrouge.model.memory import Statement
-from filrouge.ports import Embedder
+from filrouge.memories.models import Statement
 from filrouge.providers.e5 import e5
 from filrouge.providers.embedders import Remembering
+from filrouge.search.vector_search import in_passes
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"

@@ -31,12 +31,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.logistic import by_newton
 from bench.talk_format import read
 
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core.scope import Scope
 from filrouge.extraction.statement_model import BUCKETS, letters
 from filrouge.extraction.vocabulary import STOP, fold
-from filrouge.model.scope import Scope
-from filrouge.model.thread import Thread
-from filrouge.model.turn import TRUST_PROMPT, Turn
 from filrouge.providers.e5 import e5
+from filrouge.threads.models import Thread
 from filrouge.threads.naming import RENAMED_AT, Name, name
 
 ROOT: Final = Path(__file__).parent

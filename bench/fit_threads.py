@@ -39,16 +39,26 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.logistic import by_newton
 from bench.talk_format import Project, read
 
-from filrouge.app.exchanges import as_one, exchange, in_one
-from filrouge.app.meaning import in_passes
-from filrouge.capture.filters import skip_reason
-from filrouge.ports import Embedder
+from filrouge.capture.intake import skip_reason
+from filrouge.core.protocols import Embedder
 from filrouge.providers.calibration import bundled
 from filrouge.providers.e5 import OnnxE5
-from filrouge.threads import pairs
-from filrouge.threads.ground import Ground
-from filrouge.threads.grouping import grouped
-from filrouge.threads.pairs import BUCKETS, FILE, ROUNDS, Exchange, Kind, Read, Table, bucket, read_in
+from filrouge.search.vector_search import in_passes
+from filrouge.threads import assignment
+from filrouge.threads.assignment import (
+    BUCKETS,
+    FILE,
+    ROUNDS,
+    Exchange,
+    Ground,
+    Kind,
+    Read,
+    Table,
+    bucket,
+    grouped,
+    read_in,
+)
+from filrouge.threads.exchanges import as_one, exchange, in_one
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -152,8 +162,8 @@ def regressed(given: Numbers, wanted: Numbers, counts: Numbers) -> Numbers:
 
 def went_on(one: Read, threads: Numbers) -> tuple[Numbers, Numbers]:
     """Signs that a prompt goes on, and whether it did: in the thread of the last prompt before it that has one."""
-    later, before = pairs.followers(one)
-    given, wanted = pairs.continuing(one, later, before), np.full(len(later), -1)
+    later, before = assignment.followers(one)
+    given, wanted = assignment.continuing(one, later, before), np.full(len(later), -1)
     for row, place in enumerate(later):
         own = [at for at in range(place) if one.sessions[at] == one.sessions[place] and threads[at] >= 0]
         if own and threads[place] >= 0:
@@ -165,7 +175,7 @@ def paired(one: Read, chances: Table, threads: Numbers) -> tuple[Numbers, Number
     """Signs of every two prompts that have a thread, whether it is one, and whether they are of one session."""
     there = np.flatnonzero(threads >= 0)
     left, right = (there[axis] for axis in np.triu_indices(len(there), 1))
-    given = np.stack([sign[left, right] for sign in pairs.signs(one, chances)], axis=1)
+    given = np.stack([sign[left, right] for sign in assignment.signs(one, chances)], axis=1)
     return given, threads[left] == threads[right], one.sessions[left] == one.sessions[right]
 
 
@@ -191,7 +201,7 @@ def fitted(
     for fold, made in enumerate(parts):
         given, wanted = map(np.concatenate, zip(*(rows[place] for place in others(fold)), strict=True))
         made[f"{kind}.on"] = regressed(given, wanted, counted(rows, others(fold)))
-    near = [pairs.going_on(one, parts[fold], kind) for one, fold in zip(read, folds, strict=True)]
+    near = [assignment.going_on(one, parts[fold], kind) for one, fold in zip(read, folds, strict=True)]
     for number in range(ROUNDS):
         name = f"{kind}.{number}"
         rows = [paired(*one) for one in zip(read, near, threads, strict=True)]
@@ -201,15 +211,16 @@ def fitted(
             made[f"{name}.within"] = regressed(given[same], wanted[same], count[same])
             made[f"{name}.across"] = regressed(given[~same], wanted[~same], count[~same])
         near = [
-            pairs.weighed(one, chances, parts[fold], name) for one, chances, fold in zip(read, near, folds, strict=True)
+            assignment.weighed(one, chances, parts[fold], name)
+            for one, chances, fold in zip(read, near, folds, strict=True)
         ]
     return parts[-1], near
 
 
 def probabilities(one: Read, weights: Mapping[str, Table], kind: Kind) -> Table:
-    chances = pairs.going_on(one, weights, kind)
+    chances = assignment.going_on(one, weights, kind)
     for number in range(ROUNDS):
-        chances = pairs.weighed(one, chances, weights, f"{kind}.{number}")
+        chances = assignment.weighed(one, chances, weights, f"{kind}.{number}")
     return chances
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.profile import signs, version
-from filrouge.model.memory import Statement
+from filrouge.memories.models import Statement
 from filrouge.testing import running
 
 _RIDGE: Final = 3.0

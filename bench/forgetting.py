@@ -31,23 +31,23 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from filrouge.app import wiring
-from filrouge.app.backing_up import back_up
-from filrouge.app.forgetting import Asked, forget, preview
-from filrouge.app.parts import Parts
-from filrouge.app.restoring import restore
-from filrouge.app.word_feed import SWITCH
-from filrouge.clock import SystemClock
-from filrouge.home import DATABASE
-from filrouge.model.event import Event
-from filrouge.model.memory import Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.model.turn import TRUST_TYPED, Turn
+from filrouge.capture.event_repository import Events
+from filrouge.capture.events import Event
+from filrouge.capture.models import TRUST_TYPED, Turn
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import DATABASE
+from filrouge.core.scope import Scope
+from filrouge.erasure.service import Asked, forget, preview
+from filrouge.maintenance.backup_service import back_up
+from filrouge.maintenance.restore import restore
+from filrouge.memories.models import Span, Statement
+from filrouge.memories.repository import Origin
 from filrouge.providers.hashing import StableHash
-from filrouge.store.events import Events
-from filrouge.store.memories import Origin
-from filrouge.store.sqlite import Database
-from filrouge.store.vectors import StoredVectors
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.runtime.sqlite import Database
+from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.word_feed import SWITCH
 from filrouge.testing import idle, running
 
 START: Final = datetime(2025, 1, 1, tzinfo=UTC)

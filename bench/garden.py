@@ -36,16 +36,16 @@ from typing import Any, Final
 
 import apsw
 
-from filrouge import home as places
-from filrouge.app.observe import observe
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.events import Event, event_from_json
+from filrouge.capture.service import observe
+from filrouge.core import paths as places
+from filrouge.core.errors import DaemonUnavailable
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
-from filrouge.model.event import Event, event_from_json
-from filrouge.model.memory import Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.ports import Tx
-from filrouge.store.events import Projects
-from filrouge.store.memories import Origin
+from filrouge.memories.models import Span, Statement
+from filrouge.memories.repository import Origin
 from filrouge.testing import idle, running
 
 PATIENCE_SECONDS: Final = 900.0

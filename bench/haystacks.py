@@ -1,7 +1,7 @@
 """What the product would gather for a question, without a store: for fitting, where thousands of questions are asked.
 
 A haystack holds the turns of one store with their tokens and vectors. `gathered` takes the pool that
-`app.conversations` takes (the best by words, the best by meaning, their neighbours) and measures it with the product's
+`search.turn_search` takes (the best by words, the best by meaning, their neighbours) and measures it with the product's
 own functions.
 """
 
@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from recall import Said, Store
 
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.capture.models import Turn
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.core.scope import Scope
 from filrouge.providers.embedders import embedder, windows
-from filrouge.recall.bridging import Bridging
-from filrouge.recall.judging import JUDGED, Questioned
-from filrouge.recall.neighbourhood import NAMES, Asked, Measured, Spoken, measured
-from filrouge.recall.relevance import Signs, shares
-from filrouge.recall.times import spans
+from filrouge.providers.models import EmbeddingSpace
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.bridging import Bridging
+from filrouge.search.relevance import JUDGED, Questioned, Signs, shares
+from filrouge.search.times import spans
+from filrouge.search.turn_ranking import NAMES, Asked, Measured, Spoken, measured
 
 #: FTS5's built-in values.
 K1, B = 1.2, 0.75

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from filrouge.home import socket_path
+from filrouge.core.paths import socket_path
 
 EXECUTABLE: Final = os.path.join(os.path.dirname(sys.executable), "filrouge")
 RESULTS: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results", "hook.json")

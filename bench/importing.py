@@ -35,9 +35,9 @@ from typing import Any, Final
 
 import apsw
 
-from filrouge import home as places
+from filrouge.core import paths as places
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
 
 SPACE: Final = uuid.UUID("d5b4bd5e-6f6c-4a0b-8f5d-5f9a86c0c0de")
 LIVE: Final = "name:live"

@@ -26,10 +26,10 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.model.event import Event, EventKind
-from filrouge.store.jobs import Jobs
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.service import observe
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 
 ACKNOWLEDGED_GATE: Final = 1500.0

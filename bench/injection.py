@@ -35,15 +35,14 @@ from typing import Any, Final
 import numpy as np
 from recall import Said, Store, event, lines, stores
 
-from filrouge.app import wiring
-from filrouge.app.asking import Question
-from filrouge.app.conversations import search_turns
-from filrouge.app.injecting import preview
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.inject.harmless import neutral
-from filrouge.inject.render import parse
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.service import observe
+from filrouge.context.rendering import neutral, parse
+from filrouge.context.service import preview
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.memory_search import Question
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import ManualClock, idle
 
 BUDGET: Final = 2000

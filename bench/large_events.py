@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.reliability import processes
 
 from filrouge.capture.cutting import LONGEST_TEXT
-from filrouge.clock import SystemClock, new_id
+from filrouge.core.clock import SystemClock, new_id
 from filrouge.daemon import client
 
 MOST_TIMES, MOST_WAIT_MS = 2.0, 300.0

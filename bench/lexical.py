@@ -24,15 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from filrouge.clock import SystemClock, from_epoch, new_id
-from filrouge.index.analyser import TextAnalyser
-from filrouge.index.lexical import any_of
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.recall.bm25 import Collection, Okapi, bm25
-from filrouge.store.sqlite import Database
-from filrouge.store.turns import Turns
-from filrouge.store.words import Words
+from filrouge.capture.models import Turn
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.clock import SystemClock, from_epoch, new_id
+from filrouge.core.scope import Scope
+from filrouge.runtime.sqlite import Database
+from filrouge.search.analyser import TextAnalyser, any_of
+from filrouge.search.fusion import Collection, Okapi, bm25
+from filrouge.search.word_repository import Words
 
 SETS: Final = ("locomo", "piaf", "fquad", "scifact")
 POOL: Final = 50

@@ -25,12 +25,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.app.bus import Bus
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
+from filrouge.capture.events import Event
+from filrouge.capture.service import observe
 from filrouge.daemon.logs import log_to_file
-from filrouge.model.event import Event
-from filrouge.model.live import JobDead
+from filrouge.runtime.feed import Bus
+from filrouge.runtime.feed_messages import JobDead
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 
 GATE: Final = 1.5

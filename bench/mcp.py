@@ -29,17 +29,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Final
 
-from filrouge.app import wiring
-from filrouge.clock import SystemClock
+from filrouge.capture.models import TRUST_TYPED
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import DATABASE
+from filrouge.core.scope import Scope
 from filrouge.daemon import client
-from filrouge.home import DATABASE
-from filrouge.model.memory import Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.model.turn import TRUST_TYPED
+from filrouge.memories.models import Span, Statement
+from filrouge.memories.repository import Origin
 from filrouge.providers.hashing import StableHash
-from filrouge.store.memories import Origin
-from filrouge.store.sqlite import Database
-from filrouge.store.vectors import StoredVectors
+from filrouge.runtime import wiring
+from filrouge.runtime.sqlite import Database
+from filrouge.search.vector_repository import StoredVectors
 
 START: Final = datetime(2025, 1, 1, tzinfo=UTC)
 ENVIRON: Final = {"FILROUGE_EMBEDDING_MODEL": "hashing"}

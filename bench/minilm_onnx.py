@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from minilm import MiniLM
 
-from filrouge.ports import Vector
+from filrouge.core.protocols import Vector
 from filrouge.providers.e5_network import FLOAT, MICROSOFT, Network, value
 
 FILE: Final = "model.onnx"

@@ -37,19 +37,19 @@ MUTANTS = (
     ),
     Mutant("threads", "threads/lifecycle.py", "HALF_LIFE)\n", "HALF_LIFE / 2)\n", "tests/unit/threads"),
     Mutant(
-        "recall", "recall/fusion.py", "alpha * vector.get(key, 0.0) for", "alpha * vector.get(key, 1.0) for",
+        "recall", "search/fusion.py", "alpha * vector.get(key, 0.0) for", "alpha * vector.get(key, 1.0) for",
         "tests/unit/recall",
     ),
     Mutant(
-        "inject", "inject/budget.py", "sum(size.bytes for size in sizes) <= self.room.bytes",
+        "inject", "context/budget.py", "sum(size.bytes for size in sizes) <= self.room.bytes",
         "sum(size.bytes for size in sizes) >= 0", "tests/unit/inject",
     ),
     Mutant(
-        "store", "store/journal.py", '            elif not _intact(row):\n', "            elif False:\n",
+        "store", "runtime/journal.py", '            elif not _intact(row):\n', "            elif False:\n",
         "tests/unit/store/test_journal.py",
     ),
     Mutant(
-        "server", "server/scopes.py", "SCOPES.index(held) >= SCOPES.index(scope)", "bool(held)",
+        "server", "server/auth.py", "SCOPES.index(held) >= SCOPES.index(scope)", "bool(held)",
         "tests/security/test_scopes.py",
     ),
     Mutant(
@@ -61,11 +61,12 @@ MUTANTS = (
         "tests/unit/transfer/test_lines.py",
     ),
     Mutant(
-        "garden", "garden/decay.py", 'memory.pinned or memory.kind == "rule"', 'memory.kind == "rule"',
+        "garden", "maintenance/decay.py", 'memory.pinned or memory.kind == "rule"', 'memory.kind == "rule"',
         "tests/unit/garden",
     ),
     Mutant(
-        "erasure", "store/erasing.py", '        self._tx.run("recalls.erase", {"ids": json.dumps(repeated)})\n', "",
+        "erasure", "erasure/repository.py",
+        '        self._tx.run("recalls.erase", {"ids": json.dumps(repeated)})\n', "",
         "tests/unit/app/test_erase.py",
     ),
 )  # fmt: skip

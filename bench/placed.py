@@ -36,31 +36,28 @@ from typing import Any, Final
 import numpy as np
 from threads import SEED, SILENT, Driver, Embedded, Played, Pure, Stream, english, figures, french, whole_haystacks
 
-from filrouge.app import wiring
-from filrouge.app.digests import IDLE_SECONDS, queue_idle
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.placing import TOGETHER, place
-from filrouge.app.thread_report import detail, threads_now
-from filrouge.app.thread_search import search_threads
-from filrouge.app.thread_upkeep import revectored
-from filrouge.app.worker import Outcome
-from filrouge.capture.filters import skip_reason
-from filrouge.clock import from_text, new_id
-from filrouge.model.event import Event, EventKind
-from filrouge.model.scope import LOCAL_USER, Scope
-from filrouge.model.thread import Thread, ThreadState
-from filrouge.model.turn import TRUST_PROMPT, Turn
-from filrouge.ports import Tx, Vectors
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.intake import skip_reason
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.capture.service import observe
+from filrouge.core.clock import from_text, new_id
+from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.scope import LOCAL_USER, Scope
+from filrouge.extraction.sessions import IDLE_SECONDS, queue_idle
 from filrouge.providers.calibration import bundled
-from filrouge.store.events import Projects
-from filrouge.store.jobs import Jobs
-from filrouge.store.thread_traces import ThreadDecisions
-from filrouge.store.threads import Threads
-from filrouge.store.vectors import StoredVectors
+from filrouge.runtime import wiring
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.worker import Outcome
+from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import ManualClock
-from filrouge.threads.naming import name
-from filrouge.threads.subjects import subjects
+from filrouge.threads.models import Thread, ThreadState
+from filrouge.threads.naming import name, subjects
+from filrouge.threads.placing import TOGETHER, place
+from filrouge.threads.reports import detail, search_threads, threads_now
+from filrouge.threads.repository import ThreadDecisions, Threads
+from filrouge.threads.upkeep import revectored
 
 #: How far pairwise F1 of the two drivers may be apart.
 APART: Final = 0.03

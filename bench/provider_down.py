@@ -24,13 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.support.mind import Mind
 from tests.support.provider import Provider, Status
 
-from filrouge.app.models import Pace
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.report import status
-from filrouge.model.event import Event
-from filrouge.store.readings import Readings
-from filrouge.store.usage import LlmUsage
+from filrouge.capture.events import Event
+from filrouge.capture.service import observe
+from filrouge.extraction.repository import Readings
+from filrouge.maintenance.health import status
+from filrouge.providers.service import Pace
+from filrouge.providers.usage_repository import LlmUsage
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 
 PER_SESSION = 40

@@ -33,11 +33,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from filrouge.app import wiring
-from filrouge.app.asking import Question
-from filrouge.app.conversations import search_turns
-from filrouge.app.observe import observe
-from filrouge.model.event import Event
+from filrouge.capture.events import Event
+from filrouge.capture.service import observe
+from filrouge.runtime import wiring
+from filrouge.search.memory_search import Question
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import ManualClock, idle
 
 SETS: Final = ("locomo", "longmemeval_s", "piaf", "fquad", "scifact")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filrouge.cli import hook, talk
+from filrouge.cli import client, hook
 from filrouge.daemon import waking
 
 
@@ -66,10 +66,10 @@ def _compared(recordings: Path) -> Replayed:
     expected: dict[str, Any] = json.loads((recordings / "expected.json").read_text(encoding="utf-8"))
     for label in expected["order"]:
         _play(recordings / ("claude-code" if label.startswith("c") else "codex"), label)
-    if not talk.poll(talk.idle, 120):
+    if not client.poll(client.idle, 120):
         raise TimeoutError("the daemon is still busy after two minutes")
     memories: list[dict[str, Any]] = [
-        one for kind in ("facts", "rules") for one in talk.ask("GET", f"/api/memory/{kind}", query={"history": True})
+        one for kind in ("facts", "rules") for one in client.ask("GET", f"/api/memory/{kind}", query={"history": True})
     ]
     learn: dict[str, dict[str, Any]] = expected["learn"]
     live = [one for one in memories if one["state"] == "live"]

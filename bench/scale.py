@@ -36,19 +36,20 @@ import numpy as np
 from scale_plot import drawing
 from vectors import embed, questions, resample, texts
 
-from filrouge.app import wiring
-from filrouge.app.asking import Mode, Question
-from filrouge.app.conversations import search_turns
-from filrouge.app.parts import Parts
-from filrouge.app.word_feed import SWITCH
-from filrouge.clock import SystemClock
-from filrouge.home import DATABASE
-from filrouge.model.filters import EVERYTHING, Filters
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
-from filrouge.store.sqlite import Database
-from filrouge.store.vectors import StoredVectors
+from filrouge.capture.models import Turn
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import DATABASE
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.core.scope import Scope
+from filrouge.memories.models import EVERYTHING, Filters
+from filrouge.providers.models import EmbeddingSpace
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.runtime.sqlite import Database
+from filrouge.search.memory_search import Mode, Question
+from filrouge.search.turn_search import search_turns
+from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.word_feed import SWITCH
 
 START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 AGENTS, CHANNELS, SESSION, AT_ONCE, ASKED = 100, 10, 20, 10_000, 100

@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 import filrouge
-from filrouge.app import report
-from filrouge.app.asking import Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.remember import remember
 from filrouge.daemon import client
+from filrouge.maintenance import health
+from filrouge.memories.statements import remember
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import running
 
 WORDS_ONLY = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
@@ -74,7 +74,7 @@ def measured(memories: int, rounds: int) -> str:
         def searched(text: str) -> object:
             question = Question(text=text, project=None, everywhere=True, mode="text", limit=10)
             return parts.readers.here(
-                lambda tx: report.hits(tx, [search_turns(parts, tx, question), recall(parts, tx, question)], 10)
+                lambda tx: health.hits(tx, [search_turns(parts, tx, question), recall(parts, tx, question)], 10)
             )
 
         ways: dict[str, tuple[Callable[[str], object], Callable[[str], object]]] = {

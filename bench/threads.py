@@ -43,24 +43,32 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from filrouge.app.exchanges import exchange
-from filrouge.app.placing import BEFORE
-from filrouge.clock import new_id
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core.clock import new_id
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import fold
-from filrouge.model.scope import Scope
-from filrouge.model.space import EmbeddingSpace
-from filrouge.model.thread import Thread
-from filrouge.model.turn import TRUST_PROMPT, Turn
-from filrouge.ports import Vector, Vectors
 from filrouge.providers.calibration import bundled
 from filrouge.providers.embedders import embedder, windows
+from filrouge.providers.models import EmbeddingSpace
 from filrouge.threads import lifecycle, naming
-from filrouge.threads.ground import Ground
-from filrouge.threads.pairs import Compared, compared
-from filrouge.threads.regrouping import MOST, Regrouping, Unit, regroup
-from filrouge.threads.routing import Item, Known, route
-from filrouge.threads.subjects import subjects
-from filrouge.threads.vectors import prompt_vector
+from filrouge.threads.assignment import (
+    MOST_REGROUPED,
+    Compared,
+    Ground,
+    Item,
+    Known,
+    Regrouping,
+    Unit,
+    compared,
+    prompt_vector,
+    regroup,
+    route,
+)
+from filrouge.threads.exchanges import exchange
+from filrouge.threads.models import Thread
+from filrouge.threads.naming import subjects
+from filrouge.threads.placing import BEFORE
 
 SEED: Final = 6
 STREAMS, SESSIONS = 12, 40
@@ -330,7 +338,7 @@ class _Play:
         if self.leaving.regrouping or len(self.turns) == self.seen:
             return
         self.seen = len(self.turns)
-        turns = self.turns[-MOST:]
+        turns = self.turns[-MOST_REGROUPED:]
         units = [Unit(id=turn.id, thread=self.threads[self.where[turn.id]].thread) for turn in turns]
         for move in regroup(units, self.exchanges(turns).chances):
             self.counts.actions["regroup"] += 1

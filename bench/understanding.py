@@ -35,14 +35,13 @@ import update_pairs
 from recorded import Replayed, replayed
 from update_pairs import Crowd, Judged, Pair
 
-from filrouge.app.parts import Parts
+from filrouge.capture.models import Turn
+from filrouge.core.scope import Scope
 from filrouge.extraction.decide import Rule, decide
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import supported
-from filrouge.model.decision import Add, Neighbour, Update
-from filrouge.model.memory import Memory, Statement
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
+from filrouge.memories.models import Add, Memory, Neighbour, Statement, Update
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 
 STRANGERS: Final = 1200

@@ -29,18 +29,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from filrouge.app.asking import Question, recall
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.report import project_id
+from filrouge.capture.events import Event
+from filrouge.capture.service import observe
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.profile import stem
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.model.event import Event
-from filrouge.model.memory import Memory
-from filrouge.model.scope import LOCAL_USER
-from filrouge.ports import Tx
-from filrouge.store.journal import Journal
-from filrouge.store.turns import Turns
+from filrouge.maintenance.health import project_id
+from filrouge.memories.models import Memory
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
 from filrouge.testing import idle
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC).timestamp()

@@ -38,11 +38,10 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.index.adaptive import AdaptiveIndex
-from filrouge.index.codes import Codes, SignCodes
-from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Vector, Vectors
+from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import embedder
+from filrouge.search.vector_codes import Codes, SignCodes
+from filrouge.search.vector_index import AdaptiveIndex, ExactIndex
 
 SIZES: Final = {"10k": 10_000, "100k": 100_000, "1M": 1_000_000}
 PACKAGES: Final = {"turbovec": "turbovec", "faiss": "faiss", "numkong": "numkong", "filrouge": "turbovec"}
@@ -268,7 +267,7 @@ def float32_of(vectors: Vectors) -> Candidate:
 
 
 def turbo_codes(sample: Vectors) -> Codes:
-    from filrouge.index.turbo import TurboCodes
+    from filrouge.search.turbo import TurboCodes
 
     return TurboCodes(sample)
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 from filrouge._version import __version__
 
 if TYPE_CHECKING:
-    from filrouge.app.library import Opened, hybrid_fusion, opened
-    from filrouge.config import Settings
-    from filrouge.errors import FilrougeError
-    from filrouge.model.event import Event
-    from filrouge.model.memory import Evidence, Span, Statement
-    from filrouge.model.memory import Memory as MemoryItem
-    from filrouge.model.recall import Hit, Ranking
-    from filrouge.model.scope import Scope
-    from filrouge.model.turn import Turn
-    from filrouge.ports import Embedder, EmbeddingSpace
-    from filrouge.recall.diversity import diverse
-    from filrouge.recall.hybrid import Fused
+    from filrouge.capture.events import Event
+    from filrouge.capture.models import Turn
+    from filrouge.core.errors import FilrougeError
+    from filrouge.core.protocols import Embedder
+    from filrouge.core.scope import Scope
+    from filrouge.core.settings import Settings
+    from filrouge.memories.models import Evidence, Span, Statement
+    from filrouge.memories.models import Memory as MemoryItem
+    from filrouge.providers.models import EmbeddingSpace
+    from filrouge.runtime.library import Opened, hybrid_fusion, opened
     from filrouge.sdk.blocking import BlockingMemory
     from filrouge.sdk.client import Memory
+    from filrouge.search.fusion import Fused, diverse
+    from filrouge.search.models import Hit, Ranking
     from filrouge.server.anthropic_memory import AnthropicMemoryTool as AnthropicMemoryTool
 
 __all__ = [
@@ -56,25 +56,25 @@ _HOMES = {
     # Needs the extra `llm`, so no star import asks for it.
     "AnthropicMemoryTool": "filrouge.server.anthropic_memory",
     "BlockingMemory": "filrouge.sdk.blocking",
-    "Embedder": "filrouge.ports",
-    "EmbeddingSpace": "filrouge.ports",
-    "Event": "filrouge.model.event",
-    "Evidence": "filrouge.model.memory",
-    "FilrougeError": "filrouge.errors",
-    "Fused": "filrouge.recall.hybrid",
-    "Hit": "filrouge.model.recall",
+    "Embedder": "filrouge.core.protocols",
+    "EmbeddingSpace": "filrouge.core.protocols",
+    "Event": "filrouge.capture.events",
+    "Evidence": "filrouge.memories.models",
+    "FilrougeError": "filrouge.core.errors",
+    "Fused": "filrouge.search.fusion",
+    "Hit": "filrouge.search.models",
     "Memory": "filrouge.sdk.client",
-    "MemoryItem": "filrouge.model.memory",
-    "Opened": "filrouge.app.library",
-    "Ranking": "filrouge.model.recall",
-    "Scope": "filrouge.model.scope",
-    "Settings": "filrouge.config",
-    "Span": "filrouge.model.memory",
-    "Statement": "filrouge.model.memory",
-    "Turn": "filrouge.model.turn",
-    "diverse": "filrouge.recall.diversity",
-    "hybrid_fusion": "filrouge.app.library",
-    "opened": "filrouge.app.library",
+    "MemoryItem": "filrouge.memories.models",
+    "Opened": "filrouge.runtime.library",
+    "Ranking": "filrouge.search.models",
+    "Scope": "filrouge.core.scope",
+    "Settings": "filrouge.core.settings",
+    "Span": "filrouge.memories.models",
+    "Statement": "filrouge.memories.models",
+    "Turn": "filrouge.capture.models",
+    "diverse": "filrouge.search.fusion",
+    "hybrid_fusion": "filrouge.runtime.library",
+    "opened": "filrouge.runtime.library",
 }
 #: The SDK has the name that the value bears in its own module.
 _NAMED_ELSEWHERE = {"MemoryItem": "Memory"}

@@ -20,20 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from filrouge.app import wiring
-from filrouge.app.models import BuildPanel, Pace
-from filrouge.app.parts import Parts
-from filrouge.clock import Clock, SystemClock
-from filrouge.errors import EmbedderUnavailable, ModelUnavailable
-from filrouge.home import DATABASE, inside, make_private
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.asking import Ask, Completion, Failure, Usage
-from filrouge.ports import Embedder, EmbeddingSpace, Vector, Vectors
+from filrouge.core.clock import Clock, SystemClock
+from filrouge.core.errors import EmbedderUnavailable, ModelUnavailable
+from filrouge.core.paths import DATABASE, inside, make_private
+from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.hashing import StableHash
+from filrouge.providers.models import Ask, Completion, EmbeddingSpace, Failure, Usage
+from filrouge.providers.service import BuildPanel, Pace
+from filrouge.runtime import wiring
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.sqlite import Database
 from filrouge.sdk.blocking import BlockingMemory
 from filrouge.sdk.client import Memory
-from filrouge.store.jobs import Jobs
-from filrouge.store.sqlite import Database
+from filrouge.search.analyser import TextAnalyser
 
 __all__ = [
     "AnotherHash",

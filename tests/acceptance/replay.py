@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filrouge.cli import hook, talk
-from filrouge.clock import SystemClock
+from filrouge.capture.turn_repository import SAME_PROMPT_SECONDS
+from filrouge.cli import client, hook
+from filrouge.core.clock import SystemClock
 from filrouge.hosts.project import names as project_names
-from filrouge.store.turns import SAME_PROMPT_SECONDS
 
 RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
 _TIMESTAMP = re.compile(r'("timestamp": ?")[^"]+')
@@ -33,7 +33,7 @@ class Replayed:
 
     def memories(self) -> list[dict[str, Any]]:
         """Facts and rules, history included."""
-        return talk.ask("GET", "/api/memory/facts", query={"history": True}) + talk.ask(
+        return client.ask("GET", "/api/memory/facts", query={"history": True}) + client.ask(
             "GET", "/api/memory/rules", query={"history": True}
         )
 
@@ -44,7 +44,7 @@ class Replayed:
     def recall(self, query: str, cwd: str | None) -> list[dict[str, Any]]:
         """What `filrouge recall` would answer in this directory, or with `--all` where there is none, best first."""
         project = list(project_names(cwd, os.environ)) if cwd else []
-        return talk.ask("POST", "/search", {"query": query, "k": 5, "threshold": 0.0, "project": project})["results"]
+        return client.ask("POST", "/search", {"query": query, "k": 5, "threshold": 0.0, "project": project})["results"]
 
     def block(self, prompt: str, cwd: str) -> str:
         """What the host, or Claude Code, would be given before this prompt, in a session of its own."""
@@ -103,7 +103,7 @@ def play_everything(only: str = "") -> None:
         for number, payload in enumerate(payloads):
             transcript.grow(number)
             run_hook(host, payload | {"transcript_path": str(transcript.path)})
-    assert talk.poll(talk.idle, 60)
+    assert client.poll(client.idle, 60)
 
 
 class _Transcript:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import report
-from filrouge.app.erase import erase
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.spending import dead_letters, extract_status
-from filrouge.app.thread_report import detail, listing, why
-from filrouge.store.journal import Journal
+from filrouge.capture.service import observe
+from filrouge.erasure.service import erase
+from filrouge.maintenance import health
+from filrouge.providers.spending import dead_letters, extract_status
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle
+from filrouge.threads.reports import detail, listing, why
 from tests.support.mind import AT_ONCE, Mind, fact, facts, live, operation_of, thinking
 from tests.support.provider import Asked, Big, Echo, Hang, Raw, Refusal, Reply, Reset, Status, Truncated, fenced
 from tests.support.tiers import is_proof
@@ -205,7 +205,7 @@ def test_conversations_with_a_broken_provider_cost_nothing_and_are_all_read_once
         mind.extract, mind.decide = read, deciding("add")
         eventually(lambda: extract_status(parts)["behind"] == 0, 60)
         idle(parts)
-        events = parts.readers.here(lambda tx: report.status(parts, tx))
+        events = parts.readers.here(lambda tx: health.status(parts, tx))
         assert events["events"] == events["ledger"]["done"] == 2 * CONVERSATIONS
         assert events["queue"]["dead"] == 0
         assert len(texts(parts)) == CONVERSATIONS

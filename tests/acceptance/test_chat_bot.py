@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.home import socket_path
+from filrouge.core.paths import socket_path
 from filrouge.testing import idle
 from tests.unit.server.conftest import Api, serving
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.restoring import restore
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
+from filrouge.maintenance.restore import restore
 from filrouge.testing import idle
 from tests.support.canaries import PATHS, Home, backed_up, canary, enter, left, recalled, served
 

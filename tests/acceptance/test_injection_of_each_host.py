@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.inject.render import parse
+from filrouge.context.rendering import parse
 
 from .replay import EXPECTED, Replayed
 

@@ -16,11 +16,11 @@ import uvicorn
 from fastapi.responses import HTMLResponse
 from playwright.sync_api import BrowserContext, Page
 
-from filrouge.app import tokens, wiring
-from filrouge.app.parts import Parts
-from filrouge.clock import SystemClock
-from filrouge.garden.progress import TYPE, MemoryProgress
-from filrouge.model.live import JobDead, Told
+from filrouge.core.clock import SystemClock
+from filrouge.maintenance.consolidation import TYPE, MemoryProgress
+from filrouge.runtime import tokens, wiring
+from filrouge.runtime.feed_messages import JobDead, Told
+from filrouge.runtime.services import Parts
 from filrouge.server.api import create_app
 from filrouge.server.live import SOCKETS, Sockets
 from filrouge.server.routes import static

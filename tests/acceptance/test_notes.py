@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.cli import talk
+from filrouge.cli import client
 from filrouge.daemon import waking
 
 from .replay import run_hook
@@ -61,11 +61,11 @@ def large() -> str:
 
 
 def set_to(**settings: Any) -> None:
-    talk.ask("PATCH", "/api/memory/settings", settings)
+    client.ask("PATCH", "/api/memory/settings", settings)
 
 
 def state() -> dict[str, Any]:
-    return talk.ask("GET", "/api/memory/notes")
+    return client.ask("GET", "/api/memory/notes")
 
 
 def is_embedded() -> bool:
@@ -84,7 +84,7 @@ def eventually(what: str, true: Callable[[], bool], seconds: float) -> float:
 
 def search(question: str, *, mode: str = "hybrid", limit: int = 5) -> list[dict[str, Any]]:
     query = {"q": question, "collection": "notes", "mode": mode, "limit": limit}
-    return talk.ask("GET", "/api/memory/search", query=query)
+    return client.ask("GET", "/api/memory/search", query=query)
 
 
 def paths(question: str, **more: Any) -> list[str]:
@@ -120,7 +120,7 @@ def test_notes_in_two_languages_are_found_by_meaning(vault: Path, mode: str) -> 
 
 def test_recall_brings_a_note_that_bears_on_the_question(vault: Path) -> None:
     body = {"query": "Which antibiotic must I not take, penicillin?", "k": 5}
-    results = talk.ask("POST", "/search", body)["results"]
+    results = client.ask("POST", "/search", body)["results"]
     assert [(one["id"], one["type"], one["channel"]) for one in results][:1] == [("Health/Allergy.md", "note", "vault")]
 
 
@@ -190,7 +190,7 @@ def test_what_is_known_is_written_into_the_vault_and_corrected_there(vault: Path
     set_to(notes_write_folder="Filrouge")
     user = vault / "Filrouge" / "User.md"
     try:
-        talk.ask("POST", "/api/memory/facts", {"key": "user_city", "value": "Bordeaux", "scope": "user"})
+        client.ask("POST", "/api/memory/facts", {"key": "user_city", "value": "Bordeaux", "scope": "user"})
         eventually("it stands on a page", lambda: user.exists() and "Bordeaux" in user.read_text(), SECONDS)
         user.write_text(user.read_text().replace("Bordeaux", "Nantes").replace("# User", "My own words.\n\n# User"))
         eventually("it is corrected", lambda: "Nantes" in told("facts") and "Bordeaux" not in told("facts"), SECONDS)

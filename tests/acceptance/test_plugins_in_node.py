@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.cli import talk
+from filrouge.cli import client
 from filrouge.daemon import waking
 from filrouge.hosts import plugins
 from filrouge.hosts.setup.files import Machine
@@ -51,8 +51,8 @@ def play(plugin: str, steps: list[Step], path: str = "", **more: Any) -> dict[st
 
 def heard(channel: str, role: str = "") -> list[str]:
     """What is stored of a host's messages."""
-    assert talk.poll(talk.idle, 60)
-    found = talk.ask("GET", "/api/memory/messages", query={"channel": channel, "limit": 100})
+    assert client.poll(client.idle, 60)
+    found = client.ask("GET", "/api/memory/messages", query={"channel": channel, "limit": 100})
     return [one["content"] for one in found if role in ("", one["role"])]
 
 
@@ -307,7 +307,7 @@ def test_a_program_that_starts_late_still_gets_to_know_what_was_said(plugin: str
     play(plugin, [step], path=os.pathsep.join([str(tmp_path), os.environ["PATH"]]), directory=SHOP, hurry=4)
 
     words = "Noted: nightly." if plugin == OPENCLAW else ORM
-    assert talk.poll(lambda: heard.exists() and words in heard.read_text("utf-8"), 30)
+    assert client.poll(lambda: heard.exists() and words in heard.read_text("utf-8"), 30)
 
 
 def test_openclaw_s_plugin_uses_the_program_that_its_settings_name(tmp_path: Path) -> None:

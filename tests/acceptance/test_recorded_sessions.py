@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.cli import talk
+from filrouge.cli import client
 
 from .replay import EXPECTED, Replayed, play_everything
 
@@ -157,8 +157,8 @@ def test_one_project_is_never_told_what_another_said(replayed: Replayed, case: d
 @pytest.mark.slow
 def test_playing_all_sessions_again_changes_nothing(replayed: Replayed) -> None:
     def state() -> tuple[int, list[tuple[str, str, int]]]:
-        assert talk.poll(talk.idle, 60)
-        turns = talk.ask("GET", "/daemon/status")["turns"]
+        assert client.poll(client.idle, 60)
+        turns = client.ask("GET", "/daemon/status")["turns"]
         return turns, sorted((m["id"], m["state"], m["mention_count"]) for m in replayed.memories())
 
     before = state()

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from filrouge.home import DATABASE, inside
-from filrouge.model.synthesis import Synthesis
-from filrouge.store.analyses import Session
-from filrouge.store.sqlite import Database
-from filrouge.store.syntheses import Syntheses
+from filrouge.core.paths import DATABASE, inside
+from filrouge.extraction.repository import Session
+from filrouge.runtime.sqlite import Database
+from filrouge.threads.models import Synthesis
+from filrouge.threads.synthesis_repository import Syntheses
 
 from .replay import EXPECTED, RECORDINGS, Replayed
 

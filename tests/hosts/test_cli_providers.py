@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import pytest
 
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Completion, Prompt
+from filrouge.core.errors import ModelUnavailable
 from filrouge.providers.language_models import Cascade, ModelOptions, model
+from filrouge.providers.models import Ask, Completion, Prompt
 
 from .command_lines import Desk, Host
 from .scripted_model import Call, Request, on

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from filrouge.clock import to_text
-from filrouge.store.sqlite import Database
+from filrouge.core.clock import to_text
+from filrouge.runtime.sqlite import Database
 
 #: The last schema whose rows held the analyser's token string.
 STORED_TOKENS = 3

@@ -8,20 +8,18 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.clock import from_epoch, to_text
-from filrouge.errors import BadInput
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.store.journal import Journal
-from filrouge.store.memories import Memories, Origin
-from filrouge.store.reviews import Reviews
-from filrouge.store.sql import migrations
-from filrouge.store.sqlite import Database
-from filrouge.store.turns import Turns
-from filrouge.store.undoing import Undoing
-from filrouge.store.vectors import Spaces, StoredVectors
-from filrouge.store.words import Words
+from filrouge.capture.models import Turn
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.clock import from_epoch, to_text
+from filrouge.core.errors import BadInput
+from filrouge.core.scope import Scope
+from filrouge.memories.repository import Memories, Origin, Reviews
+from filrouge.memories.undo_repository import Undoing
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.sqlite import Database, migrations
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.vector_repository import Spaces, StoredVectors
+from filrouge.search.word_repository import Words
 from filrouge.testing import ManualClock, memory_database
 
 from .stores import STORED_TOKENS, insert

@@ -26,14 +26,14 @@ from typing import Any, Final
 import apsw
 import pytest
 
-from filrouge import home as places
-from filrouge.capture import inbox
+from filrouge.capture import inbox, turn_repository
+from filrouge.capture.event_repository import Events
+from filrouge.core import paths as places
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
-from filrouge.store import memory_rows, turns
-from filrouge.store.events import Events
-from filrouge.store.journal import Journal
-from filrouge.store.sqlite import Database
+from filrouge.memories import repository
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.sqlite import Database
 from tests.support import shell
 from tests.support.ending import at_the_end
 
@@ -460,8 +460,8 @@ def assert_sound(home: str) -> None:
     finally:
         database.close()
     found = left(home)
-    assert [row["id"] for row in found.turns if not turns.intact(row)] == []
-    assert [row["id"] for row in found.memories if not memory_rows.intact(row)] == []
+    assert [row["id"] for row in found.turns if not turn_repository.intact(row)] == []
+    assert [row["id"] for row in found.memories if not repository.intact(row)] == []
     connection: Any = apsw.Connection(path)
     try:
         for table in ("memories_fts", "messages_fts"):

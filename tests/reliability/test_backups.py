@@ -22,14 +22,13 @@ from typing import Any, Final
 import apsw
 import pytest
 
-from filrouge import home as places
-from filrouge.app.backing_up import back_up
-from filrouge.app.upgrading import bring_up_to_date
-from filrouge.clock import SystemClock
+from filrouge.capture.events import Event
+from filrouge.core import paths as places
+from filrouge.core.clock import SystemClock
 from filrouge.daemon import client
-from filrouge.model.event import Event
-from filrouge.store import copying
-from filrouge.transfer import backup
+from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance.backup_service import back_up
+from filrouge.runtime.upgrade import bring_up_to_date
 from tests.support.tiers import is_proof
 
 from .processes import (
@@ -56,9 +55,9 @@ ROOMS: Final = 12
 #: Restores or backs up in a process that ends itself, as `kill -9` would, at its N-th step on the disk.
 _SUICIDE: Final = """
 import os, signal, sys
-from filrouge.app.backing_up import back_up
-from filrouge.app.restoring import restore
-from filrouge.clock import SystemClock
+from filrouge.maintenance.backup_service import back_up
+from filrouge.maintenance.restore import restore
+from filrouge.core.clock import SystemClock
 STEPS = ("open", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "apsw.Connection", "os.truncate")
 print("ready", flush=True)
 for line in sys.stdin:
@@ -141,12 +140,12 @@ def test_backups_under_load_restore_into_empty_homes_and_answer_the_same(home: s
                 made.append((json.loads(done.out), before))
         assert len({one["hash"] for one, _ in made}) == BACKUPS
         for about, before in made:
-            path = backup.path_of(home, about["name"])
+            path = backup_files.path_of(home, about["name"])
             assert before - keys(path) == set()
             with throw_away_home() as empty:
                 done = run(empty, "restore", path, "--yes", "--json")
                 assert (done.code, json.loads(done.out)["verified"]) == (0, about["verified"]), done
-                assert copying.content(os.path.join(empty, places.DATABASE)).hash == about["hash"]
+                assert copies.content(os.path.join(empty, places.DATABASE)).hash == about["hash"]
                 with daemon(empty):
                     eventually("it has its indexes", lambda where=empty: bool(status(where).get("index_ready")))
                     assert [ask(empty, question)[0] for question in asked] == answers
@@ -178,7 +177,7 @@ def two(home: str) -> tuple[str, str, set[str]]:
         assert run(home, "remember", "the kiosk service listens on port 19032").code == 0
         eventually("it is understood", lambda: quiet(home))
     eventually("the daemon is gone", lambda: lock_holder(home) == 0)
-    now = copying.content(os.path.join(home, places.DATABASE)).hash
+    now = copies.content(os.path.join(home, places.DATABASE)).hash
     return home, made["name"], {made["hash"], now}
 
 
@@ -214,7 +213,7 @@ def test_a_restore_killed_at_any_step_leaves_the_old_memory_or_the_new_whole(
     home, name, either = two
     path = os.path.join(home, places.DATABASE)
     original = f"{home}-original.db"
-    copying.copy(path, original)
+    copies.copy(path, original)
     os.makedirs(os.path.join(home, places.WORDS), exist_ok=True)
     found, number = list[str](), 0
     with suicides(home) as process:
@@ -222,16 +221,16 @@ def test_a_restore_killed_at_any_step_leaves_the_old_memory_or_the_new_whole(
             number += 1
             code = ended(process, "restore", home, name, number)
             bring_up_to_date(home, SystemClock())
-            found.append(copying.content(path).hash)
+            found.append(copies.content(path).hash)
             assert not [file for file in os.listdir(home) if file.startswith(".new-") or file.endswith(".next")]
             if code == 0:
                 break
             assert code == signal.SIGKILL
-            if found[-1] != copying.content(original).hash:
+            if found[-1] != copies.content(original).hash:
                 for suffix in ("", "-wal", "-shm"):
                     if os.path.exists(path + suffix):
                         os.unlink(path + suffix)
-                copying.copy(original, path)
+                copies.copy(original, path)
     print(f"{number - 1} kills, {len(set(found))} outcomes")
     assert number > 15
     assert set(found) == either
@@ -254,18 +253,18 @@ def test_a_backup_killed_at_any_step_or_moment_is_no_backup_and_the_next_one_is(
     print(f"{number - 1} kills at steps; seed {seed}")
     chance = random.Random(seed)
     for _ in range(5):
-        words = [sys.executable, "-m", "filrouge.app.backing_up", home, "hand", "2026-01-01T00:00:00Z"]
+        words = [sys.executable, "-m", "filrouge.maintenance.backup_service", home, "hand", "2026-01-01T00:00:00Z"]
         child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         time.sleep(chance.uniform(0.2, 0.8))
         child.kill()
         child.wait()
     assert number > 8
-    for one in backup.listed(home):
-        assert copying.content(backup.path_of(home, one.name)).hash == one.hash
-    assert back_up(home, "hand", SystemClock().now()).hash == backup.listed(home)[0].hash
-    names = {one.name for one in backup.listed(home)}
+    for one in backup_files.listed(home):
+        assert copies.content(backup_files.path_of(home, one.name)).hash == one.hash
+    assert back_up(home, "hand", SystemClock().now()).hash == backup_files.listed(home)[0].hash
+    names = {one.name for one in backup_files.listed(home)}
     assert first in names
-    assert {file.rpartition(".")[0] for file in os.listdir(backup.folder(home)) if file != ".lock"} == names
+    assert {file.rpartition(".")[0] for file in os.listdir(backup_files.folder(home)) if file != ".lock"} == names
 
 
 def test_a_backup_without_room_is_refused_said_and_keeps_nobody_from_capturing(home: str) -> None:
@@ -279,7 +278,7 @@ def test_a_backup_without_room_is_refused_said_and_keeps_nobody_from_capturing(h
         checked = run(home, "doctor", "--json")
         found = {one["check"]: one for one in json.loads(checked.out)}
         assert (checked.code, found["Backups"]["state"]) == (1, "fail")
-        assert os.listdir(backup.folder(home)) == [".lock"]
+        assert os.listdir(backup_files.folder(home)) == [".lock"]
 
 
 def test_restoring_says_what_it_would_do_and_needs_a_word(home: str) -> None:
@@ -310,11 +309,11 @@ def test_a_daemon_that_is_asked_to_leave_gives_its_backup_up(home: str) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        eventually("it is begun", lambda: os.path.isdir(backup.folder(home)))
+        eventually("it is begun", lambda: os.path.isdir(backup_files.folder(home)))
         assert run(home, "daemon", "stop").code == 0
         asked.wait(30)
-    for one in backup.listed(home):
-        assert copying.content(backup.path_of(home, one.name)).hash == one.hash
+    for one in backup_files.listed(home):
+        assert copies.content(backup_files.path_of(home, one.name)).hash == one.hash
 
 
 def test_a_damaged_memory_is_told_repaired_and_served_again(home: str) -> None:
@@ -337,7 +336,7 @@ def test_a_damaged_memory_is_told_repaired_and_served_again(home: str) -> None:
     assert (done.code, done.err) == (0, "")
     said = json.loads(done.out)
     assert said["tables"]["memories"] == {"saved": ROOMS, "unreadable": 0, "refused": 0, "orphaned": 0, "remade": 0}
-    assert os.path.exists(backup.path_of(home, said["kept"]))
+    assert os.path.exists(backup_files.path_of(home, said["kept"]))
     assert run(home, "repair", "--yes").out == "Nothing is wrong.\n"
     with daemon(home):
         eventually("it has its indexes", lambda: bool(status(home).get("index_ready")))

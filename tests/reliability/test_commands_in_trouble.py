@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge import home as places
+from filrouge.core import paths as places
 
 from .processes import (
     Done,

@@ -27,8 +27,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import unix_connect
 
-from filrouge import home as places
 from filrouge._version import __version__
+from filrouge.core import paths as places
 from filrouge.daemon import client
 from filrouge.daemon.logs import log_to_file
 from filrouge.daemon.start_lock import STARTING

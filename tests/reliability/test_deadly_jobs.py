@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from filrouge.store.jobs import DEADLY, MOST_DEATHS
+from filrouge.runtime.jobs import DEADLY, MOST_DEATHS
 
 from .processes import environment, left, workplace
 
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.slow
 _DIES: Final = """
 import os, signal, sys
 from datetime import datetime, timedelta
-from filrouge.app import wiring
-from filrouge.app.observe import observe
-from filrouge.clock import SystemClock
-from filrouge.model.event import Event
+from filrouge.runtime import wiring
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.capture.events import Event
 from filrouge.testing import StableHash, idle
 
 home, minutes, texts = sys.argv[1], float(sys.argv[2]), sys.argv[3:]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app import ballast
-from filrouge.app.ballast import BYTES, keep
 from filrouge.capture import inbox
-from filrouge.home import BALLAST, SPOOL, inside
-from filrouge.store.tombstones import FILE, KEY, HomeKey, StoneFile, Tombstone
+from filrouge.core.paths import BALLAST, SPOOL, inside
+from filrouge.erasure.tombstone_repository import FILE, KEY, HomeKey, StoneFile, Tombstone
+from filrouge.runtime import disk
+from filrouge.runtime.disk import BYTES, keep
 
 from .processes import assert_sound, daemon, eventually, quiet, run, tiny_disk
 from .test_full_disk import deliver, event
@@ -79,8 +79,8 @@ def test_what_cannot_be_written_whole_leaves_nothing_behind(home: str) -> None:
                 attempt()
         assert Path(home, FILE).read_bytes() == before
         assert sorted(os.listdir(home)) == sorted(["filler", FILE])
-        with pytest.raises(ballast.CannotWrite, match="disk is full"):
-            ballast.with_room(home, HomeKey(home).made)
+        with pytest.raises(disk.CannotWrite, match="disk is full"):
+            disk.with_room(home, HomeKey(home).made)
         os.unlink(inside(home, "filler"))
         StoneFile(home).append(stones[1:])
         assert set(StoneFile(home).read()) == {one.hash for one in stones}

@@ -16,22 +16,22 @@ from typing import Any, Literal
 import apsw
 import pytest
 
-from filrouge import home as places
-from filrouge.app.erase import erase
-from filrouge.app.lanes import WriterLane
-from filrouge.app.parts import Parts
-from filrouge.clock import SystemClock, new_id
+from filrouge.capture.event_repository import Events
+from filrouge.capture.events import Event
+from filrouge.capture.models import Turn
+from filrouge.core import paths as places
+from filrouge.core.clock import SystemClock, new_id
+from filrouge.core.errors import CannotWrite
+from filrouge.core.paths import BALLAST
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
-from filrouge.errors import CannotWrite
-from filrouge.home import BALLAST
-from filrouge.model.event import Event
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.ports import Tx
-from filrouge.store.events import Events
-from filrouge.store.jobs import Jobs
-from filrouge.store.sqlite import Database
+from filrouge.erasure.service import erase
+from filrouge.runtime.executors import WriterLane
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.sqlite import Database
 from filrouge.testing import running
 from tests.support.tiers import is_proof
 

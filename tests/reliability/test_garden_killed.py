@@ -19,14 +19,14 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge import home as places
-from filrouge.app.observe import observe
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.service import observe
+from filrouge.core import paths as places
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
 from filrouge.daemon import client
-from filrouge.model.memory import Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.ports import Tx
-from filrouge.store.events import Projects
-from filrouge.store.memories import Origin
+from filrouge.memories.models import Span, Statement
+from filrouge.memories.repository import Origin
 from filrouge.testing import idle, running
 
 from ..unit.app.given import event

@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pytest
 
-from filrouge import home as places
 from filrouge.cli.hook_event import LONGEST_TEXT
+from filrouge.core import paths as places
 from tests.support.tiers import is_proof
 
 from .processes import (

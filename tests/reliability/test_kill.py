@@ -26,13 +26,13 @@ from functools import partial
 
 import pytest
 
-from filrouge import home as places
 from filrouge import hosts
 from filrouge.capture import inbox
-from filrouge.clock import SystemClock, new_id
+from filrouge.core import paths as places
+from filrouge.core.clock import SystemClock, new_id
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
 from filrouge.daemon.process import coming_up
-from filrouge.errors import DaemonUnavailable
 
 from .processes import (
     EXECUTABLE,

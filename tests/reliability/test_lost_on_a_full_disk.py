@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from filrouge.home import LOSSES, inside
+from filrouge.core.paths import LOSSES, inside
 
 from .processes import daemon, eventually, hook, prompt, run, tiny_disk
 

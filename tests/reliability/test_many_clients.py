@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from filrouge.app import by_hand
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact
+from filrouge.core.errors import BadInput
+from filrouge.core.scope import LOCAL_USER
 from filrouge.daemon import client
-from filrouge.errors import BadInput
-from filrouge.model.scope import LOCAL_USER
+from filrouge.memories import changes
+from filrouge.memories.statements import put_fact
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 from tests.support.crowd import KEYS, Crowd
 from tests.support.serial import Seen, contradictions
@@ -223,13 +223,13 @@ class SeveralAtOnce(RuleBasedStateMachine):
                 case "put":
                     return put_fact(self.parts, wish.target, wish.value, names=[], scope="user").memory_id
                 case "supersede":
-                    return by_hand.supersede(self.parts, wish.target, wish.value).new_id
+                    return changes.supersede(self.parts, wish.target, wish.value).new_id
                 case "bin":
-                    by_hand.bin_memory(self.parts, wish.target)
+                    changes.bin_memory(self.parts, wish.target)
                 case "restore":
-                    by_hand.restore(self.parts, wish.target)
+                    changes.restore(self.parts, wish.target)
                 case "pin" | "unpin":
-                    by_hand.pin(self.parts, wish.target, pinned=wish.verb == "pin")
+                    changes.pin(self.parts, wish.target, pinned=wish.verb == "pin")
         except BadInput:
             return REFUSED
         return ""

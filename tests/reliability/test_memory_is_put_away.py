@@ -15,11 +15,10 @@ from typing import Any, Final
 import apsw
 import pytest
 
-from filrouge import home as places
-from filrouge.app.repairing import diagnose
+from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.store import copying
-from filrouge.transfer import backup
+from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance.repair import diagnose
 
 from .processes import (
     Done,
@@ -61,8 +60,8 @@ GO: Final = ("events", "turns", "memories", "evidence", "journal", "threads", "j
 #: Puts a memory away in a process that ends itself, as `kill -9` would, at its N-th step on the disk.
 _SUICIDE: Final = """
 import os, signal, sys
-from filrouge.app.resetting import reset
-from filrouge.clock import SystemClock
+from filrouge.maintenance.reset import reset
+from filrouge.core.clock import SystemClock
 STEPS = ("open", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "apsw.Connection", "os.truncate")
 left = [int(sys.argv[2])]
 def step(event, _):
@@ -102,7 +101,7 @@ def put_away(home: str, *words: str) -> Done:
 
 
 def rows(path: str) -> dict[str, int]:
-    found = copying.content(path).rows
+    found = copies.content(path).rows
     return {table: found[table] for table in GO if found[table]}
 
 
@@ -111,7 +110,7 @@ def present(home: str) -> dict[str, int]:
 
 
 def those_that_stay(path: str) -> dict[str, int]:
-    found = copying.content(path).rows
+    found = copies.content(path).rows
     return {table: found[table] for table in STAY}
 
 
@@ -124,7 +123,7 @@ def said(home: str) -> list[str]:
 
 
 def kept(home: str) -> list[str]:
-    return [one.name for one in backup.listed(home)]
+    return [one.name for one in backup_files.listed(home)]
 
 
 def test_init_says_what_is_remembered_and_keeps_it(told: str) -> None:
@@ -149,7 +148,7 @@ def test_a_memory_is_put_away_behind_a_proven_backup_and_comes_back_by_its_name(
         done.out.index("Type reset"),
     )
     assert shown < question
-    [about] = backup.listed(told)
+    [about] = backup_files.listed(told)
     assert f"filrouge restore {about.name}" in done.out
     assert (about.kind, about.verified) == ("hand", ("equal", "sound", "seals", "journal"))
     assert present(told) == {}
@@ -252,7 +251,7 @@ def test_what_waits_in_the_spool_goes_with_the_old_memory(told: str) -> None:
     assert put_away(told).code == 0
     assert "lighthouse" not in str(said(told))
     [name] = kept(told)
-    assert b"lighthouse" in Path(backup.path_of(told, name)).read_bytes()
+    assert b"lighthouse" in Path(backup_files.path_of(told, name)).read_bytes()
 
 
 def test_a_daemon_makes_room_and_another_begins_with_the_empty_memory(told: str) -> None:
@@ -288,10 +287,10 @@ def test_the_history_of_an_agent_is_read_in_from_its_beginning_where_that_is_sai
 def test_a_damaged_memory_is_not_put_away(told: str) -> None:
     path = Path(told, places.DATABASE)
     path.write_bytes(path.read_bytes().replace(b"Server number3 stands in room 3", b"Server number3 stands in room 9"))
-    before = copying.content(str(path)).hash
+    before = copies.content(str(path)).hash
     done = put_away(told)
     assert (done.code, "damaged" in done.err) == (6, True)
-    assert (copying.content(str(path)).hash, kept(told)) == (before, [])
+    assert (copies.content(str(path)).hash, kept(told)) == (before, [])
     assert os.listdir(os.path.join(told, ".codex")) == []
 
 
@@ -311,7 +310,7 @@ def test_killed_at_any_step_the_memory_is_the_old_one_or_none(told: str) -> None
         assert diagnose(told) == []
         if outcomes[-1]:
             [*_, last] = kept(told)
-            assert rows(backup.path_of(told, last)) == before
+            assert rows(backup_files.path_of(told, last)) == before
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
     assert outcomes[-1] is True

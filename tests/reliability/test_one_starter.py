@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from filrouge import home as places
+from filrouge.core import paths as places
+from filrouge.core.errors import Busy
 from filrouge.daemon import client, start_lock
 from filrouge.daemon.process import PROGRAM, only_one
-from filrouge.errors import Busy
 
 from .processes import EXECUTABLE, environment, eventually, is_up, kill, lock_holder, run, servers, workplace
 

@@ -13,10 +13,10 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge import home as places
-from filrouge.app.repairing import diagnose
+from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.transfer import backup
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.repair import diagnose
 
 from .processes import daemon, eventually, hook, is_up, kill, lock_holder, prompt, quiet, run, spooled, throw_away_home
 from .terminals import asked, at_a_terminal
@@ -88,7 +88,7 @@ def said(home: str) -> list[str]:
 
 
 def kept(home: str) -> list[str]:
-    return [one.name for one in backup.listed(home)]
+    return [one.name for one in backup_files.listed(home)]
 
 
 def left_lying(home: str) -> list[str]:
@@ -193,7 +193,7 @@ def test_what_is_said_between_repair_and_undo_is_in_the_backup_that_is_named(rep
     told = json.loads(run(repaired, "repair", "--undo", "--yes", "--json").out)
     assert told["done"] is True
     assert b"port 19031" not in content(repaired)
-    assert b"port 19031" in Path(backup.path_of(repaired, told["kept"])).read_bytes()
+    assert b"port 19031" in Path(backup_files.path_of(repaired, told["kept"])).read_bytes()
 
 
 def test_what_stood_in_the_log_comes_back_with_the_damaged_files(repaired: str) -> None:
@@ -204,7 +204,7 @@ def test_what_stood_in_the_log_comes_back_with_the_damaged_files(repaired: str) 
     assert b"port 19031" in Path(repaired, f"{places.DATABASE}-wal").read_bytes()
     assert b"port 19031" not in content(repaired)
     told = json.loads(run(repaired, "repair", "--all", "--yes", "--json").out)
-    assert os.path.exists(f"{backup.path_of(repaired, told['kept'])}-wal")
+    assert os.path.exists(f"{backup_files.path_of(repaired, told['kept'])}-wal")
     undone = json.loads(run(repaired, "repair", "--undo", "--yes", "--json").out)
     assert (undone["undone"], undone["log"]) == (told["kept"], True)
     assert b"port 19031" in content(repaired)
@@ -216,7 +216,7 @@ def test_a_log_that_cannot_be_read_any_more_is_told_before_it_is_asked(repaired:
         assert run(repaired, "remember", "The almanac listens on port 19031").code == 0
         kill(lock_holder(repaired))
     told = json.loads(run(repaired, "repair", "--all", "--yes", "--json").out)
-    path = Path(backup.path_of(repaired, told["kept"]))
+    path = Path(backup_files.path_of(repaired, told["kept"]))
     log = Path(f"{path}-wal")
     for one in (path, log):
         one.write_bytes(b"no database" * 400 + one.read_bytes()[4400:])

@@ -18,17 +18,15 @@ from typing import Any
 
 import pytest
 
-from filrouge import home as places
 from filrouge import hosts
-from filrouge.app.backlog import drain_spool
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.reconcile import reconcile
 from filrouge.capture import inbox
-from filrouge.clock import SystemClock, new_id
+from filrouge.capture.events import Event
+from filrouge.capture.service import drain_spool, observe, reconcile
+from filrouge.core import paths as places
+from filrouge.core.clock import SystemClock, new_id
 from filrouge.daemon import client
-from filrouge.model.event import Event
-from filrouge.model.memory import SUMS
+from filrouge.memories.models import SUMS
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.tiers import is_proof
 

@@ -9,9 +9,9 @@ from typing import get_args
 
 import pytest
 
-from filrouge import home as places
+from filrouge.core import paths as places
 from filrouge.daemon import client
-from filrouge.model.live import Told
+from filrouge.runtime.feed_messages import Told
 
 from .processes import PATIENCE, daemon, eventually, hook, prompt, run, status
 

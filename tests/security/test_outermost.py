@@ -20,17 +20,17 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from filrouge.app import tokens, wiring
-from filrouge.clock import SystemClock
-from filrouge.server import scopes
+from filrouge.core.clock import SystemClock
+from filrouge.runtime import tokens, wiring
+from filrouge.server import auth
 from filrouge.server.api import create_app
-from filrouge.server.scopes import needs
+from filrouge.server.auth import needs
 
 from .test_where_requests_come_from import UPGRADE
 from .wire import READ_SECONDS, status_in
 
 #: What is added, and what it needs.
-ADDED: dict[str, scopes.Scope] = {
+ADDED: dict[str, auth.Scope] = {
     "/mounted/inner": "write",
     "/for-readers/inner": "read",
     "/bare": "read",
@@ -96,7 +96,7 @@ def _served(home: Path) -> Generator[Added]:
     app.add_api_route("/declared", declared, include_in_schema=False)
     app.router.routes.append(WebSocketRoute("/bare-socket", talk))
     parts = running.parts
-    made = {one: parts.writer.run(lambda tx, one=one: tokens.create(parts, tx, one, one)) for one in scopes.SCOPES}
+    made = {one: parts.writer.run(lambda tx, one=one: tokens.create(parts, tx, one, one)) for one in auth.SCOPES}
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -119,9 +119,9 @@ def test_without_a_token_nothing_that_was_added_is_reached(added: Added, path: s
     assert [path] == REACHED
 
 
-@pytest.mark.parametrize("held", scopes.SCOPES)
+@pytest.mark.parametrize("held", auth.SCOPES)
 def test_a_mounted_application_is_for_those_who_may_write_unless_it_says_otherwise(
-    added: Added, held: scopes.Scope
+    added: Added, held: auth.Scope
 ) -> None:
     found = {path: added.status(path, held) in (200, 101) for path in ADDED}
-    assert found == {path: scopes.allows(held, need) for path, need in ADDED.items()}
+    assert found == {path: auth.allows(held, need) for path, need in ADDED.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench.pastes import LANGUAGES, WRAPPERS, pastes
 
-from filrouge.app.told import Conversation, Message, tell
+from filrouge.capture.programs import Conversation, Message, tell
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
 

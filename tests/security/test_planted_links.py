@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 import filrouge
-from filrouge import home as places
 from filrouge.capture import inbox, losses
 from filrouge.cli import hook_output
-from filrouge.errors import CannotWrite
+from filrouge.core import paths as places
+from filrouge.core.errors import CannotWrite
+from filrouge.erasure.tombstone_repository import HomeKey, StoneFile, Tombstone
 from filrouge.notes import vault
-from filrouge.store.tombstones import HomeKey, StoneFile, Tombstone
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 
 TREASURE = b'{"auto_capture": false, "not": "ours"}'

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app import rules
-from filrouge.app.injecting import inject
-from filrouge.app.mirror import write_all_briefs
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.project_joining import join, plan_join
-from filrouge.app.remember import remember
-from filrouge.app.report import project_id, status
+from filrouge.capture.events import Event
+from filrouge.capture.service import observe
 from filrouge.cli import hook_output
-from filrouge.errors import BadInput
+from filrouge.context.hook_files import write_all_briefs
+from filrouge.context.service import inject
+from filrouge.core.errors import BadInput
 from filrouge.hosts import project as project_files
-from filrouge.model.event import Event
-from filrouge.store.sqlite import Database
+from filrouge.maintenance.health import project_id, status
+from filrouge.memories import service
+from filrouge.memories.statements import remember
+from filrouge.projects.service import join, plan_join
+from filrouge.runtime.services import Parts
+from filrouge.runtime.sqlite import Database
 from filrouge.testing import ManualClock, idle, running
 
 from ..unit.app.given import event
@@ -96,7 +96,7 @@ def steals(parts: Parts, where: Folder) -> bool:
 def teach(parts: Parts, where: Folder) -> None:
     say(parts, where, "We are working on the shop.")
     remember(parts, SECRET, names=where.names, scope="project", host="cli")
-    rules.add(parts, RULE, names=where.names, scope="project")
+    service.add(parts, RULE, names=where.names, scope="project")
 
 
 @pytest.mark.parametrize("origin", ["", "https://forge.example/eve/clone.git"])

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filrouge.cli.hook_output import LARGEST_CONTEXT
-from filrouge.inject.plan import Manner, planned
-from filrouge.inject.render import Line, parse, render
-from filrouge.model.piece import Piece
-from filrouge.model.when import Language
+from filrouge.context.models import Piece
+from filrouge.context.plan import Manner, planned
+from filrouge.context.rendering import Line, parse, render
+from filrouge.core.dates import Language
 from filrouge.testing import ManualClock
 from tests.support.tiers import examples, is_proof
 

@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from filrouge.model.offered import TOOLS
+from filrouge.mcp.offered import TOOLS
 from tests.reliability.processes import run
 from tests.support.mcp import call, request
 

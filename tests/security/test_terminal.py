@@ -28,8 +28,8 @@ import pytest
 
 import filrouge
 from filrouge.cli import commands
-from filrouge.control_characters import in_json, one_line, visible
-from filrouge.home import DATABASE, LOG, inside
+from filrouge.core.paths import DATABASE, LOG, inside
+from filrouge.core.text import in_json, one_line, visible
 from tests.support.canaries import Home, enter, served
 
 #: Format characters that words, numerals and emoji are spelt with.
@@ -304,7 +304,7 @@ def test_files_that_are_written_hold_none_either(person: Person, tmp_path: Path)
 
 
 def test_a_page_that_was_exported_is_read_back_word_for_word(person: Person, tmp_path: Path) -> None:
-    from filrouge.transfer import markdown
+    from filrouge.notes import pages as markdown
 
     person.types("export", "--format", "markdown", "--out", str(tmp_path))
     pages = [markdown.read(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.md")]

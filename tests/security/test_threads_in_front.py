@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from filrouge.app.injecting import preview
-from filrouge.inject.plan import Block
-from filrouge.store.threads import Threads
+from filrouge.context.plan import Block
+from filrouge.context.service import preview
 from filrouge.testing import idle, running
+from filrouge.threads.repository import Threads
 from tests.support.tiers import is_proof
 from tests.unit.app.given import SHOP, event, say
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from fastapi.routing import APIRoute
 
 from filrouge.daemon import client
-from filrouge.server import routes, scopes
+from filrouge.server import auth, routes
 from filrouge.server.mcp import mount
 from tests.reliability.processes import Done, daemon, run, status, throw_away_home
 
@@ -111,7 +111,7 @@ def served(**environ: str) -> Generator[Served]:
         throw_away_home() as home,
         daemon(home, **({"FILROUGE_PORT": str(free_port())} | environ)) as process,
     ):
-        asked = {scope: client.request(home, "POST", "/api/tokens", {"scope": scope}) for scope in scopes.SCOPES}
+        asked = {scope: client.request(home, "POST", "/api/tokens", {"scope": scope}) for scope in auth.SCOPES}
         made = {scope: str(reply.body["token"]) for scope, reply in asked.items()}
         yield Served(home=home, url=status(home)["url"], tokens=made, pid=process.pid)
 
@@ -135,7 +135,7 @@ class Operation:
 
     method: str
     path: str
-    scope: scopes.Scope
+    scope: auth.Scope
     documented: bool
 
 
@@ -154,7 +154,7 @@ def operations() -> list[Operation]:
                     Operation(
                         method=method,
                         path=path,
-                        scope=scopes.needed(route.endpoint, method),
+                        scope=auth.needed(route.endpoint, method),
                         documented=route.include_in_schema,
                     )
                     for method in sorted(route.methods or ())

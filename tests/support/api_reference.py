@@ -20,12 +20,12 @@ from typing import Any, cast
 
 import httpx
 
-from filrouge.app.parts import Parts
-from filrouge.clock import SystemClock
-from filrouge.home import socket_path
-from filrouge.ports import Tx
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import socket_path
+from filrouge.core.protocols import Tx
+from filrouge.runtime.jobs import MOST_ATTEMPTS, Job, Jobs
+from filrouge.runtime.services import Parts
 from filrouge.server.listening import Listening
-from filrouge.store.jobs import MOST_ATTEMPTS, Job, Jobs
 from filrouge.testing import idle
 from tests.support.api_examples import EXAMPLES, NOW, Example
 

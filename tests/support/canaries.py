@@ -23,25 +23,26 @@ from urllib.parse import quote
 
 import uvicorn
 
-from filrouge.app import analysis, wiring
-from filrouge.app.asking import Question, recall
-from filrouge.app.backing_up import back_up
-from filrouge.app.by_hand import pin, supersede
-from filrouge.app.conversations import search_turns
-from filrouge.app.injecting import context
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.capture import inbox
-from filrouge.clock import SystemClock
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.service import observe
+from filrouge.context.service import context
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import SPOOL, inside
+from filrouge.core.protocols import Tx
 from filrouge.daemon import client
 from filrouge.daemon.process import bound_socket
-from filrouge.home import SPOOL, inside
-from filrouge.model.event import Event, EventKind
-from filrouge.ports import Tx
+from filrouge.extraction import sessions
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.backup_service import back_up
+from filrouge.memories.changes import pin, supersede
+from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.turn_search import search_turns
 from filrouge.server.api import create_app
 from filrouge.testing import idle
-from filrouge.transfer import backup
 from tests.reliability import processes
 from tests.unit.app.given import SHOP, event
 from tests.unit.app.spoken import COUPON, POSTGRES
@@ -273,7 +274,7 @@ def _history(home: Home, word: str) -> None:
         {"role": "user", "content": f"I always want {word} in the reports of the harbour."},
         {"role": "assistant", "content": f"The reports of the harbour have {word} from now on."},
     ]
-    analysis.analyze_session_for_concepts(home.parts, f"h-{_tag(word)}", history, True, "local")
+    sessions.analyze_session_for_concepts(home.parts, f"h-{_tag(word)}", history, True, "local")
 
 
 def _asked(home: Home, word: str) -> None:
@@ -331,7 +332,7 @@ def enter(home: Home, words: Sequence[str]) -> dict[str, str]:
 def backed_up(home: Home, elsewhere: Path) -> None:
     """A backup in the home, and a copy of it elsewhere."""
     made = back_up(home.home, "hand", SystemClock().now())
-    backup.copy_out(home.home, made.name, str(elsewhere))
+    backup_files.copy_out(home.home, made.name, str(elsewhere))
 
 
 def forms(word: str) -> list[bytes]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
 from tests.reliability import processes
 
 from .serial import Seen

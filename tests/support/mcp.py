@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from filrouge.daemon import client
 from filrouge.daemon.reply import Reply
-from filrouge.model.offered import CAPABILITIES_META, STATELESS_EDITIONS, VERSION_META
+from filrouge.mcp.offered import CAPABILITIES_META, STATELESS_EDITIONS, VERSION_META
 
 Json = dict[str, Any]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from filrouge.app.models import Pace
-from filrouge.app.parts import Parts
-from filrouge.model.asking import OPERATIONS, Operation
-from filrouge.model.memory import Memory
+from filrouge.memories.models import Memory
+from filrouge.providers.models import OPERATIONS, Operation
 from filrouge.providers.prompt_files import LANGUAGES, prompt
+from filrouge.providers.service import Pace
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 
 from .provider import Asked, Provider, Step

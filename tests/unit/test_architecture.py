@@ -1,7 +1,7 @@
-"""The shape of the tree: dependencies point one way, and nothing runs in a circle.
+"""The shape of the tree: rooms by capability, dependencies that point one way, and nothing that runs in a circle.
 
 The imports are read from the source, the lazy ones and those by name included, and held against the order
-`model ← ports ← {adapters | thinking} ← app ← surfaces`.
+`core ← runtime and the capabilities ← surfaces`. Modules that say that they are pure reach no database and no file.
 """
 
 from __future__ import annotations
@@ -14,34 +14,43 @@ from pathlib import Path
 import filrouge
 
 ROOT = Path(filrouge.__file__).parent
-FOUNDATION = {
-    "errors", "clock", "home", "config", "address", "breaker", "choices", "slips", "control_characters", "lazy_re",
-    "_version", "installation", "model",
+CAPABILITIES = {
+    "hosts", "capture", "extraction", "memories", "threads", "search", "context", "providers", "erasure",
+    "maintenance", "notes", "transfer", "projects",
 }  # fmt: skip
-ADAPTERS = {
-    "store", "index", "embed", "llm", "hosts", "daemon", "transfer", "notes",
-    "capture.inbox", "capture.losses", "capture.transcripts", "capture.redact_complete",
-}  # fmt: skip
-THINKING = {"extraction", "threads", "recall", "inject", "garden", "capture"}
-SURFACES = {"cli", "server", "web", "sdk", "testing"}
-#: The SDK, embedded, asks the routes in-process (ADR 0017); the fakes offer one that does.
-ON_TOP = {("sdk", "server"), ("testing", "sdk")}
-#: The complete redaction is the hook's one with a faster engine, so it builds on it.
-NAMED_EXCEPTIONS = {
-    ("filrouge.capture.redact_complete", "filrouge.capture.assignments"),
-    ("filrouge.capture.redact_complete", "filrouge.capture.redact"),
-    ("filrouge.capture.redact_complete", "filrouge.capture.secret_rules"),
-    ("filrouge.capture.redact_complete", "filrouge.capture.spoken_secrets"),
+SURFACES = {"cli", "server", "mcp", "sdk", "web", "testing"}
+ROOMS = {"core", "runtime", "daemon", "_version", *CAPABILITIES, *SURFACES}
+#: The SDK, embedded, asks the routes in-process (ADR 0017); the fakes offer one that does; MCP's tools are data.
+ON_TOP = {("sdk", "server"), ("testing", "sdk"), ("cli", "mcp"), ("server", "mcp")}
+#: What core still takes from above; the list may only become shorter.
+NOT_YET_CORE = {
+    ("filrouge.core.errors", "filrouge.providers.models"),
+    ("filrouge.core.protocols", "filrouge.notes.models"),
+    ("filrouge.core.protocols", "filrouge.providers.models"),
+    ("filrouge.core.protocols", "filrouge.search.models"),
+    ("filrouge.core.settings", "filrouge.extraction.models"),
 }
+PURE = "Pure: no database, no file."
+#: What a pure module may import besides other pure ones: values, weights, and words.
+VALUES = {
+    "core.errors", "core.clock", "core.text", "core.lazy_re", "core.dates", "core.scope", "core.protocols",
+    "search.weights", "extraction.replacing_weights", "capture.events", "runtime.feed_messages",
+}  # fmt: skip
 HOOK_MAY = (
-    "errors", "home", "_version", "model", "hosts", "daemon.client", "daemon.reply",
-    "daemon.start_lock", "daemon.spawning",
-    "cli.hook",
+    "core.errors", "core.paths", "_version", "capture.events", "projects.folder_names", "hosts", "daemon.client",
+    "daemon.reply", "daemon.start_lock", "daemon.spawning", "cli.hook",
     "capture.inbox", "capture.losses", "capture.redact", "capture.guard", "capture.cutting",
 )  # fmt: skip
 REACHES_OUT = {
     "_socket", "http", "io", "os", "pathlib", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "urllib",
 }  # fmt: skip
+#: Only these name the classes of embedders and indexes; whoever else needs one is given it.
+MAKERS = {"filrouge.runtime.wiring", "filrouge.maintenance.restore", "filrouge.testing"}
+MADE = (
+    "search.analyser", "search.vector_index", "search.vector_codes", "search.turbo", "search.tantivy_words",
+    "search.word_files", "providers.hashing", "providers.e5", "providers.published_e5",
+    "providers.remote_embedders", "providers.packaged_embedders",
+)  # fmt: skip
 
 
 @cache
@@ -86,25 +95,11 @@ def own(module: str) -> frozenset[str]:
 
 
 def room(module: str) -> str:
-    _, first, *rest = module.split(".")
-    return f"capture.{rest[0]}" if first == "capture" and rest and f"capture.{rest[0]}" in ADAPTERS else first
+    return module.split(".")[1]
 
 
-def level(module: str) -> str:
-    place = room(module)
-    named = {"foundation": FOUNDATION, "ports": {"ports"}, "adapters": ADAPTERS, "thinking": THINKING}
-    named |= {"app": {"app"}, "surfaces": SURFACES}
-    return next(name for name, rooms in named.items() if place in rooms)
-
-
-ALLOWED = {
-    "foundation": {"foundation"},
-    "ports": {"foundation", "ports"},
-    "adapters": {"foundation", "ports", "adapters"},
-    "thinking": {"foundation", "ports", "thinking"},
-    "app": {"foundation", "ports", "adapters", "thinking", "app"},
-    "surfaces": {"foundation", "ports", "adapters", "thinking", "app", "surfaces"},
-}
+def is_pure(module: str) -> bool:
+    return PURE in (ast.get_docstring(tree(module)) or "")
 
 
 def edges() -> list[tuple[str, str]]:
@@ -116,46 +111,34 @@ def test_the_walk_sees_lazy_imports_and_imports_by_name() -> None:
     assert "filrouge.daemon.remote" in own("filrouge.daemon.client")  # import_module("filrouge.…")
     assert "filrouge.cli.hook" in own("filrouge.cli.main")  # inside a function
     assert "filrouge.hosts.claude_code" in own("filrouge.hosts")  # from a package
-    assert "Stemmer" in imports("filrouge.index.stems")
+    assert "Stemmer" in imports("filrouge.search.analyser")
 
 
-def test_every_module_has_its_room() -> None:
-    homeless = [module for module in modules() if room(module) not in FOUNDATION | ADAPTERS | THINKING | SURFACES]
-    assert [module for module in homeless if room(module) not in {"ports", "app"}] == []
+def test_every_module_stands_in_one_of_the_rooms() -> None:
+    assert {room(module) for module in modules()} <= ROOMS
 
 
-def test_dependencies_point_one_way() -> None:
-    assert [
-        (module, used)
-        for module, used in edges()
-        if level(used) not in ALLOWED[level(module)] and (module, used) not in NAMED_EXCEPTIONS
-    ] == []
+def test_core_imports_nothing_above_it() -> None:
+    assert {
+        (module, used) for module, used in edges() if room(module) == "core" and room(used) not in ("core", "_version")
+    } == NOT_YET_CORE
 
 
-def test_adapters_and_surfaces_never_import_each_other() -> None:
-    assert [
-        (module, used)
-        for module, used in edges()
-        if level(module) == level(used)
-        and level(module) in ("adapters", "surfaces")
-        and room(module) != room(used)
-        and (room(module), room(used)) not in ON_TOP
-        and (module, used) not in NAMED_EXCEPTIONS
-    ] == []
+def test_nothing_imports_a_surface_but_a_surface_on_top_of_it() -> None:
+    found = {(room(module), room(used)) for module, used in edges() if room(used) in SURFACES}
+    assert {(one, other) for one, other in found if one != other} == ON_TOP
 
 
-def test_the_exceptions_are_needed() -> None:
-    assert set(edges()) >= NAMED_EXCEPTIONS
-    assert {(room(module), room(used)) for module, used in edges()} >= ON_TOP
-
-
-def test_thinking_reaches_neither_a_file_nor_a_socket_nor_the_rest_of_the_foundation() -> None:
-    may = {"model", "ports", "errors", "clock", "control_characters", "lazy_re", *THINKING}
+def test_pure_modules_reach_neither_a_file_nor_a_socket_nor_a_database() -> None:
+    pure = [module for module in modules() if is_pure(module)]
+    assert len(pure) > 40
     stray: list[tuple[str, str]] = []
-    for module in modules():
-        if level(module) != "thinking":
-            continue
-        stray += [(module, used) for used in own(module) if room(used) not in may]
+    for module in pure:
+        stray += [
+            (module, used)
+            for used in own(module)
+            if not (is_pure(used) or used.endswith(".models") or used.removeprefix("filrouge.") in VALUES)
+        ]
         outside = {used.split(".")[0] for used in imports(module)} - {"filrouge", "numpy"}
         stray += [(module, used) for used in outside if used not in sys.stdlib_module_names or used in REACHES_OUT]
     assert stray == []
@@ -188,8 +171,8 @@ def test_no_module_imports_itself_through_others() -> None:
         visit(module, ())
 
 
-def test_only_wiring_and_the_fakes_name_the_classes_of_index_and_embed() -> None:
-    inner = [module for module in modules() if room(module) in ("index", "embed")]
+def test_only_those_who_put_things_together_name_the_classes_of_indexes_and_embedders() -> None:
+    inner = [module for module in modules() if module.removeprefix("filrouge.") in MADE]
     classes = {node.name for module in inner for node in tree(module).body if isinstance(node, ast.ClassDef)}
     assert {"AdaptiveIndex", "TextAnalyser", "StableHash", "BundledE5"} <= classes
     naming = {
@@ -200,7 +183,7 @@ def test_only_wiring_and_the_fakes_name_the_classes_of_index_and_embed() -> None
         and (node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else node.name)
         in classes
     }
-    assert naming == {"filrouge.app.wiring", "filrouge.app.restoring", "filrouge.testing"}  # a restore needs no daemon
+    assert naming == MAKERS
 
 
 def test_every_module_opens_with_a_paragraph() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.breaker import CircuitBreaker, Rest
+from filrouge.core.network import CircuitBreaker, Rest
 
 
 def test_after_failures_in_a_row_one_caller_alone_tries_again() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import filrouge
-from filrouge.installation import Installation, this_installation
+from filrouge.core.installation import Installation, this_installation
 
 EXTRAS = (("llm", "httpx2>=2.16"), ("llm", "pydantic-ai-slim[anthropic,openai]>=2.68"), ("remote", "tenacity>=9.0"))
 VENV = Installation(python="/home/ana/my venv/bin/python", prefix="/home/ana/my venv", requirements=EXTRAS)

@@ -17,8 +17,8 @@ def test_the_public_names_are_sorted_and_are_those_that_resolve() -> None:
 
 
 def test_a_public_name_is_the_thing_itself() -> None:
-    from filrouge.config import Settings
-    from filrouge.model.memory import Memory as MemoryItem
+    from filrouge.core.settings import Settings
+    from filrouge.memories.models import Memory as MemoryItem
     from filrouge.sdk.client import Memory
 
     assert (filrouge.Memory, filrouge.MemoryItem, filrouge.Settings) == (Memory, MemoryItem, Settings)

@@ -11,6 +11,8 @@ are made by machines, so a value without a digit is no token. Placeholders (`cha
 (`$TOKEN`, `settings.api_key`) stay.
 
 Everything is matched from a fixed place with bounded repetitions, so the time is linear in the text.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations

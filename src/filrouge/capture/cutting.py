@@ -3,6 +3,8 @@
 Nothing learns from the third megabyte of a build log, and no writer should wait for it. What is over a limit is cut,
 and a mark in its place says how much went. The beginning is kept to the letter. This module is on the hook's path:
 standard library only.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ What it injects stands between `<filrouge-memory nonce="HEX">` and `</filrouge-m
 write that block back to us inside a transcript, a tool's output or a prompt: wrapped, escaped for JSON or
 HTML, or cut off. All of it goes, because memory that feeds on itself turns one planted sentence into a
 trusted one. And a child that Filrouge starts carries a variable that turns its hooks off.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from filrouge.model.event import INTERNAL
+from filrouge.capture.events import INTERNAL
 
 TAG = "filrouge-memory"
 DISABLED = "FILROUGE_DISABLED"

@@ -20,7 +20,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import Any, Final, NamedTuple, cast
 
-from filrouge.home import make_private, open_own
+from filrouge.core.paths import make_private, open_own
 
 MAGIC: Final = b"FRS1"
 HEADER: Final = Struct(">4sII")

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
-from filrouge.home import LOSSES, inside, make_private, open_own
+from filrouge.core.paths import LOSSES, inside, make_private, open_own
 
 Reason = Literal["cannot be written", "input incomplete", "input too large", "out of time", "failed"]
 

@@ -7,6 +7,8 @@ enough: prose about passwords, code that names a variable, hashes and paths stay
 
 The hook runs this with the standard library's engine; the daemon runs `redact_complete` afterwards.
 Whatever comes in, text comes out and nothing is raised.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations

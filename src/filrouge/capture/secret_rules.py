@@ -6,6 +6,8 @@ thing matched, which keeps the standard library's engine linear. `hint` is a tex
 the rule to be worth compiling: compiling sixty patterns would cost the hook more than all its other work.
 Where a pattern has a group, only the group is the secret. `checked` asks for a digit, which tells a token
 from dashed words.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations

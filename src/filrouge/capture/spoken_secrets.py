@@ -6,6 +6,8 @@ reads a sentence as a whole and adds up two scores: what the sentence speaks of 
 much a word looks like something that somebody chose or a machine made as a secret (letters, digits and signs mixed).
 A word goes when the sum reaches `ENOUGH`. Words that mix letters and digits for other reasons (versions, files, hosts,
 identifiers, units) score nothing. Standard library only; every pattern has a bounded repetition, so the time is linear.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations

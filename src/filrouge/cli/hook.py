@@ -26,14 +26,15 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from filrouge import home, hosts
+from filrouge import hosts
 from filrouge.capture import guard, inbox, losses
+from filrouge.capture.events import BRIEFED, Event
 from filrouge.cli import hook_event, hook_output
+from filrouge.core import paths
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
 from filrouge.hosts import project
 from filrouge.hosts.reading import text_field
-from filrouge.model.event import BRIEFED, Event
 
 LARGEST_INPUT: Final = 64 * 1024 * 1024
 HARD_STOP: Final = 0.9
@@ -155,8 +156,8 @@ def run(
             if context.recall:
                 _acknowledge(environ, context.recall)
         if context.taken and client.is_elsewhere(environ):
-            hook_output.let_in(home.home(environ))
-            _send_spooled(home.home(environ), environ, began + HARD_STOP - RESERVE)
+            hook_output.let_in(paths.home(environ))
+            _send_spooled(paths.home(environ), environ, began + HARD_STOP - RESERVE)
     except _Lost as lost:
         _count(environ, lost.reason, lost.number)
     except Exception:  # a hook that fails must not be heard: the agent would stop
@@ -189,7 +190,7 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: flo
     if guard.internal(environ) or guard.disabled(environ):
         return b"", _Context()
     payload = hook_event.payload_of(raw)
-    directory = home.home(environ)
+    directory = paths.home(environ)
     settings = hook_output.settings_of(directory)
     captures = settings.auto_capture and project.captures(text_field(payload, "cwd"), environ)
     if not payload or not captures:
@@ -281,7 +282,7 @@ def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
     written: list[str] = []
     try:
         for event in events:
-            written.append(inbox.append(home.inside(directory, home.SPOOL), event.to_json()))
+            written.append(inbox.append(paths.inside(directory, paths.SPOOL), event.to_json()))
     except OSError:
         _remove(written)
         return None
@@ -340,12 +341,12 @@ def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
         if client.is_elsewhere(environ):
             client.send("", environ, "POST", "/hooks/delivered", body, CAPTURE_SECONDS)
         else:
-            client.notify(home.home(environ), "/hooks/delivered", body)
+            client.notify(paths.home(environ), "/hooks/delivered", body)
 
 
 def _count(environ: Mapping[str, str], reason: losses.Reason, number: int = 1) -> None:
     with suppress(Exception):  # the home cannot be written either: nobody is left to tell
-        losses.add(home.home(environ), reason, number)
+        losses.add(paths.home(environ), reason, number)
 
 
 def _make_room(directory: str, reply: client.Reply) -> None:
@@ -358,7 +359,7 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
 
     A file that nobody can take in is set aside, so that those behind it get through.
     """
-    for path in inbox.waiting(home.inside(directory, home.SPOOL))[:5]:
+    for path in inbox.waiting(paths.inside(directory, paths.SPOOL))[:5]:
         left = min(CAPTURE_SECONDS, deadline - time.monotonic())
         if left <= 0:
             return

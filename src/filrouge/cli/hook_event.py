@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 
 from filrouge.capture import guard, redact
 from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MARGIN, MOST_VALUES, Pruner
+from filrouge.capture.events import Event
 from filrouge.hosts.reading import as_list, as_object, whole_text
-from filrouge.model.event import Event
 
 #: A keyword, a sign and a value: nothing shorter can be redacted.
 SHORTEST_SECRET: Final = 7

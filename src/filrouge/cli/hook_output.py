@@ -10,10 +10,10 @@ import json
 import os
 from typing import Any, Final, NamedTuple
 
-from filrouge import home
+from filrouge.core import paths
 from filrouge.hosts import Host
 from filrouge.hosts.reading import as_list, as_object
-from filrouge.model import folder_names
+from filrouge.projects.folder_names import brief_keys
 
 #: Both big hosts cut at 10,000: one counts characters, the other bytes.
 LARGEST_CONTEXT: Final = 9_500
@@ -33,7 +33,7 @@ class HookSettings(NamedTuple):
 def settings_of(directory: str) -> HookSettings:
     """The settings in that home; the default of each that is missing or of the wrong kind."""
     try:
-        raw: dict[str, Any] = as_object(json.loads(_content(home.inside(directory, home.HOOK_SETTINGS)) or "{}"))
+        raw: dict[str, Any] = as_object(json.loads(_content(paths.inside(directory, paths.HOOK_SETTINGS)) or "{}"))
     except (ValueError, RecursionError):
         raw = {}
     given = raw.get("wait_ms")
@@ -65,8 +65,8 @@ def brief(directory: str, names: tuple[str, ...]) -> str:
 
     The brief of a name that a file chose is kept for the folders that the user agreed to, and read by them alone.
     """
-    found = (_content(home.brief_path(directory, key)).strip() for key in folder_names.brief_keys(names))
-    return next((text for text in found if text), "").replace(home.UNSET_NONCE, os.urandom(8).hex())
+    found = (_content(paths.brief_path(directory, key)).strip() for key in brief_keys(names))
+    return next((text for text in found if text), "").replace(paths.UNSET_NONCE, os.urandom(8).hex())
 
 
 def line(host: Host, kind: str, context: str) -> bytes:
@@ -83,7 +83,7 @@ def refused_line(host: Host, directory: str, kind: str) -> bytes:
     if not host.NOTICES or kind not in host.INJECTS:
         return b""
     try:
-        os.close(os.open(home.inside(directory, home.REFUSED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.close(os.open(paths.inside(directory, paths.REFUSED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError:  # it was said before
         return b""
     said = (
@@ -96,14 +96,14 @@ def refused_line(host: Host, directory: str, kind: str) -> bytes:
 def let_in(directory: str) -> None:
     """The key was taken: the next refusal is told again."""
     try:
-        os.unlink(home.inside(directory, home.REFUSED))
+        os.unlink(paths.inside(directory, paths.REFUSED))
     except OSError:
         return
 
 
 def _content(path: str) -> str:
     try:
-        with open(home.open_own(path, os.O_RDONLY), "rb") as file:
+        with open(paths.open_own(path, os.O_RDONLY), "rb") as file:
             return file.read(_LARGEST_FILE).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""

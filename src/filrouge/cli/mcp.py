@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, BinaryIO, Final, cast
 
-from filrouge import home
 from filrouge.cli.mcp_answers import INVALID_REQUEST, PARSE_ERROR, answer, failed, failure, is_id
 from filrouge.cli.mcp_daemon import Daemon
-from filrouge.control_characters import one_line
+from filrouge.core import paths
+from filrouge.core.text import one_line
 from filrouge.hosts import project
-from filrouge.model.offered import BATCHING_EDITION, LARGEST_LINE
+from filrouge.mcp.offered import BATCHING_EDITION, LARGEST_LINE
 
 Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     if not verbose:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     here = os.environ.get("CLAUDE_PROJECT_DIR", "").strip() or os.getcwd()
-    daemon = Daemon(home.home(), os.environ, project.names(here, os.environ))
+    daemon = Daemon(paths.home(), os.environ, project.names(here, os.environ))
     Shim(daemon, _write_stdout, _to_stderr if verbose else None).serve(sys.stdin.buffer)
     os._exit(0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from filrouge._version import __version__
-from filrouge.model.offered import (
+from filrouge.mcp.offered import (
     CAPABILITIES_META,
     HANDSHAKE_EDITIONS,
     INSTRUCTIONS,

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from filrouge.cli.mcp_answers import READ_ONLY, failed, is_stateless, meta_of
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
-from filrouge.model.offered import ONCE_META, PROJECT_META, VERSION_META
+from filrouge.mcp.offered import ONCE_META, PROJECT_META, VERSION_META
 
 PATH: Final = "/mcp"
 START_SECONDS: Final = 30.0

@@ -1,16 +1,4 @@
-"""The one way out: everything that a command shows a person or hands to a program passes through this module.
-
-Commands speak JSON for programs, plain lines for pipes, and a little colour for a person at a terminal. With `--json`
-standard output holds one JSON document, the body of the route of the same meaning, and nothing else. Errors go to
-standard error, as one line with the remedy, or as JSON under `--json`.
-
-What is shown was often written by somebody else: memories, names of files, projects and branches, answers of a server.
-A terminal must not obey it, so control characters are shown as `\\x1b` or `\\u202e` (`filrouge.control_characters`),
-and JSON has them as its own escapes. That happens twice: the functions here do it to what they are given, where they
-also know what must stay one line, and `guard` puts a stream in front of standard output and standard error that does
-it to whatever else is written: usage errors, questions, tracebacks, warnings. Nothing else in `cli` writes to them
-(checked by tests/security/test_terminal.py), apart from the hook and the MCP shim, which write JSON in ASCII.
-"""
+"""The one way out: everything that a command shows a person or hands to a program."""
 
 from __future__ import annotations
 
@@ -28,12 +16,27 @@ import typer
 from rich.box import ROUNDED
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.panel import Panel
+from rich.progress import Progress, ProgressColumn, TextColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from filrouge.control_characters import in_json, one_line, visible
-from filrouge.errors import BadInput, CannotWrite, FilrougeError
+from filrouge.core.errors import BadInput, CannotWrite, FilrougeError
+from filrouge.core.text import in_json, one_line, visible
+
+# The one way out: everything that a command shows a person or hands to a program passes through this module.
+#
+# Commands speak JSON for programs, plain lines for pipes, and a little colour for a person at a terminal. With
+# `--json` standard output holds one JSON document, the body of the route of the same meaning, and nothing else.
+# Errors go to standard error, as one line with the remedy, or as JSON under `--json`.
+#
+# What is shown was often written by somebody else: memories, names of files, projects and branches, answers of a
+# server. A terminal must not obey it, so control characters are shown as `\x1b` or `\u202e`
+# (`filrouge.core.text`), and JSON has them as its own escapes. That happens twice: the functions here do it
+# to what they are given, where they also know what must stay one line, and `guard` puts a stream in front of standard
+# output and standard error that does it to whatever else is written: usage errors, questions, tracebacks, warnings.
+# Nothing else in `cli` writes to them (checked by tests/security/test_terminal.py), apart from the hook and the MCP
+# shim, which write JSON in ASCII.
 
 #: Colour, which the help writes to a terminal; it changes how text looks and nothing else.
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -254,3 +257,12 @@ def memory_row(memory: Mapping[str, Any]) -> tuple[str, str, str, str]:
     where = memory["project_name"] if memory["scope"] == "project" else "user"
     state = "" if memory["state"] == "live" else f" ({memory['state']})"
     return memory["id"], f"{memory['kind']}{state}", where or "-", memory["text"]
+
+
+# Progress bars, where a person reads. Their text is shown as it is: no markup and no links.
+
+
+def bars(*columns: ProgressColumn | str, transient: bool = True, disable: bool = False) -> Progress:
+    """Bars of these columns on the console; a text is a template such as `{task.description}`."""
+    made = (TextColumn(one, markup=False) if isinstance(one, str) else one for one in columns)
+    return Progress(*made, console=console(), transient=transient, disable=disable)

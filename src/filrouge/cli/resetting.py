@@ -9,16 +9,16 @@ import os
 import time
 from typing import Final
 
-from filrouge.app import resetting
-from filrouge.app.resetting import Held
 from filrouge.capture import inbox
 from filrouge.cli import output
+from filrouge.cli.client import ask
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.restoring import between_daemons
-from filrouge.cli.talk import ask
-from filrouge.clock import SystemClock
-from filrouge.errors import Busy
-from filrouge.home import SPOOL, inside
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import Busy
+from filrouge.core.paths import SPOOL, inside
+from filrouge.maintenance import reset
+from filrouge.maintenance.reset import Held
 
 _WORD: Final = "reset"
 _DRAIN_SECONDS: Final = 30.0
@@ -61,7 +61,7 @@ def put_away(directory: str) -> str:
     """
     _take_in_spool(directory)
     with between_daemons(directory):
-        return resetting.reset(directory, SystemClock())
+        return reset.reset(directory, SystemClock())
 
 
 def _take_in_spool(directory: str) -> None:

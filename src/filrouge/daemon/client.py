@@ -22,11 +22,11 @@ from contextlib import closing, suppress
 from typing import Any, Final, Literal
 
 from filrouge._version import __version__
+from filrouge.core.errors import DaemonUnavailable
+from filrouge.core.paths import FAILURE, make_private, socket_path
 from filrouge.daemon import start_lock
 from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, reply_of
 from filrouge.daemon.spawning import spawn
-from filrouge.errors import DaemonUnavailable
-from filrouge.home import FAILURE, make_private, socket_path
 
 URL: Final = "FILROUGE_URL"
 API_KEY: Final = "FILROUGE_API_KEY"

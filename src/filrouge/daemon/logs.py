@@ -19,9 +19,9 @@ from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final, Literal
 
-from filrouge.control_characters import in_json, visible
-from filrouge.errors import FilrougeError, NotFound, StoreError
-from filrouge.home import LOG, inside, open_own
+from filrouge.core.errors import FilrougeError, NotFound, StoreError
+from filrouge.core.paths import LOG, inside, open_own
+from filrouge.core.text import in_json, visible
 
 Form = Literal["text", "json"]
 LOG_BYTES: Final = 2_000_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from filrouge import errors
-from filrouge.errors import FilrougeError, Unreadable
+from filrouge.core import errors
+from filrouge.core.errors import FilrougeError, Unreadable
 
 
 def error_of(body: Any) -> FilrougeError:

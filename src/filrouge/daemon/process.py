@@ -18,9 +18,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 
 from filrouge._version import __version__
+from filrouge.core.errors import Busy, CannotWrite, FilrougeError
+from filrouge.core.paths import FAILURE, LOCK, RUNTIME, inside, make_private, open_own, planted_link, socket_path
 from filrouge.daemon import start_lock
-from filrouge.errors import Busy, CannotWrite, FilrougeError
-from filrouge.home import FAILURE, LOCK, RUNTIME, inside, make_private, open_own, planted_link, socket_path
 
 #: Who holds the lock of a home, as its file says.
 DAEMON, PROGRAM = "daemon", "program"

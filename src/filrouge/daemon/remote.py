@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from filrouge._version import __version__
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon.reply import VERSION_HEADER, Reply, reply_of
-from filrouge.errors import DaemonUnavailable
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 

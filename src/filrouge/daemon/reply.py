@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, cast
 
-from filrouge.errors import DaemonUnavailable
+from filrouge.core.errors import DaemonUnavailable
 
 VERSION_HEADER = "x-filrouge-version"
 

@@ -13,10 +13,10 @@ import socket
 from collections.abc import Generator, Mapping
 from typing import Any
 
+from filrouge.core.errors import DaemonUnavailable
+from filrouge.core.paths import socket_path
 from filrouge.daemon import client, remote
 from filrouge.daemon.problems import error_of
-from filrouge.errors import DaemonUnavailable
-from filrouge.home import socket_path
 
 _PIECE = 1 << 16
 _MOST_REFUSED = 1 << 16

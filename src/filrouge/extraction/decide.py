@@ -4,6 +4,8 @@ A decision compares what two texts are about and what they hold (`profile`), and
 known; does it only take something back; does it say which old value it replaces; is it a newer value in the same
 slot; does it choose what was rejected. Everything else is new. A memory of another scope or of another entity is
 never touched, and a pinned one only by the user: that is a Conflict.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ from filrouge.extraction.profile import (
 from filrouge.extraction.reading import says_change
 from filrouge.extraction.values import of_two_things
 from filrouge.extraction.vocabulary import content, fold, tokens, variants
-from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
-from filrouge.model.memory import Memory, Statement
+from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Statement, Update
 
 #: Calibrated similarity of a restatement (EXT-6).
 SAME: Final = 0.88

@@ -9,7 +9,8 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Final
 
-from filrouge import lazy_re as re
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core import lazy_re as re
 from filrouge.extraction import kinds
 from filrouge.extraction.kinds import claimed
 from filrouge.extraction.own_words import own_words
@@ -32,8 +33,7 @@ from filrouge.extraction.reading import (
 from filrouge.extraction.sentences import Sentence, split
 from filrouge.extraction.units import blanked, unmasked
 from filrouge.extraction.vocabulary import content
-from filrouge.model.memory import Span, Statement
-from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.memories.models import Span, Statement
 
 # Read statements out of a prompt without a model.
 #

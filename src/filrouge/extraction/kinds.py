@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import Clause, Found, is_imperative
 from filrouge.extraction.sentences import Part, Sentence, asks, complement, parts, states
 from filrouge.extraction.values import Measure, measures
 from filrouge.extraction.vocabulary import CATEGORY, content, fold
-from filrouge.model.memory import Kind, Span, Statement
+from filrouge.memories.models import Kind, Span, Statement
 
 # Facts: how things are in this project, said in the present with at least one specific value.
 

@@ -1,6 +1,8 @@
 """Extraction by a language model: what it is asked, how its answer is read, and what of it is believed.
 
 Each quote is checked against its source; a failing quote rejects only its own statement.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar, cast
 
-from filrouge import lazy_re as re
-from filrouge.errors import ModelUnavailable, Unreadable
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core import lazy_re as re
+from filrouge.core.errors import ModelUnavailable, Unreadable
+from filrouge.core.protocols import Prompts
+from filrouge.core.scope import Scope
 from filrouge.extraction.heuristics import extract, written_by_host
-from filrouge.extraction.own_words import material, own_words
-from filrouge.extraction.summaries import clean_topics
-from filrouge.extraction.vocabulary import STOP, canonical, fold, tokens
-from filrouge.model.analysis import ENTITY_TYPES, Analysis, Entity, EntityType
-from filrouge.model.answers import (
+from filrouge.extraction.models import (
+    ENTITY_TYPES,
+    Analysis,
     DecisionShape,
+    Entity,
+    EntityType,
     NamedEntity,
     SessionShape,
     StatedFact,
@@ -31,12 +36,24 @@ from filrouge.model.answers import (
     text_of,
     texts_of,
 )
-from filrouge.model.asking import Ask, Completion, Prompt
-from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
-from filrouge.model.memory import LEAST_TO_KEEP, Kind, Memory, Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.model.turn import TRUST_PROMPT, Turn
-from filrouge.ports import Prompts
+from filrouge.extraction.own_words import material, own_words
+from filrouge.extraction.summaries import clean_topics
+from filrouge.extraction.vocabulary import STOP, canonical, fold, tokens
+from filrouge.memories.models import (
+    LEAST_TO_KEEP,
+    Add,
+    Conflict,
+    Decision,
+    Delete,
+    Kind,
+    Memory,
+    Neighbour,
+    Noop,
+    Span,
+    Statement,
+    Update,
+)
+from filrouge.providers.models import Ask, Completion, Prompt
 
 # A stretch of a conversation as a model is shown it: numbered turns, each cut to a length, tool output least of all.
 #

@@ -12,6 +12,8 @@ The decision is structural. A prompt is read in four steps, each of which sees w
 
 In doubt text is material: a rule that was not learned can be said again; one that a page planted is obeyed. Offsets
 never change: `own_words` gives a text of the same length with blanks in the place of material.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from filrouge import lazy_re
+from filrouge.core import lazy_re
 from filrouge.extraction.vocabulary import fold
 
 # ruff: noqa: E501 (a pattern is read best on one line)

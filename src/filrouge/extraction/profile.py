@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.reading import Clause, read
 from filrouge.extraction.sentences import split
 from filrouge.extraction.values import Measure, Value, ValueKind, measures
 from filrouge.extraction.vocabulary import CATEGORY, GENERIC, canonical, content, fold, tokens
-from filrouge.model.decision import Neighbour
-from filrouge.model.memory import Memory, Statement
+from filrouge.memories.models import Memory, Neighbour, Statement
 
 # What a statement is about and which values it endorses: the comparable side of a text.
 #

@@ -1,6 +1,8 @@
 """Reading a prompt: the statement model decides what is remembered; so does the user's yes to what the agent said.
 
 `bench/fit_agreement.py` makes the weights of agreement.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from filrouge import lazy_re as re
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import MOST_STATEMENTS, is_own_prompt
 from filrouge.extraction.profile import subject
@@ -34,8 +37,7 @@ from filrouge.extraction.statement_model import (
 )
 from filrouge.extraction.units import Unit, units, unmasked
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.model.memory import Kind, Span, Statement
-from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.memories.models import Kind, Span, Statement
 
 # Read statements out of a prompt: the statement model decides what is remembered, patterns say what they are sure of.
 #

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
+from filrouge.core.scope import ScopeName
 from filrouge.extraction.values import Value, values
 from filrouge.extraction.vocabulary import fold
-from filrouge.model.memory import Kind, Sentiment
-from filrouge.model.scope import ScopeName
+from filrouge.memories.models import Kind, Sentiment
 
 # What kind of speech a sentence is: only a plain statement can become a memory.
 #

@@ -4,6 +4,8 @@ Nobody announces most changes: "demo is on Friday then". What gives them away is
 thing in words that are rare here, they are of one kind, the number or the name is another, a word of change stands
 there, they were said at different times. A logistic regression over such signs, fitted by `bench/fit_replacing.py` on
 the pairs of labelled talk that replace each other against all other near pairs (`bench/results/replacing.md`).
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import profile
 from filrouge.extraction.replacing_weights import CENTRE, WEIGHTS
 from filrouge.extraction.values import measures
@@ -24,7 +26,8 @@ from filrouge.extraction.vocabulary import content, fold
 
 #: From this probability on a memory is replaced.
 SURE: Final = 0.5
-#: From this one on it is in doubt (`store.doubts`); chosen by what prompts get then (`bench/results/replacing.md`).
+#: From this one on it is in doubt (`memories.repository`); chosen by what prompts get then
+#: (`bench/results/replacing.md`).
 UNSURE: Final = 0.1
 #: Memories that are compared, the nearest ones.
 MOST: Final = 20

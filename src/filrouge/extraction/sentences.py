@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.vocabulary import fold
 
 # Cut a text into sentences with exact positions, leaving out what nobody said.

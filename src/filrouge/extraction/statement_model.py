@@ -2,6 +2,8 @@
 
 Logistic regressions over plain signs, hashed words and the vector of the unit. `bench/fit_statements.py` and
 `bench/fit_subject_words.py` make the weights.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.units import Unit
 from filrouge.extraction.vocabulary import fold
-from filrouge.model.memory import LEAST_TO_INJECT, Statement
+from filrouge.memories.models import LEAST_TO_INJECT, Statement
 
 # Logistic regressions over dense features and hashed words: how the models of this room are stored and asked.
 #

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, Protocol
 
-from filrouge import lazy_re as re
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core import lazy_re as re
 from filrouge.extraction import kinds, reading
 from filrouge.extraction.heuristics import extract, written_by_host
+from filrouge.extraction.models import NOTHING, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
 from filrouge.extraction.own_words import own_words
 from filrouge.extraction.reading import old_values, read
 from filrouge.extraction.sentences import Sentence, split
@@ -32,9 +34,7 @@ from filrouge.extraction.vocabulary import (
     fold,
     subject_of,
 )
-from filrouge.model.analysis import NOTHING, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
-from filrouge.model.memory import Kind, Span
-from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.memories.models import Kind, Span
 
 # What was said in a session, sentence by sentence, with who said it.
 #
@@ -452,7 +452,7 @@ def _shapes(text: str) -> Iterator[tuple[EntityType, int, int]]:
 # Keyphrases by statistics. Candidates are runs of content words between small words and punctuation, as in RAKE (Rose
 # et al. 2010, doi.org/10.1002/9780470689646.ch1), at most three words long. A word weighs how many sentences have it,
 # damped, times how rare it is elsewhere (TF·IDF), times how fit it is to be a subject, which is learned
-# (`extraction.subject_words`). A phrase weighs what its words do together, the more often it occurs as a phrase the
+# (`extraction.statement_model`). A phrase weighs what its words do together, the more often it occurs as a phrase the
 # more. A phrase that repeats words of a better one is left out, and people and places are no subjects.
 
 MOST_CONCEPTS: Final = 5

@@ -1,4 +1,7 @@
-"""Tool output: which of it is worth reading, and what of it."""
+"""Tool output: which of it is worth reading, and what of it.
+
+Pure: no database, no file.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
+from filrouge.core.protocols import Prompts
 from filrouge.extraction.model_answers import Thought, asked, quoted
+from filrouge.extraction.models import InformativeShape, read_item, schema_of
 from filrouge.extraction.units import MASK
 from filrouge.extraction.vocabulary import content, fold
-from filrouge.model.answers import InformativeShape, read_item, schema_of
-from filrouge.model.asking import Ask
-from filrouge.ports import Prompts
+from filrouge.providers.models import Ask
 
 # Which tool output is worth reading, and what of it (CAP-6, CAP-7).
 #

@@ -3,6 +3,8 @@
 A unit is a sentence in the user's own words. A long one is cut further where a new thought begins ("..., but we ...",
 "... du coup on ..."), because people chain what they tell and what they ask for. Lists of these joints are data, not
 knowledge of what matters: that is learned. What redaction masked teaches nothing.
+
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge import lazy_re as re
-from filrouge.errors import BadInput
+from filrouge.core import lazy_re as re
+from filrouge.core.errors import BadInput
 from filrouge.extraction.own_words import own_words
 from filrouge.extraction.sentences import split
-from filrouge.model.memory import Statement
+from filrouge.memories.models import Statement
 
 # Masks: what redaction leaves in the place of a secret. A statement whose value is masked teaches nothing.
 #

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
 from filrouge.extraction.vocabulary import AMBIGUOUS, CATEGORY, STOP, canonical, fold
 
 # Specific values in a sentence: ports, versions, hosts, paths, commands, dates, quantities, names, tools.

@@ -1,19 +1,22 @@
-"""Which kind of work a rule speaks of and a prompt asks for, and reminders of rules for that work."""
+"""Which kind of work a rule speaks of and a prompt asks for, and reminders of rules for that work.
+
+Pure: no database, no file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, get_args
 
-from filrouge import lazy_re as re
+from filrouge.core import lazy_re as re
+from filrouge.core.dates import Language
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import written_by_host
+from filrouge.extraction.models import REMINDERS, Reminder
 from filrouge.extraction.own_words import own_words
 from filrouge.extraction.reading import is_request
 from filrouge.extraction.sentences import split
 from filrouge.extraction.vocabulary import fold
-from filrouge.model.reminder import REMINDERS, Reminder
-from filrouge.model.when import Language
 
 # Which kind of work a rule speaks of, and a prompt asks for: so that "install httpx" meets "use uv, never pip".
 #

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from filrouge.capture.events import Event
 from filrouge.hosts import claude_code, codex, copilot_cli, cursor, gemini, openclaw, opencode, vscode
-from filrouge.model.event import Event
 
 
 class Host(Protocol):

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from filrouge.capture.models import Role, SourceType, TranscriptRecord, is_own_tool, source_of_tool
 from filrouge.hosts.reading import as_list, as_object, block_text, text_field, unwrapped, written_by_host
 from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
-from filrouge.model.transcript import TranscriptRecord
-from filrouge.model.turn import Role, SourceType, is_own_tool, source_of_tool
 
 #: Values of `promptSource` that mean the host started the turn by itself.
 _UNTYPED = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})

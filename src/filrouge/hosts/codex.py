@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
 from filrouge.hosts.reading import field, text_field
-from filrouge.model.event import Event
 
 NAME: Final = "codex"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}

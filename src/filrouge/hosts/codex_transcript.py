@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from filrouge.capture.models import Role, SourceType, TranscriptRecord, is_own_tool, source_of_tool
 from filrouge.hosts.reading import (
     as_list,
     as_object,
@@ -25,8 +26,6 @@ from filrouge.hosts.reading import (
     written_by_host,
 )
 from filrouge.hosts.transcript_lines import epoch, objects, without_reminders
-from filrouge.model.transcript import TranscriptRecord
-from filrouge.model.turn import Role, SourceType, is_own_tool, source_of_tool
 
 _ITEMS, _EVENTS, _RESPONSES = "items", "events", "responses"
 _SHELL = frozenset({"exec", "exec_command", "shell", "local_shell", "write_stdin", "wait"})

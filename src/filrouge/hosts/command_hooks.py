@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from filrouge.capture.events import Event, EventKind
 from filrouge.hosts import project
 from filrouge.hosts.reading import (
     as_list,
@@ -22,7 +23,6 @@ from filrouge.hosts.reading import (
     unwrapped,
     written_by_host,
 )
-from filrouge.model.event import Event, EventKind
 
 #: Values of UserPromptSubmit.source that mean a person (or the program that stands for one) wrote it.
 TYPED = ("", "user", "sdk")

@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
 from filrouge.hosts.reading import as_object, field, short_hash, text_field
-from filrouge.model.event import Event
 
 NAME: Final = "copilot-cli"
 INJECTS: Final = {"session_start": "sessionStart", "prompt": "userPromptSubmitted"}

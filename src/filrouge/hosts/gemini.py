@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
 from filrouge.hosts.reading import as_object, block_text, field, text_field, unwrapped
-from filrouge.model.event import Event
 
 NAME: Final = "gemini"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "BeforeAgent"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from filrouge.capture.events import Event
 from filrouge.hosts import command_hooks
-from filrouge.model.event import Event
 
 NAME: Final = "opencode"
 INJECTS: Final = {"session_start": "SessionStart", "prompt": "UserPromptSubmit"}

@@ -23,8 +23,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from filrouge.home import stable_hash
-from filrouge.model.folder_names import with_holder
+from filrouge.core.paths import stable_hash
+from filrouge.projects.folder_names import with_holder
 
 OVERRIDE = ".filrouge.toml"
 LONGEST_FILE = 262_144

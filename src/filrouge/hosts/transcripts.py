@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from filrouge.capture.models import TranscriptRecord
 from filrouge.hosts import claude_code, claude_transcript, codex, codex_transcript
-from filrouge.model.transcript import TranscriptRecord
 
 Reader = Callable[[Iterable[bytes]], Iterator[TranscriptRecord]]
 

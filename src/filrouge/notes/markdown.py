@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
 
-from filrouge import lazy_re as re
-from filrouge.model.note import Chunk, Note
+from filrouge.core import lazy_re as re
+from filrouge.notes.models import Chunk, Note
 
 # Tags by Obsidian's rules: `#` at the start of a line or after white space, then letters, digits, `_`, `-` and `/`.
 #

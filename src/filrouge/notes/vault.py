@@ -15,13 +15,13 @@ from datetime import datetime
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
-from filrouge.address import is_loopback
-from filrouge.clock import from_epoch, monotonic
-from filrouge.errors import BadInput, FilrougeError, NotFound, Stale, VaultUnavailable
-from filrouge.home import VAULT_CERTIFICATE, VAULT_KEY, inside, make_private, open_own
-from filrouge.model.note import Content, Listing, Note
+from filrouge.core.clock import from_epoch, monotonic
+from filrouge.core.errors import BadInput, FilrougeError, NotFound, Stale, VaultUnavailable
+from filrouge.core.network import is_loopback
+from filrouge.core.paths import VAULT_CERTIFICATE, VAULT_KEY, inside, make_private, open_own
+from filrouge.core.protocols import Vault
 from filrouge.notes.markdown import MOST_CHARACTERS, SUFFIX, note_of
-from filrouge.ports import Vault
+from filrouge.notes.models import Content, Listing, Note
 
 # A vault as a folder: no app, no key. Its Markdown files are read and written, and nothing outside of it ever is.
 #

@@ -15,7 +15,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge.ports import Anchor, Calibration, Embedder, Vectors
+from filrouge.core.protocols import Embedder, Vectors
+from filrouge.providers.models import Anchor, Calibration
 
 # The bundled sample: statements of unrelated subjects, some told twice, some asked for, in English and French.
 #

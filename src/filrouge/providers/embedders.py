@@ -18,10 +18,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from filrouge import installation
-from filrouge import lazy_re as re
-from filrouge.errors import BadConfig, EmbedderUnavailable
-from filrouge.ports import Embedder, EmbeddingSpace, EmbeddingUsage, Seeking, Vector, Vectors
+from filrouge.core import installation
+from filrouge.core import lazy_re as re
+from filrouge.core.errors import BadConfig, EmbedderUnavailable
+from filrouge.core.protocols import Embedder, Seeking, Vector, Vectors
+from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
 # What a factory of embedders may be told: which model, where, how long its vectors are, and who counts the cost.
 #

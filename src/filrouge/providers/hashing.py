@@ -13,7 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from filrouge.ports import Calibration, EmbeddingSpace, Vector, Vectors
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.providers.models import Calibration, EmbeddingSpace
 
 #: The name of this model in its space.
 HASHED = "stable-hash"

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Literal
 
-from filrouge import installation
-from filrouge.address import checked_address, is_loopback
-from filrouge.breaker import CircuitBreaker
-from filrouge.clock import monotonic
-from filrouge.errors import BadConfig, ModelUnavailable
-from filrouge.model.asking import Ask, Completion, Failure, Usage
-from filrouge.ports import LanguageModel
+from filrouge.core import installation
+from filrouge.core.clock import monotonic
+from filrouge.core.errors import BadConfig, ModelUnavailable
+from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
+from filrouge.core.protocols import LanguageModel
+from filrouge.providers.models import Ask, Completion, Failure, Usage
 
 # What a language model is to be: whose, which, where, and how long it may take.
 #

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Completion
+from filrouge.core.errors import ModelUnavailable
 from filrouge.providers import pydantic_models
 from filrouge.providers.language_models import BySize, ModelOptions, Who, usage_of
+from filrouge.providers.models import Ask, Completion
 
 _HOME: Final = "http://localhost:11434"
 _URL: Final = "OLLAMA_URL"

@@ -9,10 +9,11 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from filrouge import installation
-from filrouge.errors import BadConfig, EmbedderUnavailable
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.core import installation
+from filrouge.core.errors import BadConfig, EmbedderUnavailable
+from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import EmbedderOptions, sendable, unit_vectors
+from filrouge.providers.models import EmbeddingSpace
 
 # What the embedders have in common that run a model inside somebody else's package.
 #

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-from filrouge.ports import Prompt
+from filrouge.providers.models import Prompt
 
 LANGUAGES: Final = ("en", "fr")
 

@@ -16,12 +16,13 @@ from typing import Final
 import httpx
 import numpy as np
 
-from filrouge.address import checked_address, is_loopback
-from filrouge.errors import EmbedderUnavailable
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.core.errors import EmbedderUnavailable
+from filrouge.core.network import checked_address, is_loopback
+from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.e5 import QuestionsFirst, embed_parts, parts, session, units
 from filrouge.providers.e5_network import Marks, Tokenizer, ensure, models_directory, state_of
 from filrouge.providers.embedders import sendable
+from filrouge.providers.models import EmbeddingSpace
 
 # The ONNX file of multilingual-e5-small as others publish it: what it is, where it is, and where it stands here.
 #

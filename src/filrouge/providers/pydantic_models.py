@@ -16,10 +16,10 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
-from filrouge.address import is_loopback
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Completion, Operation
+from filrouge.core.errors import ModelUnavailable
+from filrouge.core.network import is_loopback
 from filrouge.providers.language_models import MOST_REPLY, Who, usage_of
+from filrouge.providers.models import Ask, Completion, Operation
 
 # The HTTP client under every provider that is a server: nothing of it can be made to read without end.
 #

@@ -19,12 +19,12 @@ import httpx
 import numpy as np
 import tenacity
 
-from filrouge.address import checked_address, is_loopback
-from filrouge.breaker import CircuitBreaker
-from filrouge.clock import monotonic
-from filrouge.errors import BadConfig, EmbedderUnavailable
-from filrouge.ports import EmbeddingSpace, EmbeddingUsage, Vector, Vectors
+from filrouge.core.clock import monotonic
+from filrouge.core.errors import BadConfig, EmbedderUnavailable
+from filrouge.core.network import CircuitBreaker, checked_address, is_loopback
+from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import WINDOW_TOKENS, EmbedderOptions, sendable, unit_vectors, windows
+from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
 # One JSON request to a server that may be slow, gone, or hostile.
 #

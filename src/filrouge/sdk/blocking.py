@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from filrouge.errors import BadInput
+from filrouge.core.errors import BadInput
 from filrouge.sdk.client import Memory
 
 P = ParamSpec("P")

@@ -15,15 +15,14 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, Unpack, cast
 from urllib.parse import quote, urlencode
 
+from filrouge.capture.models import Role
+from filrouge.core.errors import BadInput, DaemonUnavailable
+from filrouge.core.paths import home as default_home
+from filrouge.core.scope import ScopeName
 from filrouge.daemon.client import API_KEY, URL
 from filrouge.daemon.problems import error_of
-from filrouge.errors import BadInput, DaemonUnavailable
-from filrouge.home import home as default_home
 from filrouge.hosts.reading import whole_text
-from filrouge.model.memory import Kind
-from filrouge.model.scope import ScopeName
-from filrouge.model.topic import Timeframe
-from filrouge.model.turn import Role
+from filrouge.memories.models import Kind
 from filrouge.sdk.transports import Elsewhere, OwnDaemon, Way
 from filrouge.sdk.values import (
     Action,
@@ -45,6 +44,7 @@ from filrouge.sdk.values import (
     read,
     read_all,
 )
+from filrouge.threads.models import Timeframe
 
 # What all verbs stand on: one request on the way that is open, its problem as an error, its query as text.
 #

@@ -19,17 +19,17 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 
 from filrouge._version import __version__
-from filrouge.app.library import owned
-from filrouge.app.told import events_of
 from filrouge.capture import inbox
 from filrouge.capture.intake import cleaned
+from filrouge.capture.programs import events_of
 from filrouge.capture.redact_complete import redact_completely
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable
+from filrouge.core.paths import SPOOL, inside, socket_path
 from filrouge.daemon import client, waking
 from filrouge.daemon.remote import safe, shown
 from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, reply_of
-from filrouge.errors import BadInput, Busy, CannotWrite, DaemonUnavailable
-from filrouge.home import SPOOL, inside, socket_path
+from filrouge.runtime.library import owned
 from filrouge.server.api import create_app
 from filrouge.server.routes.turns import TurnsBody
 

@@ -10,7 +10,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from filrouge.errors import FilrougeError
+from filrouge.core.errors import FilrougeError
 
 # What the verbs of the SDK give: frozen values, one for each kind of answer.
 #

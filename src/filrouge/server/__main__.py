@@ -16,14 +16,14 @@ import sys
 from types import ModuleType
 
 from filrouge._version import __version__
-from filrouge.control_characters import one_line
+from filrouge.core.errors import Busy, CannotWrite, FilrougeError
+from filrouge.core.paths import RUNTIME, inside
+from filrouge.core.paths import home as home_directory
+from filrouge.core.text import one_line
 from filrouge.daemon import start_lock
 from filrouge.daemon.client import SENT_FOR, SUCCESSOR, is_absent
 from filrouge.daemon.process import coming_up, leave_word, only_one
 from filrouge.daemon.reply import is_newer
-from filrouge.errors import Busy, CannotWrite, FilrougeError
-from filrouge.home import RUNTIME, inside
-from filrouge.home import home as home_directory
 
 #: Whoever looks whether the lock is held has it for an instant.
 _GLANCE_SECONDS = 0.2
@@ -73,7 +73,7 @@ def _loaded() -> ModuleType:
     try:
         return importlib.import_module("filrouge.server.serving")
     except ImportError as error:
-        from filrouge.installation import reinstall  # looks at installed packages, which takes a start too long
+        from filrouge.core.installation import reinstall  # looks at installed packages, which takes a start too long
 
         raise FilrougeError(
             f"The daemon cannot be loaded: {error}.", remedy=f"Reinstall it: `{reinstall('filrouge')}`."

@@ -23,9 +23,9 @@ from anthropic.types.beta import (
 )
 from pydantic import BaseModel
 
+from filrouge.core.errors import DaemonUnavailable
+from filrouge.core.paths import home as default_home
 from filrouge.daemon import client, waking
-from filrouge.errors import DaemonUnavailable
-from filrouge.home import home as default_home
 
 _SECONDS: Final = 30.0
 

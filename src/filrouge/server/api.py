@@ -1,6 +1,6 @@
 """The HTTP surface: FastAPI over the verbs of `app`. No route thinks; each asks one verb and gives its answer.
 
-Every request passes the door first (`server.door`), which lets in this user's processes over the unix socket and
+Every request passes the door first (`server.auth`), which lets in this user's processes over the unix socket and
 whoever holds a token over TCP. Every answer names the version that gave it, so that client and daemon can settle which
 of them is newer. Errors are problem documents (RFC 9457) with the remedy.
 """
@@ -19,21 +19,19 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from filrouge._version import __version__
-from filrouge.app.wiring import Running
-from filrouge.choices import REMEDY, refusal
-from filrouge.errors import BadInput, FilrougeError, NotFound
-from filrouge.server.cutting import CutBodies
+from filrouge.core.choices import REMEDY, refusal
+from filrouge.core.errors import BadInput, FilrougeError, NotFound
+from filrouge.runtime.wiring import Running
+from filrouge.server.auth import Door, Keys, guard, permitted
+from filrouge.server.body_limits import CutBodies
 from filrouge.server.deferred import DeferredRouter, methods_at
-from filrouge.server.door import Door, guard, permitted
-from filrouge.server.keys import Keys
-from filrouge.server.legible import legible
+from filrouge.server.idempotency import Once
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
-from filrouge.server.once import Once
 from filrouge.server.openapi import described
-from filrouge.server.problems import PROBLEM, problem, refused
+from filrouge.server.responses import PROBLEM, problem, refused
 from filrouge.server.routes import daemon, hooks, injecting
-from filrouge.server.short_ids import whole_ids
+from filrouge.server.validation import legible, whole_ids
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig

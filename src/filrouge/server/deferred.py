@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from filrouge.server.door import guard
+from filrouge.server.auth import guard
 
 _PACKAGE = "filrouge.server"
 

@@ -13,13 +13,12 @@ from typing import Any, Final
 from pydantic import Field
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from filrouge.app.injecting import log, prepare
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.errors import BadInput, FilrougeError
-from filrouge.model.event import Event, event_from_json
-from filrouge.server.access import elsewhere, recalling, settled
-from filrouge.server.answers import Body
+from filrouge.capture.events import Event, event_from_json
+from filrouge.capture.service import observe
+from filrouge.context.service import log, prepare
+from filrouge.core.errors import BadInput, FilrougeError
+from filrouge.runtime.services import Parts
+from filrouge.server.responses import Body, elsewhere, recalling, settled
 
 _LOG: Final = logging.getLogger(__name__)
 _WITH_CONTEXT: Final = ("session_start", "prompt")

@@ -21,12 +21,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filrouge._version import __version__
-from filrouge.app.injecting import confirm
-from filrouge.app.wiring import Running
-from filrouge.errors import FilrougeError
-from filrouge.server.cutting import SMALL, read_again
+from filrouge.context.service import confirm
+from filrouge.core.errors import FilrougeError
+from filrouge.runtime.wiring import Running
+from filrouge.server.auth import HEALTH, signing
+from filrouge.server.body_limits import SMALL, read_again
 from filrouge.server.delivering import Confirmation, Delivery, answer
-from filrouge.server.door import HEALTH, signing
 from filrouge.server.listening import Listening
 
 if TYPE_CHECKING:

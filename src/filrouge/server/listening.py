@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.types import ASGIApp
 
-from filrouge.app.parts import Parts
-from filrouge.config import Settings
-from filrouge.errors import BadConfig
+from filrouge.core.errors import BadConfig
+from filrouge.core.settings import Settings
+from filrouge.runtime.services import Parts
+from filrouge.runtime.tokens import Tokens
 from filrouge.server.live import SOCKETS
-from filrouge.server.wire import Inside, Limits, Outside
-from filrouge.store.tokens import Tokens
+from filrouge.server.protocols import Inside, Limits, Outside
 
 _LOG = logging.getLogger("filrouge.daemon")
 #: Ports that are tried, from the one that is set: the daemons of so many homes.

@@ -21,14 +21,13 @@ from typing import Any, Final, cast
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from filrouge._version import __version__
-from filrouge.app.bus import Lost, Message, Subscription
-from filrouge.app.parts import Parts
-from filrouge.errors import Busy, Unauthorized
-from filrouge.garden.progress import MemoryProgress
-from filrouge.model.live import TOPICS, Topic
-from filrouge.server.access import settled
-from filrouge.server.door import ACCESS, Access
-from filrouge.server.keys import Keys
+from filrouge.core.errors import Busy, Unauthorized
+from filrouge.maintenance.consolidation import MemoryProgress
+from filrouge.runtime.feed import Lost, Message, Subscription
+from filrouge.runtime.feed_messages import TOPICS, Topic
+from filrouge.runtime.services import Parts
+from filrouge.server.auth import ACCESS, Access, Keys
+from filrouge.server.responses import settled
 
 #: Sockets at the same time: a browser needs one, however many tabs it has.
 MOST_SOCKETS: Final = 32

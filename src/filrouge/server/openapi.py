@@ -16,11 +16,10 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi.utils import create_model_field
 
-from filrouge.server.answers import MODEL, Problem
+from filrouge.server.auth import needed
 from filrouge.server.deferred import load_all, routes_of
-from filrouge.server.once import HEADER, LONGEST
-from filrouge.server.problems import PROBLEM
-from filrouge.server.scopes import needed
+from filrouge.server.idempotency import HEADER, LONGEST
+from filrouge.server.responses import MODEL, PROBLEM, Problem
 
 #: The one route that anybody may ask.
 OPEN: Final = frozenset({"/health"})

@@ -18,20 +18,20 @@ from types import FrameType
 import uvicorn
 
 from filrouge._version import __version__
-from filrouge.app import wiring
-from filrouge.app.wiring import stored_settings
-from filrouge.config import resolve
+from filrouge.core.errors import FilrougeError
+from filrouge.core.lazy_re import compile_waiting
+from filrouge.core.paths import DATABASE, LOG, RUNTIME, inside
+from filrouge.core.settings import resolve
 from filrouge.daemon.allocator import limit_arenas
 from filrouge.daemon.logs import Form, log_to_file
 from filrouge.daemon.process import announced, bound_socket
-from filrouge.errors import FilrougeError
-from filrouge.home import DATABASE, LOG, RUNTIME, inside
-from filrouge.lazy_re import compile_waiting
-from filrouge.server.door import settings_of
+from filrouge.runtime import wiring
+from filrouge.runtime.wiring import stored_settings
+from filrouge.server.auth import settings_of
 from filrouge.server.front import Front
 from filrouge.server.listening import Listening, listening, outside
 from filrouge.server.listening import inside as inside_config
-from filrouge.server.wire import end_overdue
+from filrouge.server.protocols import end_overdue
 
 _LOG = logging.getLogger("filrouge.daemon")
 #: After the first answer, which needs the processor: indexes and the backlog, then what a later request would wait for.

@@ -1,8 +1,6 @@
-"""The life of a thread: which moves are legal, what it weighs, and what a sweep does with it.
+"""The life of a thread: which moves are legal, what it weighs, what a sweep does, and how it was at a moment.
 
-A thread that nobody comes back to loses half its weight every day and a half. Below a tenth it is suspended, and so are
-the lightest ones when more are active than the mode allows; after three days suspended it is archived. Nothing is ever
-deleted here, and every state leads back to `active`, except from a thread that another one took in.
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -13,8 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from filrouge.errors import BadInput
-from filrouge.model.thread import Thread, ThreadState
+from filrouge.core.errors import BadInput
+from filrouge.threads.models import Thread, ThreadState
+
+# The life of a thread: which moves are legal, what it weighs, and what a sweep does with it.
+#
+# A thread that nobody comes back to loses half its weight every day and a half. Below a tenth it is suspended, and so
+# are the lightest ones when more are active than the mode allows; after three days suspended it is archived. Nothing
+# is ever deleted here, and every state leads back to `active`, except from a thread that another one took in.
 
 Act = Literal["use", "reactivate", "reopen", "suspend", "archive", "merge"]
 """`use`: a turn goes on in it; `reactivate`: a turn wakes it; `reopen`: a hand does; `merge`: another takes it in."""
@@ -127,3 +131,32 @@ def _weighs_too_little(thread: Thread) -> datetime:
 def _over(active: Sequence[Thread], now: datetime, cap: int) -> list[Thread]:
     lightest = sorted(active, key=lambda one: (weight_at(one, now), one.last_active, one.id))
     return lightest[: max(0, len(active) - cap)]
+
+
+# Replay: a thread as it was at a moment, from when its prompts came.
+#
+# Weights and states follow from use and from time alone, so the life of a thread can be lived again up to any moment.
+# What a user did by hand to a state (archive, reopen) is not among the prompts and is not replayed.
+
+
+def as_it_was(thread: Thread, prompts: Sequence[datetime], moment: datetime) -> Thread:
+    """The thread at a moment; its names are those of now.
+
+    Args:
+        prompts: when those came that were in it then, at least one.
+        moment: not before the first of them.
+    """
+    first, *later = sorted(prompts)
+    lived = replace(
+        thread, state="active", weight=1.0, opened_at=first, last_active=first, suspended_at=None, merged_into=None
+    )
+    for at in later:
+        lived = _swept(lived, at)
+        lived = moved(lived, "use" if lived.state == "active" else "reactivate", at)
+    return replace(_swept(lived, moment), turns=len(prompts))
+
+
+def _swept(thread: Thread, now: datetime) -> Thread:
+    for move in sweep([thread], now):
+        thread = moved(thread, move.act, move.at)
+    return thread

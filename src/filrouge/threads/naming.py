@@ -1,13 +1,6 @@
 """What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
 
-The title is the subject of a prompt, as `extraction.summaries` reads it, of the first one that is short and holds what
-the whole thread is about; where there is none, it is made of the thread's foremost topics. It is looked at again when
-the thread has three prompts, six, twelve and so on, since a name that changes at every turn is none; and it stays
-while it still fits. Two live threads of a project never have the same title: the later one is qualified with a topic
-of its own, or with the day it was opened.
-
-A model looks where the rules look, and after them, but not at a first prompt, which the rules read as well; so the
-summary is never older than the name, and a thread of a hundred prompts has cost six questions.
+Pure: no database, no file.
 """
 
 from __future__ import annotations
@@ -18,16 +11,35 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from filrouge.capture.models import Turn
+from filrouge.core.protocols import Prompts
 from filrouge.extraction import reading
 from filrouge.extraction.model_answers import Thought, asked, quoted
-from filrouge.extraction.summaries import GENERIC_TOPICS, LONGEST_TITLE, concepts, title_of
+from filrouge.extraction.models import NameShape, read_item, schema_of
+from filrouge.extraction.summaries import GENERIC_TOPICS, LONGEST_TITLE, clean_topics, concepts, title_of, without_label
 from filrouge.extraction.vocabulary import fold, tokens
-from filrouge.model.answers import NameShape, read_item, schema_of
-from filrouge.model.asking import Ask
-from filrouge.model.thread import Thread, TitleBy
-from filrouge.model.turn import Turn
-from filrouge.ports import Prompts
-from filrouge.threads.pairs import roots
+from filrouge.providers.models import Ask
+from filrouge.threads.assignment import roots
+from filrouge.threads.models import Thread, TitleBy
+
+# The subjects of one prompt: at most five cleaned topics, by rules alone.
+
+
+def subjects(turn: Turn) -> tuple[str, ...]:
+    """The topics of a turn, the weightiest first; none where it names nothing."""
+    return tuple(clean_topics(concepts([replace(turn, text=without_label(turn.text))])))
+
+
+# What a thread is called: a title and a summary that are subjects, made of its prompts (EXT-9, THR-9).
+#
+# The title is the subject of a prompt, as `extraction.summaries` reads it, of the first one that is short and holds
+# what the whole thread is about; where there is none, it is made of the thread's foremost topics. It is looked at
+# again when the thread has three prompts, six, twelve and so on, since a name that changes at every turn is none; and
+# it stays while it still fits. Two live threads of a project never have the same title: the later one is qualified
+# with a topic of its own, or with the day it was opened.
+#
+# A model looks where the rules look, and after them, but not at a first prompt, which the rules read as well; so the
+# summary is never older than the name, and a thread of a hundred prompts has cost six questions.
 
 SUMMARY: Final = 200
 #: A thread is looked at for a better name when it has this many prompts.

@@ -1,30 +1,285 @@
-# ruff: noqa: E501 (a pattern is read best on one line)
-"""Where the work stands, without a model: the sentences in which the user and the agent said so themselves (GARD-3).
+"""Where the work stands, without a model: the sentences in which the user and the agent said so (GARD-3).
 
-What was decided and is still to be answered is the user's; what was done, what failed and what comes next is the
-agent's, and its trust says so. Decisions add up from one synthesis to the next, until a later one takes them back; a
-question stays until somebody answers or decides it; the state is that of the last piece of work. What a host, a tool or
-a hook wrote is nobody's sentence. The host's own summary of a compacted conversation is read for the state alone, and
-only where nothing else tells.
+Pure: no database, no file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, cast
 
-from filrouge import lazy_re as re
+from filrouge.capture.models import TRUST_AGENT, Turn, source_of_tool
+from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import extract
-from filrouge.extraction.summaries import Said, reports_work, said
-from filrouge.extraction.vocabulary import content
-from filrouge.model.memory import Memory, Span, Statement
-from filrouge.model.synthesis import Point, Synthesis
-from filrouge.model.turn import TRUST_AGENT, Turn
-from filrouge.threads.points import point_in, point_of, same
-from filrouge.threads.steps import Step, last_failure
-from filrouge.threads.still_open import still_open
+from filrouge.extraction.models import Quote
+from filrouge.extraction.summaries import Said, open_questions, reports_work, said, tells_something
+from filrouge.extraction.vocabulary import PLAIN_WORDS, content
+from filrouge.memories.models import Memory, Span, Statement
+from filrouge.threads.models import Point, Synthesis
+
+# Points: the sentences that a synthesis is made of, and when two of them say the same.
+
+LONGEST: Final = 240
+
+
+def point_of(one: Said) -> Point:
+    """A sentence as a point."""
+    return point_in(one.text, one.turn)
+
+
+def point_in(text: str, turn: Turn, memory_id: str = "") -> Point:
+    """Words of a turn as a point, with the turn's trust."""
+    return Point(text=clipped(text), turn_id=turn.id, trust=turn.trust, memory_id=memory_id)
+
+
+def same(one: str, other: str) -> bool:
+    """True where two texts have the same telling words."""
+    first, second = telling(one), telling(other)
+    return one == other or (bool(first) and first == second)
+
+
+def telling(text: str) -> frozenset[str]:
+    """The words of a text that say what it is about."""
+    return frozenset(word for word in content(text) if word not in PLAIN_WORDS)
+
+
+def clipped(text: str) -> str:
+    """On one line, cut in front of a word."""
+    line = " ".join(text.split()).lstrip("#*->• ")
+    return line if len(line) <= LONGEST else line[:LONGEST].rpartition(" ")[0].rstrip(",;: ") + "…"
+
+
+# Steps: what an agent did with its tools, as far as it matters for where the work stands.
+#
+# A tool's output is nobody's word, and whoever wrote a file can plant text in it. So of a step only three things are
+# taken: the paths that the agent itself wrote to, the command that it ran, and the closed set of signs by which a
+# failure is known (an exit code, the class of an error, a count of failed tests). No other word of an output goes any
+# further.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
+
+_LONGEST_COMMAND: Final = 160
+_LONGEST_PATH: Final = 240
+_READ_OF_OUTPUT: Final = 20_000
+_PATHS: Final = ("file_path", "notebook_path", "filePath", "path")
+_COMMANDS: Final = ("command", "cmd", "script")
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
+_REDIRECTED: Final = re.compile(
+    r"(?<![0-9&>])>{1,2}\s*([\w./~-][\w./~-]*)|\btee (?:-a )?([\w./~-]+)|\bsed -i\S*(?: -\S+)* (?:'[^']*'|\"[^\"]*\"|\S+) ([\w./~-]+)"
+)
+#: Looking around: that there is nothing is an answer, not a failure of the work.
+_LOOKING: Final = frozenset(
+    "cat ls head tail grep rg find fd which stat wc test file sed awk less more tree pwd echo diff cd".split()
+)
+_EXIT: Final = re.compile(r"\b(?:exit(?:ed)?(?: with)?(?: status)?(?: code)?|exit_code\"?)[: ]+(\d+)", re.IGNORECASE)
+_CLASS: Final = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w{2,40}(?:Error|Exception))\b(?=:|$)", re.MULTILINE)
+_FAILED: Final = re.compile(r"\b(\d{1,5}) (?:failed|failing|failures?|errors?)\b", re.IGNORECASE)
+_SIGNS: Final = re.compile(
+    r"^Traceback \(most recent call last\)|^(?:error|fatal|panic)(?:\[\w+\])?: |^FAILED\b|^npm ERR!|: command not found$|^make(?:\[\d+\])?: \*\*\*|\bBUILD FAILED\b|^E\s{2,}\w",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One use of a tool.
+
+    Attributes:
+        turn_id: of the turn that holds it.
+        wrote: the paths it wrote to.
+        command: what was run, on one line; empty for other tools.
+        failure: the signs of a failure (`exit code 1, ImportError`), `failed` where there are none; empty = it went well.
+    """
+
+    turn_id: str
+    wrote: tuple[str, ...] = ()
+    command: str = ""
+    failure: str = ""
+
+    @property
+    def what(self) -> str:
+        """What was run, without what differs from one try to the next: its first words that are no option or path."""
+        words = [word for word in self.command.split() if word[0] not in "-/.~$'\"" and "=" not in word]
+        return " ".join(words[:3])
+
+
+def step_of(turn_id: str, call: Mapping[str, Any]) -> Step:
+    """Read a tool call as an event holds it: `{name, input, output, failed}`."""
+    name, given = str(call.get("name") or ""), call.get("input")
+    source = source_of_tool(name)
+    command = _first(given, _COMMANDS) if source == "command" else ""
+    if source == "command" and isinstance(given, str):
+        command = given
+    path = _first(given, _PATHS) if source == "file_write" else ""
+    wrote = dict.fromkeys([path] if path else [])
+    wrote |= dict.fromkeys(_patched(given) if source == "command" or name == "apply_patch" else [])
+    wrote |= dict.fromkeys(found[1] or found[2] or found[3] for found in _REDIRECTED.finditer(command))
+    failure = _failure(call, command)
+    return Step(
+        turn_id=turn_id,
+        wrote=() if failure else tuple(one for one in wrote if _is_path(one)),
+        command=_one_line(command),
+        failure=failure,
+    )
+
+
+def last_failure(
+    turns: Sequence[Turn], steps: Mapping[str, Step], mended: Collection[int], former: Point | None
+) -> Point | None:
+    """The last command that failed and has not gone well since; nor did the agent say that it is mended.
+
+    Args:
+        mended: the places among the turns at which the agent said so.
+        former: what had failed before these turns.
+    """
+    failed = {former.text[1:].partition("`: ")[0]: former} if former else {}
+    for place, turn in enumerate(turns):
+        if place in mended:
+            failed.clear()
+        step = steps.get(turn.id)
+        if step is None or not step.command:
+            continue
+        for command in [one for one in failed if Step(turn_id="", command=one).what == step.what]:
+            del failed[command]
+        if step.failure:
+            failed[step.command] = Point(text=f"`{step.command}`: {step.failure}", turn_id=turn.id, trust=turn.trust)
+    return next(reversed(failed.values()), None)
+
+
+def _first(given: object, names: tuple[str, ...]) -> str:
+    held = _held(given)
+    value = next((held[name] for name in names if held.get(name)), "")
+    if isinstance(value, list):  # ["bash", "-lc", "pytest -q"]
+        parts = [str(part) for part in cast("list[object]", value)]
+        return parts[-1] if len(parts) > 1 and parts[-2].startswith("-") else " ".join(parts)
+    return value if isinstance(value, str) else ""
+
+
+def _patched(given: object) -> list[str]:
+    """The files of a patch, wherever in the input it stands."""
+    texts = [one for one in [given, *_held(given).values()] if isinstance(one, str) and "*** " in one]
+    return [(found[1] or found[2]).strip() for text in texts for found in _PATCHED.finditer(text)]
+
+
+def _is_path(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_PATH and text.isprintable() and not text.startswith("/dev/")
+
+
+def _failure(call: Mapping[str, Any], command: str) -> str:
+    """By what signs a step failed; empty where it went well, or was only a look around."""
+    if command and _program(command) in _LOOKING:
+        return ""
+    output = _text(call.get("output"))[-_READ_OF_OUTPUT:]
+    code = _EXIT.search(output[:400])
+    failed = (
+        call.get("failed") is True or (code is not None and code[1] != "0") or output.startswith("<tool_use_error>")
+    )
+    if not failed and (not command or (code is not None and code[1] == "0")):
+        return ""
+    counted = next((found for found in _FAILED.finditer(output) if int(found[1])), None)
+    if not failed and counted is None and not _SIGNS.search(output) and not _CLASS.search(output):
+        return ""
+    signs = [f"exit code {code[1]}"] if code and code[1] != "0" else []
+    signs += [found[1] for found in _CLASS.finditer(output)][-1:]
+    signs += [counted[0].lower()] if counted else []
+    return ", ".join(signs) or "failed"
+
+
+def _program(command: str) -> str:
+    """What a command runs last, which is what its exit code is of: `cd api && uv run pytest` is `uv`."""
+    last = re.split(r"&&|\|\||[;|]", command.strip())[-1].split()
+    words = [word for word in last if "=" not in word]
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    held = _held(value)
+    return "\n".join(f"{name}: {one}" if isinstance(one, int) else str(one) for name, one in held.items() if one)
+
+
+def _held(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _one_line(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= _LONGEST_COMMAND else line[:_LONGEST_COMMAND].rpartition(" ")[0] + " …"
+
+
+# Questions that are still open: of the user those that nobody answered or decided since, of the agent its last.
+
+MOST_QUESTIONS: Final = 5
+_ANSWERED_BACK: Final = re.compile(r"[?¿]\s*$")
+
+
+def still_open(
+    turns: Sequence[Turn], sentences: Sequence[Said], decisions: Sequence[Point], former: Sequence[Point]
+) -> tuple[Point, ...]:
+    """The user's questions that nobody answered or decided, then what the agent asked last; the latest first."""
+    trust = {turn.id: turn.trust for turn in turns} | {one.turn_id: one.trust for one in former}
+    asked = [
+        Quote(text=one.text, turn_id=one.turn_id, span=Span(start=0, end=0))
+        for one in former
+        if one.trust > TRUST_AGENT
+    ]
+    answered = _plainly_answered(sentences)
+    left = [one for one in open_questions(turns, former=asked) if one.turn_id not in answered]
+    own = [Point(text=clipped(one.text), turn_id=one.turn_id, trust=trust[one.turn_id]) for one in left]
+    undecided = [one for one in own if not any(_settles(decision, one) for decision in decisions)]
+    last = _last_reply(sentences)
+    users = any(one.speaker == "user" for one in sentences)
+    raised = [point_of(one) for one in last if _ANSWERED_BACK.search(one.text) and len(one.text.split()) > 3]
+    if not last and not users:
+        raised = [one for one in former if one.trust <= TRUST_AGENT]
+    return tuple([*raised[-2:][::-1], *undecided[::-1]][:MOST_QUESTIONS])
+
+
+def _plainly_answered(sentences: Sequence[Said]) -> set[str]:
+    """The prompts that only ask, and that a reply followed which tells something: an answer need not repeat a word."""
+    found: set[str] = set()
+    for turn in {one.turn.id: one.turn for one in sentences if one.speaker == "user"}.values():
+        own = [one for one in sentences if one.turn is turn]
+        behind = [one for one in sentences if one.place > own[-1].place]
+        reply = [one for one in behind if one.speaker == "agent" and one.turn is behind[0].turn]
+        only_asks = all(reading.QUESTION.search(one.sentence.plain) for one in own)
+        if only_asks and any(tells_something(one) and len(one.text.split()) > 1 for one in reply):
+            found.add(turn.id)
+    return found
+
+
+def _settles(decision: Point, question: Point) -> bool:
+    """True where a decision was taken after a question and speaks of the same thing."""
+    asked = telling(question.text)
+    shared = asked & telling(decision.text)
+    return decision.turn_id > question.turn_id and len(shared) >= max(1, min(2, len(asked)))
+
+
+def _last_reply(sentences: Sequence[Said]) -> list[Said]:
+    """The sentences of the agent behind the user's last words; none where it has not answered yet."""
+    found: list[Said] = []
+    for one in reversed(sentences):
+        if one.speaker == "user":
+            break
+        if one.speaker == "agent" and (not found or one.turn is found[0].turn):
+            found.append(one)
+    return found[::-1]
+
+
+# Where the work stands, without a model: the sentences in which the user and the agent said so themselves (GARD-3).
+#
+# What was decided and is still to be answered is the user's; what was done, what failed and what comes next is the
+# agent's, and its trust says so. Decisions add up from one synthesis to the next, until a later one takes them back;
+# a question stays until somebody answers or decides it; the state is that of the last piece of work. What a host, a
+# tool or a hook wrote is nobody's sentence. The host's own summary of a compacted conversation is read for the state
+# alone, and only where nothing else tells.
+
+# ruff: noqa: E501 (a pattern is read best on one line)
+
 
 MOST_DECISIONS: Final = 8
 MOST_FILES: Final = 12

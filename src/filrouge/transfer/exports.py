@@ -25,16 +25,14 @@ from pydantic import (
     field_validator,
 )
 
-from filrouge.clock import from_text, to_text
-from filrouge.control_characters import in_json, visible
-from filrouge.errors import BadInput
-from filrouge.model.analysis import Analysis
-from filrouge.model.bridge import BridgeBy, BridgeKind
-from filrouge.model.memory import SUMS, Evidence, Kind, Memory, Sentiment, Span
-from filrouge.model.scope import Scope, ScopeName
-from filrouge.model.synthesis import Point
-from filrouge.model.thread import Action, ThreadState, TitleBy, Weighed
-from filrouge.model.turn import Role, SourceType, Turn
+from filrouge.capture.models import Role, SourceType, Turn
+from filrouge.core.clock import from_text, to_text
+from filrouge.core.errors import BadInput
+from filrouge.core.scope import Scope, ScopeName
+from filrouge.core.text import in_json, visible
+from filrouge.extraction.models import Analysis
+from filrouge.memories.models import SUMS, Evidence, Kind, Memory, Sentiment, Span
+from filrouge.threads.models import Action, BridgeBy, BridgeKind, Point, ThreadState, TitleBy, Weighed
 
 # Our own export as a format: one JSON document that can be read in again, or a table for a spreadsheet.
 #

@@ -20,9 +20,8 @@ from datetime import UTC, datetime
 from typing import IO, Any, Final, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
-from filrouge.errors import BadInput
-from filrouge.model.imported import ImportedKind, ImportedMemory, ImportedTurn, Item, Trouble
-from filrouge.model.turn import Role, SourceType
+from filrouge.capture.models import ImportedKind, ImportedMemory, ImportedTurn, Item, Role, SourceType, Trouble
+from filrouge.core.errors import BadInput
 
 # Opening what was given: a file, the members of a zip, the files of a folder; and JSON in pieces.
 #

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from filrouge.app import gardening
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.spaces import queue_vectors
-from filrouge.model.event import Event
-from filrouge.model.memory import Kind, Memory, Span, Statement
-from filrouge.model.scope import Scope, ScopeName
-from filrouge.ports import Tx
-from filrouge.store.events import Projects
-from filrouge.store.gardens import Gardens
-from filrouge.store.memories import Origin
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.events import Event
+from filrouge.capture.service import observe
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope, ScopeName
+from filrouge.maintenance import garden_service
+from filrouge.maintenance.garden_repository import Gardens
+from filrouge.memories.models import Kind, Memory, Span, Statement
+from filrouge.memories.repository import Origin
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import queue_vectors
 from filrouge.testing import idle
 
 from .given import event
@@ -80,7 +80,7 @@ def live(parts: Parts) -> list[str]:
 
 def tended(parts: Parts) -> dict[str, Any]:
     """Tend the garden to its end; the run as its route tells it."""
-    begun = gardening.begin(parts)
+    begun = garden_service.begin(parts)
     assert begun.garden_id is not None
     return over(parts, begun.garden_id)
 
@@ -89,7 +89,7 @@ def over(parts: Parts, garden_id: str, seconds: float = 30.0) -> dict[str, Any]:
     """Wait until a run is over; the run as its route tells it."""
     deadline = time.monotonic() + seconds
     while True:
-        found = parts.readers.here(lambda tx: gardening.described(tx, Gardens(tx).get(garden_id)))
+        found = parts.readers.here(lambda tx: garden_service.described(tx, Gardens(tx).get(garden_id)))
         if found["state"] != "running":
             return found
         assert time.monotonic() < deadline, found
@@ -98,4 +98,4 @@ def over(parts: Parts, garden_id: str, seconds: float = 30.0) -> dict[str, Any]:
 
 def messages(parts: Parts, garden_id: str, after: int = 0) -> Sequence[dict[str, Any]]:
     """The messages of a run, as its route tells them."""
-    return parts.readers.here(lambda tx: gardening.progress(parts, tx, garden_id, after))["messages"]
+    return parts.readers.here(lambda tx: garden_service.progress(parts, tx, garden_id, after))["messages"]

@@ -6,13 +6,13 @@ import time
 from itertools import count
 from typing import Any
 
-from filrouge.app.asking import Question, recall
-from filrouge.app.injecting import context
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.model.event import Event, EventKind
-from filrouge.model.recall import Ranking
-from filrouge.store.recalls import Recalls
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.service import observe
+from filrouge.context.log import Recalls
+from filrouge.context.service import context
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.models import Ranking
 from filrouge.testing import idle
 
 SHOP, BLOG = ("origin:forge.example/ana/shop",), ("origin:forge.example/ana/blog",)

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filrouge.app import thread_report
-from filrouge.app.models import Pace, Panel
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Operation
-from filrouge.model.event import EventKind
-from filrouge.ports import LanguageModel
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.events import EventKind
+from filrouge.capture.service import observe
+from filrouge.core.errors import ModelUnavailable
+from filrouge.core.protocols import LanguageModel
+from filrouge.providers.models import Ask, Operation
+from filrouge.providers.service import Pace, Panel
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import ScriptedModel, idle, running
+from filrouge.threads import reports
 
 from .given import SHOP, event
 
@@ -86,14 +86,14 @@ def tell(
     idle(parts)
 
 
-def threads(parts: Parts, *project: str, status: thread_report.Status = "all") -> list[dict[str, Any]]:
+def threads(parts: Parts, *project: str, status: reports.Status = "all") -> list[dict[str, Any]]:
     """The threads, the latest first."""
-    return parts.readers.here(lambda tx: thread_report.listing(parts, tx, project, status=status, limit=100))
+    return parts.readers.here(lambda tx: reports.listing(parts, tx, project, status=status, limit=100))
 
 
 def thread(parts: Parts, thread_id: str) -> dict[str, Any]:
     """One thread with its turns."""
-    return parts.readers.here(lambda tx: thread_report.detail(parts, tx, thread_id))
+    return parts.readers.here(lambda tx: reports.detail(parts, tx, thread_id))
 
 
 def texts(parts: Parts, thread_id: str) -> list[str]:
@@ -175,4 +175,4 @@ def ask_from_now_on(parts: Parts, provider: str = "openai") -> None:
 
 def reasons(parts: Parts, text: str) -> list[dict[str, Any]]:
     """Every decision about the turn that says this, oldest first."""
-    return parts.readers.here(lambda tx: thread_report.why(parts, tx, turn_of(parts, text)))["decisions"]
+    return parts.readers.here(lambda tx: reports.why(parts, tx, turn_of(parts, text)))["decisions"]

@@ -16,27 +16,28 @@ import apsw
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from filrouge.app import analysis, memory_report, report
-from filrouge.app.asking import Question, recall
-from filrouge.app.by_hand import bin_memory, restore
-from filrouge.app.conversations import search_turns
-from filrouge.app.digests import queue_idle
-from filrouge.app.erase import erase
-from filrouge.app.informing import worth_reading
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.errors import BadInput
+from filrouge.capture.events import Event
+from filrouge.capture.models import Turn
+from filrouge.capture.service import observe
+from filrouge.core.errors import BadInput
+from filrouge.core.paths import DATABASE
+from filrouge.erasure.service import erase
+from filrouge.extraction import sessions
+from filrouge.extraction.models import Analysis
+from filrouge.extraction.output_service import worth_reading
+from filrouge.extraction.repository import Analyses, Session
+from filrouge.extraction.sessions import queue_idle
 from filrouge.extraction.summaries import Rarity, analyse
 from filrouge.extraction.tool_output import Informed, informed
-from filrouge.home import DATABASE
-from filrouge.model.analysis import Analysis
-from filrouge.model.event import Event
-from filrouge.model.filters import Filters
-from filrouge.model.memory import Memory
-from filrouge.model.turn import Turn
-from filrouge.store.analyses import Analyses, Session
-from filrouge.store.journal import Journal
-from filrouge.store.settings import StoredSettings
+from filrouge.maintenance import health
+from filrouge.memories import reports
+from filrouge.memories.changes import bin_memory, restore
+from filrouge.memories.models import Filters, Memory
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
 
 from .given import ask, event, log
@@ -107,7 +108,7 @@ def concepts(parts: Parts) -> dict[str, dict[str, Any]]:
 
 
 def metrics(parts: Parts) -> dict[str, float]:
-    text = parts.readers.here(lambda tx: report.metrics(parts, tx)).decode()
+    text = parts.readers.here(lambda tx: health.metrics(parts, tx)).decode()
     return {
         "|".join([one.name, *(value for _, value in sorted(one.labels.items()))]): one.value
         for family in text_string_to_metric_families(text)
@@ -236,8 +237,8 @@ def test_episodes_and_concepts_are_neither_counted_nor_listed_as_facts(parts: Pa
 
     def counts() -> tuple[int, int, list[str]]:
         def read(tx: Any) -> tuple[int, int, list[str]]:
-            listed = memory_report.listing(parts, tx, [], rules=False, history=True)
-            return report.status(parts, tx)["memories"], report.stats(tx)["factsCount"], [one["id"] for one in listed]
+            listed = reports.listing(parts, tx, [], rules=False, history=True)
+            return health.status(parts, tx)["memories"], health.stats(tx)["factsCount"], [one["id"] for one in listed]
 
         return parts.readers.here(read)
 
@@ -278,7 +279,7 @@ def test_an_episode_is_found_by_who_asks_for_episodes(parts: Parts) -> None:
     found = parts.readers.here(lambda tx: recall(parts, tx, question))
     assert [hit.id for hit in found.hits] == [row["id"] for row in memories(parts, "episode")]
     listed = parts.readers.here(
-        lambda tx: memory_report.listing(
+        lambda tx: reports.listing(
             parts, tx, [], rules=False, history=False, filters=Filters(kinds=("concept", "episode"))
         )
     )
@@ -297,7 +298,7 @@ def test_vectors_are_complete_without_them(parts: Parts) -> None:
 
 def test_a_program_gets_summary_concepts_and_entities_and_they_are_kept(parts: Parts) -> None:
     talk(parts, end=False)
-    found = analysis.analyze_session_for_concepts(parts, "s")
+    found = sessions.analyze_session_for_concepts(parts, "s")
     assert found.keys() == {"summary", "concepts", "entities"}
     assert "invoice export" in found["concepts"]
     assert [row["text"] for row in memories(parts, "episode")] == [found["summary"]]
@@ -306,20 +307,20 @@ def test_a_program_gets_summary_concepts_and_entities_and_they_are_kept(parts: P
 def test_the_same_history_within_an_hour_is_answered_from_the_cache(parts: Parts) -> None:
     parts.analyst = recording = Recording()
     talk(parts, end=False)
-    first = analysis.analyze_session_for_concepts(parts, "s")
-    assert analysis.analyze_session_for_concepts(parts, "s") == first
+    first = sessions.analyze_session_for_concepts(parts, "s")
+    assert sessions.analyze_session_for_concepts(parts, "s") == first
     assert len(recording.read) == 1
     found = metrics(parts)
     assert (found["memory_analysis_cache_misses_total"], found["memory_analysis_cache_hits_total"]) == (1, 1)
     assert found["memory_cache_size"] == 1
-    assert analysis.analyze_session_for_concepts(parts, "s", force=True) == first
+    assert sessions.analyze_session_for_concepts(parts, "s", force=True) == first
     assert [len(texts) for texts in recording.read] == [3, 3]
     assert len(memories(parts, "episode")) == 1
 
 
 def test_a_session_that_nobody_knows_comes_to_nothing_and_leaves_nothing(parts: Parts) -> None:
     before = rows(parts.home)
-    found = analysis.analyze_session_for_concepts(parts, "nowhere")
+    found = sessions.analyze_session_for_concepts(parts, "nowhere")
     assert found == {"summary": "", "concepts": [], "entities": []}
     assert rows(parts.home) == before
 
@@ -329,7 +330,7 @@ def test_several_sessions_may_be_analysed_at_once_and_one_by_several(parts: Part
     for name in names:
         talk(parts, name, end=False)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(partial(analysis.analyze_session_for_concepts, parts), names * 4))
+        found = list(pool.map(partial(sessions.analyze_session_for_concepts, parts), names * 4))
     assert {one["summary"] for one in found} == {found[0]["summary"]}
     assert sorted(row["session_id"] for row in memories(parts, "episode")) == names
     assert concepts(parts)["invoice export"]["mention_count"] == 4
@@ -338,7 +339,7 @@ def test_several_sessions_may_be_analysed_at_once_and_one_by_several(parts: Part
 
 def test_a_history_with_a_user_keeps_what_that_user_prefers_once(parts: Parts) -> None:
     for _ in range(2):
-        found = analysis.analyze_session_for_concepts(parts, "bot-1", HISTORY, user_id="ana", force=True)
+        found = sessions.analyze_session_for_concepts(parts, "bot-1", HISTORY, user_id="ana", force=True)
         assert "ledger" in " ".join(found["concepts"])
     idle(parts)
     own = [row for row in memories(parts, "preference", "decision") if row["user_id"] == "ana"]
@@ -350,7 +351,7 @@ def test_a_history_with_a_user_keeps_what_that_user_prefers_once(parts: Parts) -
 
 
 def test_preferences_of_nobody_are_counted_and_not_kept(parts: Parts) -> None:
-    analysis.analyze_session_for_concepts(parts, "bot-1", HISTORY)
+    sessions.analyze_session_for_concepts(parts, "bot-1", HISTORY)
     assert memories(parts, "preference", "decision") == []
     assert metrics(parts)["memory_preference_extraction_failures_total|user_identifier_missing"] == 1
     assert len(memories(parts, "episode")) == 1
@@ -358,27 +359,27 @@ def test_preferences_of_nobody_are_counted_and_not_kept(parts: Parts) -> None:
 
 def test_the_user_of_a_captured_session_is_known(parts: Parts) -> None:
     talk(parts, end=False)
-    analysis.analyze_session_for_concepts(parts, "s", [*HISTORY, {"role": "user", "content": ASKED}])
+    sessions.analyze_session_for_concepts(parts, "s", [*HISTORY, {"role": "user", "content": ASKED}])
     assert "memory_preference_extraction_failures_total|user_identifier_missing" not in metrics(parts)
     assert [row["user_id"] for row in memories(parts, "preference")] == ["local"]
 
 
 def test_analysing_a_history_keeps_nothing(parts: Parts) -> None:
     before = rows(parts.home)
-    found = analysis.analyze_history(parts, "bot-1", HISTORY)
+    found = sessions.analyze_history(parts, "bot-1", HISTORY)
     assert "ledger" in " ".join(found["concepts"])
     assert rows(parts.home) == before
 
 
 def test_a_message_that_cannot_be_read_is_named(parts: Parts) -> None:
     with pytest.raises(BadInput, match="Message 1"):
-        analysis.analyze_history(parts, "bot-1", [HISTORY[0], {"role": "robot", "content": "beep"}])
+        sessions.analyze_history(parts, "bot-1", [HISTORY[0], {"role": "robot", "content": "beep"}])
 
 
 def test_secrets_of_a_history_are_not_kept(parts: Parts) -> None:
     key = "sk-ant-api03-" + "A1b2C3d4" * 12
     history = [{"role": "user", "content": f"We decided to use the key {key} for the ledger service."}]
-    found = analysis.analyze_session_for_concepts(parts, "bot-1", history, user_id="ana")
+    found = sessions.analyze_session_for_concepts(parts, "bot-1", history, user_id="ana")
     assert key not in json.dumps(found)
     idle(parts)
     assert key.encode() not in b"".join(path.read_bytes() for path in Path(parts.home).rglob("*.db*"))
@@ -392,8 +393,8 @@ def test_where_extraction_is_off_a_program_is_told_so_and_the_daemon_reads_nothi
     switch_off(parts)
     talk(parts)
     assert memories(parts, "episode", "concept") == []
-    assert analysis.analyze_session_for_concepts(parts, "s") == {"error": "extraction_disabled"}
-    assert analysis.analyze_history(parts, "s", HISTORY) == {"error": "extraction_disabled"}
+    assert sessions.analyze_session_for_concepts(parts, "s") == {"error": "extraction_disabled"}
+    assert sessions.analyze_history(parts, "s", HISTORY) == {"error": "extraction_disabled"}
 
 
 # Forgetting

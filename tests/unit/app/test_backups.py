@@ -17,21 +17,20 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app import backups, report, wiring
-from filrouge.app.backing_up import back_up, rewritten
-from filrouge.app.parts import Parts
-from filrouge.app.remember import remember
-from filrouge.app.restoring import restore
-from filrouge.app.upgrading import bring_up_to_date
-from filrouge.clock import SystemClock, to_text
-from filrouge.config import check
-from filrouge.errors import Busy, CannotWrite, Corrupt, NotFound, StoreError, WrongEngine
-from filrouge.home import BRIEFS, DATABASE, WORDS
-from filrouge.store import copying
-from filrouge.store.settings import StoredSettings
-from filrouge.store.sqlite import Database
+from filrouge.core.clock import SystemClock, to_text
+from filrouge.core.errors import Busy, CannotWrite, Corrupt, NotFound, StoreError, WrongEngine
+from filrouge.core.paths import BRIEFS, DATABASE, WORDS
+from filrouge.core.settings import check
+from filrouge.maintenance import backup_files, backups, copies, health
+from filrouge.maintenance.backup_service import back_up, rewritten
+from filrouge.maintenance.restore import restore
+from filrouge.memories.statements import remember
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.sqlite import Database
+from filrouge.runtime.upgrade import bring_up_to_date
 from filrouge.testing import ManualClock, idle, running
-from filrouge.transfer import backup, replacing
 from tests.unit.app.given import known, say
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -113,11 +112,11 @@ def test_a_backup_is_one_moment_of_a_database_that_is_being_written(home: str) -
         found: set[str] = set()
         for number in range(8):
             made = back_up(home, "hand", NOW + timedelta(seconds=number))
-            copy = bare(backup.path_of(home, made.name))
+            copy = bare(backup_files.path_of(home, made.name))
             pair = dict(copy.execute("select key, value from memory_settings where key in ('left', 'right')"))
             copy.close()
             assert len(set(pair.values())) <= 1
-            assert copying.content(backup.path_of(home, made.name)).hash == made.hash
+            assert copies.content(backup_files.path_of(home, made.name)).hash == made.hash
             found.add(made.hash)
     finally:
         ending.set()
@@ -128,14 +127,14 @@ def test_a_backup_is_one_moment_of_a_database_that_is_being_written(home: str) -
 
 def test_a_backup_is_private_and_its_manifest_holds_no_word_of_anybody(home: str) -> None:
     made = back_up(home, "hand", NOW)
-    path = backup.path_of(home, made.name)
+    path = backup_files.path_of(home, made.name)
     assert made.verified == ("equal", "sound", "seals", "journal")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(backup.folder(home)).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(backup_files.folder(home)).st_mode) == 0o700
     about = Path(path.replace(".db", ".json")).read_text(encoding="utf-8")
     assert "almanac" not in about
     assert json.loads(about)["rows"]["memories"] == 1
-    assert sorted(os.listdir(backup.folder(home))) == [".lock", f"{made.name}.db", f"{made.name}.json"]
+    assert sorted(os.listdir(backup_files.folder(home))) == [".lock", f"{made.name}.db", f"{made.name}.json"]
 
 
 def test_what_is_damaged_is_not_called_a_backup_and_the_older_ones_stay(home: str) -> None:
@@ -143,8 +142,8 @@ def test_what_is_damaged_is_not_called_a_backup_and_the_older_ones_stay(home: st
     flip_words(database(home), SECRET.encode())
     with pytest.raises(Corrupt, match="rows are not what was stored"):
         back_up(home, "hand", NOW)
-    assert [one.name for one in backup.listed(home)] == [good.name]
-    assert not [name for name in os.listdir(backup.folder(home)) if name.startswith(".new-")]
+    assert [one.name for one in backup_files.listed(home)] == [good.name]
+    assert not [name for name in os.listdir(backup_files.folder(home)) if name.startswith(".new-")]
 
 
 def test_a_memory_restored_into_an_empty_home_answers_as_it_did(home: str, tmp_path: Path) -> None:
@@ -156,9 +155,9 @@ def test_a_memory_restored_into_an_empty_home_answers_as_it_did(home: str, tmp_p
         before = [hits(parts, question) for question in asked]
     made = back_up(home, "hand", NOW)
     elsewhere = str(tmp_path / "elsewhere")
-    done = restore(elsewhere, backup.path_of(home, made.name), SystemClock())
+    done = restore(elsewhere, backup_files.path_of(home, made.name), SystemClock())
     assert (done.verified, done.kept, done.at) == (("equal", "sound", "seals", "journal"), None, to_text(NOW))
-    assert copying.content(database(elsewhere)).hash == made.hash
+    assert copies.content(database(elsewhere)).hash == made.hash
     with running(elsewhere) as parts:
         idle(parts)
         assert [hits(parts, question) for question in asked] == before
@@ -172,15 +171,15 @@ def hits(parts: Parts, question: str) -> list[tuple[str, float]]:
 def test_what_was_there_is_kept_and_can_be_restored_in_its_turn(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    later = copying.content(database(home)).hash
+    later = copies.content(database(home)).hash
     os.makedirs(os.path.join(home, WORDS))
     os.makedirs(os.path.join(home, BRIEFS))
     kept = restore(home, made.name, SystemClock()).kept
-    assert copying.content(database(home)).hash == made.hash
+    assert copies.content(database(home)).hash == made.hash
     assert not {WORDS, BRIEFS} & set(os.listdir(home))
     assert kept is not None
     restore(home, kept, SystemClock())
-    assert copying.content(database(home)).hash == later
+    assert copies.content(database(home)).hash == later
 
 
 def test_the_latest_backup_is_the_newest_that_was_proven(home: str) -> None:
@@ -189,31 +188,31 @@ def test_the_latest_backup_is_the_newest_that_was_proven(home: str) -> None:
     back_up(home, "hand", NOW)
     newest = back_up(home, "hand", NOW + timedelta(days=1))
     back_up(home, "before-migration", NOW + timedelta(days=2))
-    assert restore(home, "latest", SystemClock(), dry_run=True).path == backup.path_of(home, newest.name)
+    assert restore(home, "latest", SystemClock(), dry_run=True).path == backup_files.path_of(home, newest.name)
 
 
 def test_a_dry_run_verifies_and_changes_nothing(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    before = copying.content(database(home)).hash
+    before = copies.content(database(home)).hash
     there = set(os.listdir(home))  # with the files that a reader of a log needs
     assert restore(home, made.name, SystemClock(), dry_run=True).kept is None
-    assert (set(os.listdir(home)), copying.content(database(home)).hash) == (there, before)
+    assert (set(os.listdir(home)), copies.content(database(home)).hash) == (there, before)
 
 
 def test_a_backup_that_was_changed_is_refused_and_nothing_is_replaced(home: str) -> None:
     made = back_up(home, "hand", NOW)
-    before = copying.content(database(home)).hash
-    flip_words(backup.path_of(home, made.name), b"19031")
+    before = copies.content(database(home)).hash
+    flip_words(backup_files.path_of(home, made.name), b"19031")
     with pytest.raises(Corrupt, match="is not what was backed up"):
         restore(home, made.name, SystemClock())
-    assert copying.content(database(home)).hash == before
-    assert backup.listed(home) == [made]
+    assert copies.content(database(home)).hash == before
+    assert backup_files.listed(home) == [made]
 
 
 def test_a_backup_of_a_newer_schema_is_refused(home: str) -> None:
     made = back_up(home, "hand", NOW)
-    connection = bare(backup.path_of(home, made.name))
+    connection = bare(backup_files.path_of(home, made.name))
     connection.execute("insert into schema_migrations values (9999, '9999_later', '')")
     connection.close()
     with pytest.raises(WrongEngine, match="written by a newer Filrouge: schema 9999"):
@@ -239,8 +238,8 @@ def test_an_older_database_is_brought_to_the_present_schema_on_its_way(home: str
     earlier.close()
     done = restore(home, old, SystemClock())
     assert (done.schema, done.at, done.verified) == (7, None, ("sound", "seals", "journal"))
-    assert copying.schema_of(database(home)) > 7
-    assert copying.schema_of(old) == 7
+    assert copies.schema_of(database(home)) > 7
+    assert copies.schema_of(old) == 7
 
 
 def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) -> None:
@@ -250,29 +249,29 @@ def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) 
     kept = restore(home, made.name, SystemClock()).kept
     assert kept is not None
     assert kept.endswith("-damaged")
-    assert Path(backup.path_of(home, kept)).read_bytes() == damaged
-    assert copying.content(database(home)).hash == made.hash
+    assert Path(backup_files.path_of(home, kept)).read_bytes() == damaged
+    assert copies.content(database(home)).hash == made.hash
 
 
 def test_a_replacement_that_was_interrupted_is_finished_by_the_next_start(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    copying.copy(backup.path_of(home, made.name), os.path.join(home, replacing.NEXT))
+    copies.copy(backup_files.path_of(home, made.name), os.path.join(home, backup_files.NEXT))
     Path(database(home) + "-wal").write_bytes(b"of the old one")
     bring_up_to_date(home, SystemClock())
-    assert copying.content(database(home)).hash == made.hash
-    assert not os.path.exists(os.path.join(home, replacing.NEXT))
+    assert copies.content(database(home)).hash == made.hash
+    assert not os.path.exists(os.path.join(home, backup_files.NEXT))
 
 
 def test_an_older_database_is_backed_up_before_it_is_migrated(home: str) -> None:
     os.unlink(database(home))
     Database(database(home)).migrate(ManualClock(), upto=9)
-    before = copying.content(database(home)).hash
+    before = copies.content(database(home)).hash
     bring_up_to_date(home, SystemClock())
-    [kept] = backup.listed(home)
+    [kept] = backup_files.listed(home)
     assert (kept.kind, kept.schema, kept.hash, kept.verified) == ("before-migration", 9, before, ("equal",))
     bring_up_to_date(home, SystemClock())
-    assert backup.listed(home) == [kept]
+    assert backup_files.listed(home) == [kept]
 
 
 def test_a_migration_that_fails_half_way_puts_the_memory_back(home: str) -> None:
@@ -283,24 +282,24 @@ def test_a_migration_that_fails_half_way_puts_the_memory_back(home: str) -> None
     connection = bare(database(home))
     connection.execute("create table tombstones (in_the_way)")  # the eleventh step fails, the tenth does not
     connection.close()
-    before = copying.content(database(home)).hash
+    before = copies.content(database(home)).hash
     with pytest.raises(StoreError, match="tombstones"):
         bring_up_to_date(home, SystemClock())
-    assert copying.schema_of(database(home)) == 9
-    assert copying.content(database(home)).hash == before
+    assert copies.schema_of(database(home)) == 9
+    assert copies.content(database(home)).hash == before
 
 
 def test_two_backups_are_never_made_at_once(home: str) -> None:
-    with backup.one_at_a_time(home), pytest.raises(Busy, match="A backup is being made"):
+    with backup_files.one_at_a_time(home), pytest.raises(Busy, match="A backup is being made"):
         back_up(home, "hand", NOW)
 
 
 def test_what_an_ended_backup_left_is_removed_by_the_next(home: str) -> None:
     back_up(home, "hand", NOW)
     for name in (".new-0123.db", ".new-0123.db-journal", "20260101T000000Z-hand.json"):
-        Path(backup.folder(home), name).write_bytes(b"half")
+        Path(backup_files.folder(home), name).write_bytes(b"half")
     back_up(home, "hand", NOW)
-    assert len(os.listdir(backup.folder(home))) == 5
+    assert len(os.listdir(backup_files.folder(home))) == 5
 
 
 def test_the_scheduled_backup_is_made_when_time_is_over_and_something_changed(home: str) -> None:
@@ -336,18 +335,18 @@ def test_an_empty_memory_needs_no_backup(tmp_path: Path) -> None:
 def test_a_failed_backup_is_told_until_one_succeeds(home: str) -> None:
     clock = ManualClock(datetime.now(UTC))
     with at_work(home, clock) as parts:
-        Path(backup.folder(home)).write_text("in the way")
+        Path(backup_files.folder(home)).write_text("in the way")
         with pytest.raises(CannotWrite):
             backups.back_up_if_due(parts)
-        status = parts.readers.here(lambda tx: report.status(parts, tx))["backups"]
+        status = parts.readers.here(lambda tx: health.status(parts, tx))["backups"]
         assert status["newest"] is None
         assert "cannot be written" in status["failed"]["error"]
         assert backups.back_up_if_due(parts) is None  # not at every look
-        os.unlink(backup.folder(home))
+        os.unlink(backup_files.folder(home))
         clock.move(hours=2)
         made = backups.back_up_if_due(parts)
         assert made is not None
-        status = parts.readers.here(lambda tx: report.status(parts, tx))["backups"]
+        status = parts.readers.here(lambda tx: health.status(parts, tx))["backups"]
         assert status == {"backups": 1, "newest": made.at, "failed": None}
 
 
@@ -355,49 +354,49 @@ def test_rotation_keeps_the_newest_one_a_week_before_and_all_made_by_hand(home: 
     for day in range(40):
         at = NOW + timedelta(days=day)
         back_up(home, "scheduled", at)
-        backup.rotate(home, keep=7, weeks=4)
+        backup_files.rotate(home, keep=7, weeks=4)
     by_hand = back_up(home, "hand", NOW - timedelta(days=900))
     for day in range(3):
         back_up(home, "before-restore", NOW + timedelta(days=day))
-    backup.rotate(home, keep=7, weeks=4)
-    days = [(datetime.fromisoformat(one.at) - NOW).days for one in backup.listed(home) if one.kind == "scheduled"]
+    backup_files.rotate(home, keep=7, weeks=4)
+    days = [(datetime.fromisoformat(one.at) - NOW).days for one in backup_files.listed(home) if one.kind == "scheduled"]
     assert days[:7] == list(range(39, 32, -1))
     older = days[7:]
     assert len(older) == 4
     assert all(4 <= late - early <= 10 for late, early in pairwise(older))
-    kinds = [one.kind for one in backup.listed(home)]
+    kinds = [one.kind for one in backup_files.listed(home)]
     assert (kinds.count("before-restore"), kinds.count("hand")) == (2, 1)
-    assert backup.listed(home)[-1] == by_hand
+    assert backup_files.listed(home)[-1] == by_hand
 
 
 def test_a_backup_that_would_leave_no_room_for_capture_is_not_begun(home: str) -> None:
     with pytest.raises(CannotWrite, match="are left to capture"):
         back_up(home, "hand", NOW, left=1 << 60)
-    assert backup.listed(home) == []
+    assert backup_files.listed(home) == []
 
 
 def test_a_backup_is_written_elsewhere_with_its_manifest(home: str, tmp_path: Path) -> None:
     made = back_up(home, "hand", NOW)
     target = str(tmp_path / "on another disk.db")
-    backup.copy_out(home, made.name, target)
-    assert backup.read_manifest(target) == made
+    backup_files.copy_out(home, made.name, target)
+    assert backup_files.read_manifest(target) == made
     assert restore(str(tmp_path / "new"), target, SystemClock()).verified[0] == "equal"
 
 
 def test_a_backup_that_was_rewritten_is_proven_anew_and_restores(home: str, tmp_path: Path) -> None:
     made = back_up(home, "hand", NOW)
-    path = backup.path_of(home, made.name)
+    path = backup_files.path_of(home, made.name)
     new = f"{path}.rewriting"
-    copying.copy(path, new)
+    copies.copy(path, new)
     add(new, "something was taken out")
-    copying.merge_log(new)
+    copies.merge_log(new)
     again = rewritten(path, new)
     assert again is not None
     assert again.hash != made.hash
-    assert backup.listed(home) == [again]
+    assert backup_files.listed(home) == [again]
     assert restore(str(tmp_path / "new"), path, SystemClock()).verified[0] == "equal"
-    copying.copy(path, new)
+    copies.copy(path, new)
     flip_words(new, SECRET.encode())
     with pytest.raises(Corrupt):
         rewritten(path, new)
-    assert backup.listed(home) == [again]
+    assert backup_files.listed(home) == [again]

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from filrouge.app.by_hand import bin_memory
-from filrouge.app.injecting import preview
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.inject.render import parse
-from filrouge.inject.sections import SHAPES
-from filrouge.model.event import Event, EventKind
-from filrouge.model.piece import Section
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.service import observe
+from filrouge.context.models import Section
+from filrouge.context.rendering import SHAPES, parse
+from filrouge.context.service import preview
+from filrouge.memories.changes import bin_memory
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 
 SHOP, BLOG = ("origin:forge.example/ana/shop",), ("origin:forge.example/ana/blog",)

@@ -6,8 +6,8 @@ from threading import Thread
 
 import pytest
 
-from filrouge.app.bus import Bus, Lost
-from filrouge.garden.progress import MemoryProgress
+from filrouge.maintenance.consolidation import MemoryProgress
+from filrouge.runtime.feed import Bus, Lost
 
 
 def progress(current: int) -> MemoryProgress:

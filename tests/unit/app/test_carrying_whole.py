@@ -13,13 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.app.exporting import whole
-from filrouge.app.importing_whole import import_any
-from filrouge.app.parts import Parts
-from filrouge.clock import to_text
-from filrouge.model.analysis import Analysis
-from filrouge.model.synthesis import Point
+from filrouge.core.clock import to_text
+from filrouge.extraction.models import Analysis
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
+from filrouge.threads.models import Point
+from filrouge.transfer.service import import_any, whole
 from tests.support.tiers import examples
 
 AT = "2026-01-02T03:04:05.000006Z"

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import review
-from filrouge.app.asking import Question, recall
-from filrouge.app.by_hand import bin_memory, pin, restore, supersede
-from filrouge.app.memory_report import history, versions
-from filrouge.app.parts import Parts
-from filrouge.app.reindex import reindex
-from filrouge.app.remember import put_fact, remember
-from filrouge.app.report import audit, stats, status
-from filrouge.app.undo import plan, undo
-from filrouge.errors import BadInput, NotFound
-from filrouge.inject.render import parse
-from filrouge.model.filters import Filters
-from filrouge.store.vectors import StoredVectors
+from filrouge.context.rendering import parse
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.maintenance.health import audit, stats, status
+from filrouge.memories import service
+from filrouge.memories.changes import bin_memory, pin, restore, supersede
+from filrouge.memories.models import Filters
+from filrouge.memories.reports import history, versions
+from filrouge.memories.service import plan, undo
+from filrouge.memories.statements import put_fact, remember
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.reindexing import reindex
+from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 
 from .given import SHOP, ask, known, say
@@ -52,7 +52,7 @@ def by_meaning(parts: Parts) -> set[str]:
 
 
 def one_review(parts: Parts) -> dict[str, Any]:
-    [found] = parts.readers.here(lambda tx: review.waiting(parts, tx))
+    [found] = parts.readers.here(lambda tx: service.waiting(parts, tx))
     return found
 
 
@@ -125,12 +125,12 @@ def test_a_pinned_memory_is_not_corrected_until_the_user_takes_the_new_value(par
     assert waiting["quotes"][0]["text"] in CHANGE
     assert parts.readers.here(lambda tx: status(parts, tx))["to_review"] == 1
     assert by_meaning(parts) == {old}
-    review.settle(parts, waiting["id"], "new")
+    service.settle(parts, waiting["id"], "new")
     idle(parts)
     assert by_meaning(parts) == {waiting["id"]}
     assert [("9443" in line, "port 8443" in line) for line in parse(ask(parts, QUESTION))] == [(True, False)]
-    assert parts.readers.here(lambda tx: review.waiting(parts, tx)) == []
-    [settled] = parts.readers.here(lambda tx: review.waiting(parts, tx, settled=True))
+    assert parts.readers.here(lambda tx: service.waiting(parts, tx)) == []
+    [settled] = parts.readers.here(lambda tx: service.waiting(parts, tx, settled=True))
     assert (settled["outcome"], settled["statement"]["pinned"]) == ("new", True)
 
 
@@ -140,8 +140,8 @@ def test_what_is_dismissed_is_served_to_nobody_and_what_waits_neither(parts: Par
     say(parts, CHANGE)
     for _ in range(2):
         assert [hit.id for hit in known(parts, QUESTION).hits] == [old]
-        if parts.readers.here(lambda tx: review.waiting(parts, tx)):
-            review.settle(parts, one_review(parts)["id"], "old")
+        if parts.readers.here(lambda tx: service.waiting(parts, tx)):
+            service.settle(parts, one_review(parts)["id"], "old")
     assert parts.readers.here(stats)["factsCount"] == 1
 
 

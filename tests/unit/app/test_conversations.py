@@ -7,13 +7,13 @@ from typing import Literal
 
 import pytest
 
-from filrouge.app.asking import Question
-from filrouge.app.conversations import search_turns
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.clock import new_id
-from filrouge.model.event import Event, EventKind
-from filrouge.model.recall import Hit
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.service import observe
+from filrouge.core.clock import new_id
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question
+from filrouge.search.models import Hit
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
 
 

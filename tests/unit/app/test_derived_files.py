@@ -6,15 +6,15 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from filrouge.app.asking import Mode, Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact, remember, remember_many
 from filrouge.capture import inbox
-from filrouge.home import BRIEFS, CONFIG, DATABASE, HOOK_SETTINGS, SPOOL, brief_path, inside
-from filrouge.model.filters import Filters
-from filrouge.ports import Tx
+from filrouge.capture.service import observe
+from filrouge.core.paths import BRIEFS, CONFIG, DATABASE, HOOK_SETTINGS, SPOOL, brief_path, inside
+from filrouge.core.protocols import Tx
+from filrouge.memories.models import Filters
+from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Mode, Question, recall
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
 
 from .given import SHOP, event

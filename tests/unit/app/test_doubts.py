@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.erase import erase
-from filrouge.app.injecting import preview
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.reading_in import Handed, read_in
-from filrouge.model.imported import ImportedTurn
+from filrouge.capture.models import ImportedTurn
+from filrouge.capture.service import observe
+from filrouge.context.service import preview
+from filrouge.erasure.service import erase
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
+from filrouge.transfer.service import Handed, read_in
 
 from .given import SHOP, event, known, say
 

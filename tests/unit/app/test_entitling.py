@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.entitling import entitle
-from filrouge.app.erase import erase
-from filrouge.app.parts import Parts
-from filrouge.app.threads import merge, move, rename
-from filrouge.store.jobs import MODELS, Jobs
+from filrouge.erasure.service import erase
+from filrouge.runtime.jobs import MODELS, Jobs
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle
+from filrouge.threads.placing import entitle
+from filrouge.threads.service import merge, move, rename
 
 from .spoken import COUPON, POSTGRES, Adviser, advised, ask_from_now_on, tell, texts, threads, turn_of
 

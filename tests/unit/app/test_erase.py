@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.asking import Mode, Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.erase import Erased, erase
-from filrouge.app.memory_report import history
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.reindex import reindex
-from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.app.report import status
-from filrouge.errors import BadInput, Busy, NotFound
-from filrouge.model.filters import Filters
-from filrouge.model.recall import Hit
-from filrouge.ports import Tx
-from filrouge.store.events import Events
-from filrouge.store.jobs import Jobs
-from filrouge.store.journal import Journal
-from filrouge.store.vectors import StoredVectors
+from filrouge.capture.event_repository import Events
+from filrouge.capture.service import observe
+from filrouge.core.errors import BadInput, Busy, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.erasure.service import Erased, erase
+from filrouge.maintenance.health import status
+from filrouge.memories.models import Filters
+from filrouge.memories.reports import history
+from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Mode, Question, recall
+from filrouge.search.models import Hit
+from filrouge.search.reindexing import reindex
+from filrouge.search.turn_search import search_turns
+from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 
 from .given import SHOP, ask, event, log, say

@@ -15,24 +15,22 @@ from hypothesis import given as whatever
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from filrouge.app import wiring
-from filrouge.app.asking import Mode, Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.injecting import context
-from filrouge.app.memory_report import listing
-from filrouge.app.parts import Parts
-from filrouge.app.word_feed import LargeWords
-from filrouge.index.word_files import WordFiles
-from filrouge.model.decision import Update
-from filrouge.model.filters import Filters
-from filrouge.model.memory import Kind, Span, Statement
-from filrouge.model.recall import Ranking
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Role, Turn
-from filrouge.ports import Tx
-from filrouge.store.events import Projects
-from filrouge.store.memories import Origin
-from filrouge.store.vectors import StoredVectors
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import Role, Turn
+from filrouge.context.service import context
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.memories.models import Filters, Kind, Span, Statement, Update
+from filrouge.memories.reports import listing
+from filrouge.memories.repository import Origin
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Mode, Question, recall
+from filrouge.search.models import Ranking
+from filrouge.search.turn_search import search_turns
+from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.word_feed import LargeWords
+from filrouge.search.word_files import WordFiles
 from filrouge.testing import ManualClock, StableHash, idle, running
 from tests.support.tiers import examples
 

@@ -10,27 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app import forgetting
-from filrouge.app.asking import Question
-from filrouge.app.backing_up import back_up, verify
-from filrouge.app.conversations import search_turns
-from filrouge.app.forgetting import Asked, forget, forget_at_once, preview
-from filrouge.app.memory_report import history
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact, remember
-from filrouge.app.report import status
-from filrouge.app.restoring import restore
-from filrouge.app.threads import rename
 from filrouge.capture import inbox
-from filrouge.clock import SystemClock
-from filrouge.errors import BadInput, NotFound, Stale
-from filrouge.home import DATABASE, LOG, SPOOL, inside
-from filrouge.store.journal import Journal
-from filrouge.store.soundness import faults
-from filrouge.store.sqlite import Database
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import BadInput, NotFound, Stale
+from filrouge.core.paths import DATABASE, LOG, SPOOL, inside
+from filrouge.erasure import service
+from filrouge.erasure.service import Asked, forget, forget_at_once, preview
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.backup_service import back_up, verify
+from filrouge.maintenance.health import status
+from filrouge.maintenance.restore import restore
+from filrouge.memories.reports import history
+from filrouge.memories.statements import put_fact, remember
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.runtime.soundness import faults
+from filrouge.runtime.sqlite import Database
+from filrouge.search.memory_search import Question
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
-from filrouge.transfer import backup
+from filrouge.threads.service import rename
 
 from .given import SHOP, ask, event, log, say
 from .test_erase import OTHERS, QUESTION, SECRET, WORDS, found, of, texts_of, traces
@@ -280,7 +280,7 @@ def test_backups_in_the_home_are_rewritten_and_still_proven(parts: Parts) -> Non
     assert all(one.rows["turns"] for one in shown.backups)
     receipt = forget(parts, MARZIPAN, shown.token)
     assert [one["rewritten"] for one in receipt.content["backups"]] == [True, True]
-    [about] = backup.listed(parts.home)
+    [about] = backup_files.listed(parts.home)
     assert about.hash != made.hash
     assert verify(str(folder / f"{made.name}.db"), about.hash) == about.verified
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
@@ -296,7 +296,7 @@ def test_a_backup_of_before_is_restored_without_it(tmp_path: Path) -> None:
         say(parts, OTHERS[0])
         in_every_way(parts)
         made = back_up(home, "hand", parts.clock.now())
-        backup.copy_out(home, made.name, elsewhere)
+        backup_files.copy_out(home, made.name, elsewhere)
         forget_at_once(parts, MARZIPAN)
     for what in (made.name, elsewhere):
         done = restore(home, what, SystemClock())
@@ -327,15 +327,15 @@ def test_a_damaged_backup_is_left_and_named(parts: Parts) -> None:
 def test_a_receipt_has_no_words_and_a_signature_that_a_change_breaks(parts: Parts) -> None:
     in_every_way(parts)
     _, receipt = forget_at_once(parts, MARZIPAN)
-    [listed] = parts.readers.here(lambda tx: forgetting.receipts(parts, tx))
-    one = parts.readers.here(lambda tx: forgetting.receipt_of(parts, tx, receipt.id))
+    [listed] = parts.readers.here(lambda tx: service.receipts(parts, tx))
+    one = parts.readers.here(lambda tx: service.receipt_of(parts, tx, receipt.id))
     assert listed == one
     assert one["signature_holds"]
     assert "arzipan" not in json.dumps(one)
     parts.writer.run(lambda tx: tx.run("receipts.put", {
         "id": receipt.id, "at": "2026-01-01", "actor": "user", "content": "{}", "signature": receipt.signature,
     }))  # fmt: skip
-    [changed] = parts.readers.here(lambda tx: forgetting.receipts(parts, tx))
+    [changed] = parts.readers.here(lambda tx: service.receipts(parts, tx))
     assert not changed["signature_holds"]
 
 

@@ -11,12 +11,12 @@ import apsw
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.app.forgetting import Asked, forget, preview
-from filrouge.app.injecting import context
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact, remember
-from filrouge.home import DATABASE, inside
+from filrouge.capture.service import observe
+from filrouge.context.service import context
+from filrouge.core.paths import DATABASE, inside
+from filrouge.erasure.service import Asked, forget, preview
+from filrouge.memories.statements import put_fact, remember
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.tiers import examples
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.backing_up import back_up
-from filrouge.app.forgetting import Asked, forget_at_once
-from filrouge.app.parts import Parts
-from filrouge.app.restoring import restore
-from filrouge.app.vault import Watch
-from filrouge.clock import SystemClock
-from filrouge.home import DATABASE, inside
-from filrouge.store.copying import complaints
-from filrouge.store.vault import StoredVault
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import DATABASE, inside
+from filrouge.erasure.service import Asked, forget_at_once
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.backup_service import back_up
+from filrouge.maintenance.copies import complaints
+from filrouge.maintenance.restore import restore
+from filrouge.notes.repository import StoredVault
+from filrouge.notes.service import Watch
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
-from filrouge.transfer import backup
 
 from .given import say
 
@@ -46,7 +46,7 @@ def older(tmp_path: Path, vault: Path) -> Path:
         say(parts, "For the record: production listens on port 8443.")
         indexed(parts)
         made = back_up(home, "hand", parts.clock.now())
-        backup.copy_out(home, made.name, str(kept))
+        backup_files.copy_out(home, made.name, str(kept))
         # The note is edited before it is forgotten, so the older copy has its words in another text.
         (vault / "Suppliers.md").write_text(LONG.replace("last Friday", "first Monday"))
         indexed(parts)

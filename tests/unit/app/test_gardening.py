@@ -11,31 +11,27 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app import gardening
-from filrouge.app.by_hand import the_users
-from filrouge.app.erase import erase
-from filrouge.app.garden_looking import compared
-from filrouge.app.garden_times import Watch, is_hour, is_idle
-from filrouge.app.gardening import GARDEN
-from filrouge.app.parts import Parts
-from filrouge.app.report import concepts
-from filrouge.app.undo import undo
-from filrouge.clock import new_id
-from filrouge.config import Settings
-from filrouge.errors import Busy
+from filrouge.capture.models import Turn
+from filrouge.core.clock import new_id
+from filrouge.core.errors import Busy
+from filrouge.core.protocols import Tx
+from filrouge.core.settings import Settings
+from filrouge.erasure.service import erase
+from filrouge.extraction.models import Analysis
+from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity
-from filrouge.garden.progress import MemoryProgress
-from filrouge.model.analysis import Analysis
-from filrouge.model.garden import Garden
-from filrouge.model.turn import Turn
-from filrouge.ports import Tx
-from filrouge.store.analyses import Analyses, Session
-from filrouge.store.by_hand import ByHand
-from filrouge.store.gardens import Gardens
-from filrouge.store.jobs import Jobs
-from filrouge.store.merging import Merging
-from filrouge.store.reviews import Reviews
-from filrouge.store.vectors import StoredVectors
+from filrouge.maintenance import garden_service
+from filrouge.maintenance.consolidation import MemoryProgress
+from filrouge.maintenance.garden_repository import Gardens, Merging
+from filrouge.maintenance.garden_service import GARDEN, Watch, compared, is_hour, is_idle
+from filrouge.maintenance.health import concepts
+from filrouge.maintenance.models import Garden
+from filrouge.memories.changes import the_users
+from filrouge.memories.repository import ByHand, Reviews
+from filrouge.memories.service import undo
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 
 from . import given
@@ -67,7 +63,7 @@ def rows(parts: Parts, query: str) -> list[dict[str, object]]:
 
 def test_a_run_reads_sessions_and_says_exactly_how_far_it_is(parts: Parts) -> None:
     spoken(parts, 3)
-    assert gardening.plan(parts).counts == {"sessions": 3, "preferences": 3}
+    assert garden_service.plan(parts).counts == {"sessions": 3, "preferences": 3}
     with parts.bus.subscribed() as listener:
         done = tended(parts)
         heard: list[object] = []
@@ -84,25 +80,25 @@ def test_a_run_reads_sessions_and_says_exactly_how_far_it_is(parts: Parts) -> No
     assert [one["payload"]["session_id"] for one in made] == ["s0", "s1", "s2", "s0", "s1", "s2", ""]
     new = len(rows(parts, "memories.live_concepts")) + 3  # and an episode of each session
     assert made[-1]["payload"]["new_items"] == done["totals"]["new_items"] == new
-    assert gardening.plan(parts).steps == ()
+    assert garden_service.plan(parts).steps == ()
     assert messages(parts, done["id"], after=6)[0]["label"].startswith("✓ Consolidation completed: 3 sessions")
 
 
 def test_a_dry_run_does_nothing_and_nothing_to_do_begins_nothing(parts: Parts) -> None:
-    assert gardening.begin(parts).garden_id is None
+    assert garden_service.begin(parts).garden_id is None
     spoken(parts, 1)
-    assert "read one session" in str(gardening.plan(parts))
+    assert "read one session" in str(garden_service.plan(parts))
     assert rows(parts, "memories.live_concepts") == []
     assert parts.readers.here(lambda tx: Gardens(tx).newest(5)) == []
 
 
 def test_one_run_is_at_work_at_a_time_and_a_lost_one_makes_room(parts: Parts) -> None:
     spoken(parts, 2)
-    found = gardening.plan(parts)
+    found = garden_service.plan(parts)
     parts.writer.run(lambda tx: Gardens(tx).begin("other", "hand", found.kept(), [], parts.clock.now()))
     parts.writer.run(lambda tx: Jobs(tx).enqueue("waits", {}, dedupe=GARDEN, at=parts.clock.now(), delay=600.0))
     with pytest.raises(Busy, match="at work already"):
-        gardening.begin(parts)
+        garden_service.begin(parts)
     parts.writer.run(lambda tx: tx.run("jobs.erase", {"dedupe_keys": f'["{GARDEN}"]'}))
     assert over(parts, "other")["state"] == "failed"
     assert tended(parts)["totals"]["sessions"] == 2
@@ -128,7 +124,7 @@ def test_a_session_that_cannot_be_read_is_counted_and_holds_up_nothing(tmp_path:
         assert (done["state"], done["totals"]["failed"], done["totals"]["sessions"]) == ("completed", 1, 2)
         assert done["steps"] == {"done": 6, "total": 6}
         parts.analyst = own
-        assert gardening.plan(parts).counts["sessions"] == 1  # it is read by the next run
+        assert garden_service.plan(parts).counts["sessions"] == 1  # it is read by the next run
 
 
 def test_a_duplicate_goes_into_the_other_with_all_that_speaks_for_it(parts: Parts) -> None:
@@ -152,7 +148,7 @@ def test_a_merge_is_taken_back_by_undo_and_not_made_again(parts: Parts) -> None:
     assert memory(parts, second).superseded_by == first
     undo(parts, memory_id=second)
     assert [memory(parts, id_) for id_ in (first, second)] == before
-    assert gardening.plan(parts).steps == ()  # whoever set them apart knows better
+    assert garden_service.plan(parts).steps == ()  # whoever set them apart knows better
     taken_back = parts.readers.here(lambda tx: tx.one("journal.newest")) or {}
     undo(parts, entry=int(taken_back["n"]))
     assert (memory(parts, first).mention_count, memory(parts, second).state) == (2, "superseded")
@@ -187,7 +183,7 @@ def test_with_isolation_what_another_agent_learned_stays_its_own(tmp_path: Path)
     with running(str(tmp_path), environ={"FILROUGE_ISOLATION": "true"}) as parts:
         known(parts, CACHE, agent="reviewer")
         known(parts, CACHE.upper(), agent="builder")
-        assert gardening.plan(parts).steps == ()
+        assert garden_service.plan(parts).steps == ()
 
 
 def test_three_that_say_the_same_become_one(parts: Parts) -> None:
@@ -206,7 +202,7 @@ def test_a_contradiction_waits_for_the_user_and_both_are_believed_until_then(par
     [asked] = parts.readers.here(lambda tx: Reviews(tx, parts.analyser).all())
     assert (asked.id, asked.against and asked.against.id, asked.kind) == (new, old, "conflict")
     known(parts, "Nothing to do with it")
-    assert gardening.plan(parts).steps == ()  # nobody is asked twice
+    assert garden_service.plan(parts).steps == ()  # nobody is asked twice
 
 
 @pytest.mark.parametrize(("how", "believed"), [("new", ["9443"]), ("old", ["8080"]), ("both", ["8080", "9443"])])
@@ -244,7 +240,7 @@ def test_concepts_that_are_one_are_merged_and_stay_one_when_they_are_spoken_of_a
     speak_of(parts, "first", "database migration")
     speak_of(parts, "second", "migration de base de données")
     assert len(rows(parts, "memories.live_concepts")) == 2
-    assert gardening.plan(parts).counts == {"concepts": 1}
+    assert garden_service.plan(parts).counts == {"concepts": 1}
     assert tended(parts)["totals"] == {"merged_concepts": 1}
     speak_of(parts, "third", "migration de base de données")
     [one] = parts.readers.here(lambda tx: concepts(parts, tx, (), 50))
@@ -283,7 +279,7 @@ def test_missing_vectors_are_made_those_of_long_texts_some_at_a_time(tmp_path: P
         whole = vectors(parts, ids)
         parts.writer.run(lambda tx: tx.run("vectors.erase", {"owner_kind": "memory", "ids": json.dumps(ids)}))
         assert vectors(parts, ids) == {}
-        assert gardening.plan(parts).counts == {"vectors": 1}
+        assert garden_service.plan(parts).counts == {"vectors": 1}
         done = tended(parts)
         assert (done["totals"], done["steps"]) == ({"vectors": 3}, {"done": 1, "total": 1})
         assert vectors(parts, ids) == whole
@@ -307,7 +303,7 @@ def test_a_run_that_ended_while_it_was_looked_at_has_not_failed(parts: Parts) ->
     done = tended(parts)
     ended = parts.readers.here(lambda tx: Gardens(tx).get(done["id"]))
     seen_before = replace(ended, state="running", ended_at=None)
-    told = parts.readers.here(lambda tx: gardening.described(tx, seen_before))
+    told = parts.readers.here(lambda tx: garden_service.described(tx, seen_before))
     assert (told["state"], told["error"]) == ("completed", "")
 
 
@@ -322,7 +318,7 @@ def test_what_was_said_while_nothing_was_understood_is_understood_by_the_garden(
     with running(str(tmp_path), environ={"FILROUGE_EXTRACT_PROVIDER": "off"}) as parts:
         converse(parts, "s", "We decided that the server listens on port 9443.", "Thanks.")
         idle(parts)
-        assert (live(parts), gardening.plan(parts).steps) == ([], ())
+        assert (live(parts), garden_service.plan(parts).steps) == ([], ())
     with running(str(tmp_path)) as parts:
         done = tended(parts)
         assert live(parts) == ["We decided that the server listens on port 9443."]
@@ -336,7 +332,7 @@ def test_memories_are_compared_once(parts: Parts) -> None:
     tended(parts)
     [last] = parts.readers.here(lambda tx: Gardens(tx).newest(1))
     known(parts, "The logs are kept for ninety days")
-    assert gardening.plan(parts).memories_until == last.memories_until + 1
+    assert garden_service.plan(parts).memories_until == last.memories_until + 1
 
 
 def test_nothing_is_compared_nor_counted_as_compared_before_the_index_is_filled(parts: Parts) -> None:
@@ -358,22 +354,22 @@ def test_what_is_too_much_for_one_run_is_left_for_the_next_and_counted(parts: Pa
 
 def test_where_nothing_is_to_be_done_the_next_run_goes_on_behind_what_was_compared(parts: Parts) -> None:
     known(parts, CACHE, "The mail goes through host beta")
-    assert gardening.plan(parts).steps == ()
-    assert gardening.begin(parts).garden_id is None
+    assert garden_service.plan(parts).steps == ()
+    assert garden_service.begin(parts).garden_id is None
     [noted] = parts.readers.here(lambda tx: Gardens(tx).newest(5))
     assert (noted.state, noted.steps) == ("completed", 0)
-    assert noted.memories_until == gardening.plan(parts).memories_until > 0
-    assert gardening.begin(parts).garden_id is None
+    assert noted.memories_until == garden_service.plan(parts).memories_until > 0
+    assert garden_service.begin(parts).garden_id is None
     assert len(parts.readers.here(lambda tx: Gardens(tx).newest(5))) == 1
 
 
 def test_the_next_run_is_estimated_by_the_pace_of_this_one(parts: Parts) -> None:
     spoken(parts, 2)
-    assert not gardening.plan(parts).estimate.from_runs
+    assert not garden_service.plan(parts).estimate.from_runs
     tended(parts)
     converse(parts, "s9", "The report is late again.", "Why is the report late?")
     idle(parts)
-    found = gardening.plan(parts).estimate
+    found = garden_service.plan(parts).estimate
     assert found.from_runs
     assert 0 < found.most < 60
 

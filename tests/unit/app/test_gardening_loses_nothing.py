@@ -17,20 +17,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.app import gardening
-from filrouge.app.parts import Parts
-from filrouge.app.spaces import queue_vectors
-from filrouge.clock import new_id
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import Turn
+from filrouge.core.clock import new_id
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
 from filrouge.extraction.profile import profile
 from filrouge.extraction.vocabulary import fold, tokens
-from filrouge.model.memory import Kind, Memory, Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.ports import Tx
-from filrouge.store.by_hand import ByHand
-from filrouge.store.events import Projects
-from filrouge.store.lives import Lives
-from filrouge.store.memories import Origin
+from filrouge.maintenance import garden_service
+from filrouge.memories.models import Kind, Memory, Span, Statement
+from filrouge.memories.repository import ByHand, Lives, Origin
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import queue_vectors
 from filrouge.testing import idle, running
 from tests.support.tiers import examples
 
@@ -98,7 +96,7 @@ def test_no_memory_is_lost_by_consolidation(parts: Parts) -> None:
     @given(_DRAWN)
     def law(drawn: list[Drawn]) -> None:
         project, before = told(parts, drawn)
-        begun = gardening.begin(parts)
+        begun = garden_service.begin(parts)
         if begun.garden_id:
             done.update(over(parts, begun.garden_id)["totals"])
         hold(parts, project, before)

@@ -9,15 +9,15 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app import projects
-from filrouge.app.backing_up import back_up
-from filrouge.app.repairing import diagnose
-from filrouge.app.resetting import reset
-from filrouge.app.restoring import restore
-from filrouge.clock import SystemClock
-from filrouge.home import DATABASE
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import DATABASE
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.backup_service import back_up
+from filrouge.maintenance.repair import diagnose
+from filrouge.maintenance.reset import reset
+from filrouge.maintenance.restore import restore
+from filrouge.projects import service
 from filrouge.testing import idle, running
-from filrouge.transfer import backup
 
 from .given import BLOG, SHOP, say
 
@@ -49,7 +49,7 @@ def test_a_memory_that_began_anew_is_not_held_against_the_one_before(home: str) 
     said(home, "We deploy with ansible", "The shop listens on port 8080")
     kept = reset(home, CLOCK)
     said(home, "We deploy with terraform", "The shop listens on port 9090")
-    before, now = numbers(backup.path_of(home, kept)), numbers(os.path.join(home, DATABASE))
+    before, now = numbers(backup_files.path_of(home, kept)), numbers(os.path.join(home, DATABASE))
     assert before.keys() & now.keys()
     assert not set(before.values()) & set(now.values())
     assert diagnose(home) == []
@@ -69,7 +69,7 @@ def test_two_projects_that_were_put_together_are_no_damage(home: str) -> None:
     said(home, "We deploy the blog with terraform", project=BLOG)
     back_up(home, "hand", CLOCK.now())
     with running(home) as parts:
-        projects.merge(parts, SHOP, BLOG)
+        service.merge(parts, SHOP, BLOG)
         idle(parts)
     assert diagnose(home) == []
 

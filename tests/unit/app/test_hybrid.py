@@ -11,13 +11,12 @@ from hypothesis import given as whatever
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from filrouge.app.hybrid import COLLECTIONS, HybridQuery, Rerank, hybrid_query, okapi_of
-from filrouge.app.parts import Parts
-from filrouge.errors import BadInput, EmbedderUnavailable, NotFound
-from filrouge.model.filters import Filters
-from filrouge.model.recall import Ranking
-from filrouge.recall.bm25 import Collection, bm25
-from filrouge.recall.hybrid import Fusion
+from filrouge.core.errors import BadInput, EmbedderUnavailable, NotFound
+from filrouge.memories.models import Filters
+from filrouge.runtime.services import Parts
+from filrouge.search.fusion import Collection, Fusion, bm25
+from filrouge.search.hybrid_query import COLLECTIONS, HybridQuery, Rerank, hybrid_query, okapi_of
+from filrouge.search.models import Ranking
 from filrouge.testing import AnotherHash, StableHash, idle, running
 from tests.support.tiers import examples
 

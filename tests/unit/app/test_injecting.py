@@ -9,20 +9,19 @@ from typing import Any
 
 import pytest
 
-from filrouge.app.by_hand import bin_memory, pin
-from filrouge.app.injecting import context, gathered, given_json, inject, manner_of, preview
-from filrouge.app.moment import Moment
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact, remember
-from filrouge.app.sources.hints import hints
-from filrouge.inject.plan import planned
-from filrouge.inject.render import parse
-from filrouge.model.memory import Span, Statement
-from filrouge.model.piece import Piece
-from filrouge.model.scope import Scope
-from filrouge.ports import Tx
-from filrouge.store.doubts import Doubts
-from filrouge.store.memory_writing import Origin
+from filrouge.context.models import Piece
+from filrouge.context.plan import planned
+from filrouge.context.rendering import parse
+from filrouge.context.request import Moment
+from filrouge.context.service import context, gathered, given_json, inject, manner_of, preview
+from filrouge.context.sources import hints
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.memories.changes import bin_memory, pin
+from filrouge.memories.models import Span, Statement
+from filrouge.memories.repository import Doubts, Origin
+from filrouge.memories.statements import put_fact, remember
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 
 from .given import SHOP, ask, event, known, log, say

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.lanes import ReaderPool, WriterLane
-from filrouge.errors import Busy
-from filrouge.ports import Tx
-from filrouge.store.settings import StoredSettings
-from filrouge.store.sqlite import Database
+from filrouge.core.errors import Busy
+from filrouge.core.protocols import Tx
+from filrouge.runtime.executors import ReaderPool, WriterLane
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.sqlite import Database
 from filrouge.testing import ManualClock
 
 NOW = ManualClock().now()

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from filrouge.app.extracting_at_once import extract_now
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.reading_in import Handed, read_in
-from filrouge.app.report import metrics
-from filrouge.app.told import Conversation, Message, tell
 from filrouge.capture import inbox
 from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MOST_VALUES
-from filrouge.home import SPOOL, inside
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.imported import ImportedTurn
+from filrouge.capture.models import ImportedTurn
+from filrouge.capture.programs import Conversation, Message, tell
+from filrouge.capture.service import observe
+from filrouge.core.paths import SPOOL, inside
+from filrouge.extraction.service import extract_now
+from filrouge.maintenance.health import metrics
+from filrouge.runtime.services import Parts
+from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import idle, running
+from filrouge.transfer.service import Handed, read_in
 from tests.support.waiting import eventually
 
 from .given import event

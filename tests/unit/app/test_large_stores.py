@@ -17,18 +17,17 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app import wiring
-from filrouge.app.asking import Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.parts import Parts
-from filrouge.app.word_feed import LargeWords
-from filrouge.clock import SystemClock
-from filrouge.home import DATABASE, WORDS
-from filrouge.index.word_files import WordFiles
-from filrouge.model.decision import Update
-from filrouge.model.filters import Filters
-from filrouge.store.memories import Origin
-from filrouge.store.words import Words
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import DATABASE, WORDS
+from filrouge.memories.models import Filters, Update
+from filrouge.memories.repository import Origin
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.turn_search import search_turns
+from filrouge.search.word_feed import LargeWords
+from filrouge.search.word_files import WordFiles
+from filrouge.search.word_repository import Words
 from tests.unit.store.given import NOON, origin, statement, turn
 
 TEXTS = [

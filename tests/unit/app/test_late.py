@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.model.memory import Memory
+from filrouge.capture.service import observe
+from filrouge.memories.models import Memory
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.tiers import examples
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import filrouge
-from filrouge.app.observe import observe
 from filrouge.capture import inbox
+from filrouge.capture.service import observe
+from filrouge.core.errors import BadInput, Busy, NotFound, Stale
+from filrouge.core.paths import SPOOL, inside
 from filrouge.daemon.process import is_held, only_one
-from filrouge.errors import BadInput, Busy, NotFound, Stale
-from filrouge.home import SPOOL, inside
 from filrouge.testing import idle, running
 
 from .given import event

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.heard import proved_by
-from filrouge.app.injecting import inject
-from filrouge.app.parts import Parts
-from filrouge.app.remember import remember
-from filrouge.inject.render import parse
-from filrouge.recall.passages import excerpt
-from filrouge.store.settings import StoredSettings
+from filrouge.context.passages import excerpt
+from filrouge.context.rendering import parse
+from filrouge.context.service import inject
+from filrouge.context.turn_candidates import proved_by
+from filrouge.memories.statements import remember
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle, running
 
 from .given import SHOP, ask, event, say

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.asking import Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.remember import remember, remember_many
+from filrouge.memories.statements import remember, remember_many
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
 
 from .given import SHOP

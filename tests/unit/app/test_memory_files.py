@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import filrouge
-from filrouge.app.memory_files import LONGEST_FILE, MOST_FILES, run
-from filrouge.app.parts import Parts
-from filrouge.errors import BadInput
-from filrouge.model.memory_path import checked_path
+from filrouge.core.errors import BadInput
+from filrouge.memories.files import LONGEST_FILE, MOST_FILES, run
+from filrouge.memories.models import checked_path
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 from tests.hosts.scripted_model import Call, ScriptedModel, on
 from tests.unit.server.conftest import Api, serving

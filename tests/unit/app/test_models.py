@@ -14,18 +14,17 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from filrouge.app import report
-from filrouge.app.models import Pace, Panel
-from filrouge.app.observe import observe
-from filrouge.app.panel import panel
-from filrouge.app.parts import Parts
-from filrouge.app.spending import extract_status
-from filrouge.clock import next_day, to_text
-from filrouge.config import Settings
-from filrouge.errors import BadConfig, ModelUnavailable, OverBudget
-from filrouge.model.asking import Ask, Completion, Prompt, Usage
-from filrouge.store.jobs import Jobs
-from filrouge.store.usage import LlmUsage
+from filrouge.capture.service import observe
+from filrouge.core.clock import next_day, to_text
+from filrouge.core.errors import BadConfig, ModelUnavailable, OverBudget
+from filrouge.core.settings import Settings
+from filrouge.maintenance import health
+from filrouge.providers.models import Ask, Completion, Prompt, Usage
+from filrouge.providers.service import Pace, Panel, panel
+from filrouge.providers.spending import extract_status
+from filrouge.providers.usage_repository import LlmUsage
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
 from filrouge.testing import ScriptedModel, idle, running
 from tests.support.tiers import examples
 
@@ -176,7 +175,7 @@ def test_a_provider_that_is_set_wrongly_is_told_and_keeps_nobody_from_understand
     environ = {"FILROUGE_EXTRACT_PROVIDER": "anthropic"}  # and no key
     with running(str(tmp_path), environ=environ, pace=PACE) as parts:
         observe(parts, [event(text="We decided on Kafka rather than RabbitMQ for the event bus.")]).result(60)
-        eventually(lambda: parts.readers.here(lambda tx: report.stats(tx))["factsCount"] == 1)
+        eventually(lambda: parts.readers.here(lambda tx: health.stats(tx))["factsCount"] == 1)
         assert "ANTHROPIC_API_KEY" in extract_status(parts)["status"]
         assert extract_status(parts)["status"].startswith("error: ")
 

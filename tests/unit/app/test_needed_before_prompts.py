@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filrouge.app.parts import Parts
-from filrouge.app.remember import remember
-from filrouge.ports import Vector
+from filrouge.core.protocols import Vector
+from filrouge.memories.statements import remember
 from filrouge.providers.hashing import StableHash
+from filrouge.runtime.services import Parts
 from filrouge.testing import running
 
 from .test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filrouge.app.asking import Question, recall
-from filrouge.app.erase import erase
-from filrouge.app.needs import need_vectors
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.model.memory import Memory
-from filrouge.model.recall import Ranking
-from filrouge.model.scope import LOCAL_USER
-from filrouge.ports import Vector
-from filrouge.store.need_vectors import InSetting, NeedVectors
+from filrouge.capture.service import observe
+from filrouge.core.protocols import Vector
+from filrouge.core.scope import LOCAL_USER
+from filrouge.erasure.service import erase
+from filrouge.memories.models import Memory
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.models import Ranking
+from filrouge.search.nearest_memories import need_vectors
+from filrouge.search.vector_repository import InSetting, NeedVectors
 from filrouge.testing import idle, running
 
 from .given import SHOP, event, say

@@ -16,24 +16,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.app import placing, wiring
-from filrouge.app.handlers import HANDLERS, read_turns
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.reindex import reindex
-from filrouge.app.thread_report import why
-from filrouge.app.thread_upkeep import Caps
-from filrouge.app.threads import move
-from filrouge.app.worker import Handler, Outcome, Payload, Worker
-from filrouge.clock import SystemClock, from_text
-from filrouge.model.thread import Routing
-from filrouge.ports import Tx
-from filrouge.store.jobs import ORDINARY, Jobs
-from filrouge.store.settings import StoredSettings
-from filrouge.store.thread_erasing import ThreadErasing
-from filrouge.store.thread_traces import ThreadVectors
-from filrouge.store.threads import Threads
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock, from_text
+from filrouge.core.protocols import Tx
+from filrouge.runtime import wiring
+from filrouge.runtime.handlers import HANDLERS, read_turns
+from filrouge.runtime.jobs import ORDINARY, Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.worker import Handler, Outcome, Payload, Worker
+from filrouge.search.reindexing import reindex
 from filrouge.testing import AnotherHash, idle, running
+from filrouge.threads import placing
+from filrouge.threads.models import Routing
+from filrouge.threads.reports import why
+from filrouge.threads.repository import ThreadErasing, Threads, ThreadVectors
+from filrouge.threads.service import move
+from filrouge.threads.upkeep import Caps
 from tests.support.tiers import examples
 
 from .given import BLOG, SHOP, event

@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import projects
-from filrouge.app.asking import Question, recall
-from filrouge.app.memory_report import listing
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact
-from filrouge.app.report import audit
-from filrouge.app.undo import undo
-from filrouge.clock import SystemClock
-from filrouge.errors import BadInput, NotFound
-from filrouge.model.event import event_from_json
-from filrouge.store.analyses import Analyses
-from filrouge.store.carrying import Carrying
-from filrouge.store.events import Projects
-from filrouge.store.journal import Journal
-from filrouge.store.memory_rows import intact
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.events import event_from_json
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.extraction.repository import Analyses
+from filrouge.maintenance.health import audit
+from filrouge.memories.reports import listing
+from filrouge.memories.repository import intact
+from filrouge.memories.service import undo
+from filrouge.memories.statements import put_fact
+from filrouge.projects import service
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.memory_search import Question, recall
 from filrouge.testing import idle, running
+from filrouge.transfer.repository import Carrying
 
 from .given import BLOG, SHOP, event, known, say
 
@@ -45,11 +45,11 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def told(parts: Parts, id_: str) -> dict[str, Any]:
-    return parts.readers.here(lambda tx: projects.one(parts, tx, id_))
+    return parts.readers.here(lambda tx: service.one(parts, tx, id_))
 
 
 def ids(parts: Parts) -> set[str]:
-    return {row["id"] for row in parts.readers.here(lambda tx: projects.listed(parts, tx))}
+    return {row["id"] for row in parts.readers.here(lambda tx: service.listed(parts, tx))}
 
 
 def facts(parts: Parts, *names: str, history: bool = False) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def test_what_only_a_transcript_tells_has_the_branch_it_names_else_that_of_the_h
 
 def test_a_project_is_known_by_another_name_from_then_on(parts: Parts) -> None:
     say(parts, PORT, OLD)
-    row = projects.add_names(parts, OLD, [*NEW, *NEW, *OLD])
+    row = service.add_names(parts, OLD, [*NEW, *NEW, *OLD])
     assert row["aliases"] == sorted([*OLD, *NEW])
     say(parts, VALKEY, NEW)
     assert ids(parts) == {OLD[0]}
@@ -125,13 +125,13 @@ def test_a_name_that_cannot_be_added_is_refused_with_the_way_out(parts: Parts) -
     say(parts, PORT, OLD)
     say(parts, VALKEY, BLOG)
     with pytest.raises(BadInput, match="name of another project") as refused:
-        projects.add_names(parts, OLD, BLOG)
+        service.add_names(parts, OLD, BLOG)
     assert f"filrouge project merge {BLOG[0]} {OLD[0]}" in (refused.value.remedy or "")
     for wrong in ("shop", "origin:", "https://forge.example/x", "path:" + "x" * 5000):
         with pytest.raises(BadInput, match="no name of a project"):
-            projects.add_names(parts, OLD, [wrong])
+            service.add_names(parts, OLD, [wrong])
     with pytest.raises(NotFound, match="origin:nobody"):
-        projects.add_names(parts, ["origin:nobody"], NEW)
+        service.add_names(parts, ["origin:nobody"], NEW)
     assert ids(parts) == {OLD[0], BLOG[0]}
 
 
@@ -139,10 +139,10 @@ def test_all_of_a_project_goes_into_another_and_is_found_there(parts: Parts) -> 
     say(parts, PORT, OLD)
     say(parts, VALKEY, NEW)
     before = told(parts, OLD[0])
-    plan = projects.plan(parts, OLD, NEW)
+    plan = service.plan(parts, OLD, NEW)
     assert (plan.memories, plan.turns, plan.threads, plan.replaced) == (1, 1, before["threads"], ())
     assert ids(parts) == {OLD[0], NEW[0]}
-    assert projects.merge(parts, OLD, NEW) == plan
+    assert service.merge(parts, OLD, NEW) == plan
     idle(parts)
     assert ids(parts) == {NEW[0]}
     row = told(parts, NEW[0])
@@ -165,7 +165,7 @@ def test_what_moved_keeps_its_seal_and_what_was_altered_stays_altered(parts: Par
     parts.writer.run(lambda tx: tx.run("projects.place", {
         "id": first, "project_id": OLD[0], "row_key": b"x", "row_hash": b"y"
     }))  # fmt: skip
-    projects.merge(parts, OLD, NEW)
+    service.merge(parts, OLD, NEW)
     rows = parts.readers.here(lambda tx: tx.all("projects.memories", {"project_id": NEW[0]}))
     assert {row["id"]: intact(row) for row in rows if row["id"] in (first, second)} == {first: False, second: True}
     assert parts.readers.here(audit)["sound"] is True
@@ -174,9 +174,9 @@ def test_what_moved_keeps_its_seal_and_what_was_altered_stays_altered(parts: Par
 def test_of_a_fact_that_both_projects_have_the_newer_stands_or_the_pinned_one(parts: Parts) -> None:
     for project, value in ((OLD, "Helix"), (NEW, "Neovim")):
         put_fact(parts, "editor", value, names=project, scope="project")
-    plan = projects.plan(parts, NEW, OLD)
+    plan = service.plan(parts, NEW, OLD)
     assert [one["value"] for one in facts(parts) if one["id"] in plan.replaced] == ["Helix"]
-    projects.merge(parts, NEW, OLD)
+    service.merge(parts, NEW, OLD)
     assert [(one["value"], one["key"], one["project"]) for one in facts(parts)] == [("Neovim", "editor", OLD[0])]
     ended = [one for one in facts(parts, history=True) if one["value"] == "Helix"]
     assert [(one["state"], one["superseded_by"]) for one in ended] == [("superseded", facts(parts)[0]["id"])]
@@ -205,7 +205,7 @@ def test_a_concept_of_both_projects_counts_the_sessions_of_both(parts: Parts) ->
         text for text, project in apart if project == NEW[0]
     }
     assert "invoice export" in both
-    plan = projects.merge(parts, OLD, NEW)
+    plan = service.merge(parts, OLD, NEW)
     assert len(plan.replaced) == len(both)
     assert {text: concepts()[text, NEW[0]] for text in both} == {
         text: apart[text, OLD[0]] + apart[text, NEW[0]] for text in both
@@ -219,7 +219,7 @@ def test_a_merge_is_in_the_journal_and_keeps_no_earlier_decision_from_being_undo
     say(parts, PORT, OLD)
     say(parts, VALKEY, NEW)
     [memory] = [one["id"] for one in facts(parts, OLD[0])]
-    projects.merge(parts, OLD, NEW)
+    service.merge(parts, OLD, NEW)
     [entry] = parts.readers.here(lambda tx: Journal(tx).of(NEW[0]))
     assert (entry.actor, entry.action) == ("user", "project_merge")
     assert (entry.payload or {})["source"] == OLD[0]
@@ -232,7 +232,7 @@ def test_what_waits_to_be_done_for_the_one_project_is_done_for_the_other(parts: 
     transcript = tmp_path / "t.jsonl"
     transcript.write_text("")
     observe(parts, [event(project=OLD, text=PORT)._replace(transcript=str(transcript))]).result(60)
-    projects.merge(parts, OLD, NEW)
+    service.merge(parts, OLD, NEW)
     idle(parts)
     assert parts.readers.here(lambda tx: tx.all("jobs.dead")) == []
     assert told(parts, NEW[0])["memories"] == 2
@@ -249,11 +249,11 @@ def test_what_cannot_be_put_together_is_refused_with_the_way_out(parts: Parts) -
         ((), NEW, NotFound, "no project"),
     ):
         with pytest.raises(error, match=said) as refused:
-            projects.merge(parts, source, into)
+            service.merge(parts, source, into)
         assert refused.value.remedy
     parts.writer.run(lambda tx: StoredSettings(tx).put({"disabled_projects": [OLD[0]]}, parts.clock.now()))
     with pytest.raises(BadInput, match="switched off"):
-        projects.merge(parts, OLD, NEW)
+        service.merge(parts, OLD, NEW)
     assert ids(parts) == {OLD[0], NEW[0]}
 
 

@@ -9,22 +9,20 @@ from typing import Any
 
 import pytest
 
-from filrouge.app.backfill import AT_ONCE, queue_backfill
-from filrouge.app.forgetting import Asked, forget, preview
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.reading_in import Handed, Mark, ReadIn, marks, read_in
 from filrouge.capture.guard import TAG
-from filrouge.clock import to_text
-from filrouge.model.imported import ImportedMemory, ImportedTurn
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.ports import Tx
-from filrouge.store.jobs import ORDINARY, Job, Jobs
-from filrouge.store.settings import StoredSettings
-from filrouge.store.threads import Threads
-from filrouge.store.vectors import StoredVectors
+from filrouge.capture.models import ImportedMemory, ImportedTurn, Turn
+from filrouge.capture.service import AT_ONCE, observe, queue_backfill
+from filrouge.core.clock import to_text
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.erasure.service import Asked, forget, preview
+from filrouge.runtime.jobs import ORDINARY, Job, Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import idle, running
+from filrouge.threads.repository import Threads
+from filrouge.transfer.service import Handed, Mark, ReadIn, marks, read_in
 
 from .given import SHOP, event
 

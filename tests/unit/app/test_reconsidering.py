@@ -9,27 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app import placing
-from filrouge.app.bridge_verbs import add
-from filrouge.app.erase import erase
-from filrouge.app.parts import Parts
-from filrouge.app.reconsidering import reconsider
-from filrouge.app.regrouping import queue_regrouping
-from filrouge.app.thread_questions import SHARE, queue_reconsidering
-from filrouge.app.thread_upkeep import Caps
-from filrouge.app.threads import merge, move, rename
-from filrouge.app.ties import linked
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Completion, Failure
-from filrouge.model.scope import LOCAL_USER
-from filrouge.model.thread import Routing, ThreadState, Weighed
-from filrouge.ports import Tx
+from filrouge.core.errors import ModelUnavailable
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.erasure.service import erase
 from filrouge.providers.language_models import Cascade, Step
-from filrouge.store.journal import Journal
-from filrouge.store.settings import StoredSettings
-from filrouge.store.thread_traces import ThreadDecisions
-from filrouge.store.threads import Threads
+from filrouge.providers.models import Ask, Completion, Failure
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle
+from filrouge.threads import placing
+from filrouge.threads.bridge_service import add
+from filrouge.threads.links import linked
+from filrouge.threads.models import Routing, ThreadState, Weighed
+from filrouge.threads.placing import queue_regrouping, reconsider
+from filrouge.threads.repository import ThreadDecisions, Threads
+from filrouge.threads.service import merge, move, rename
+from filrouge.threads.upkeep import SHARE, Caps, queue_reconsidering
 
 from .given import SHOP
 from .spoken import (

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.digests import queue_idle
-from filrouge.app.parts import Parts
-from filrouge.app.regrouping import queue_quiet_places, queue_regrouping
-from filrouge.app.thread_report import why
-from filrouge.app.threads import move, split
-from filrouge.model.scope import LOCAL_USER
+from filrouge.core.scope import LOCAL_USER
+from filrouge.extraction.sessions import queue_idle
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
+from filrouge.threads.placing import queue_quiet_places, queue_regrouping
+from filrouge.threads.reports import why
+from filrouge.threads.service import move, split
 
 from .given import SHOP
 from .spoken import COUPON, POSTGRES, as_sets, grouped, tell, thread, threads, turn_of

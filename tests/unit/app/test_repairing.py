@@ -14,20 +14,19 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app.backing_up import back_up
-from filrouge.app.observe import observe
-from filrouge.app.remember import remember
-from filrouge.app.repairing import diagnose, repair
-from filrouge.app.restoring import restore
-from filrouge.clock import SystemClock
-from filrouge.errors import Corrupt, NotFound
-from filrouge.home import DATABASE
-from filrouge.store import copying
-from filrouge.store.journal import Journal
-from filrouge.store.pages import Pages
-from filrouge.store.sqlite import Database
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import Corrupt, NotFound
+from filrouge.core.paths import DATABASE
+from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance.backup_service import back_up
+from filrouge.maintenance.repair import diagnose, repair
+from filrouge.maintenance.restore import restore
+from filrouge.maintenance.salvage import Pages
+from filrouge.memories.statements import remember
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.sqlite import Database
 from filrouge.testing import idle, running
-from filrouge.transfer import backup
 from tests.unit.app.given import event, known
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -76,7 +75,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     connection: Any = apsw.Connection(path)
     pages = list(connection.execute("select pageno, name, pagetype from dbstat"))
     connection.close()
-    return Whole(home=home, rows=copying.content(path).rows, pages=pages)
+    return Whole(home=home, rows=copies.content(path).rows, pages=pages)
 
 
 def database(home: str) -> str:
@@ -168,7 +167,7 @@ def test_a_page_of_rows_costs_its_own_and_what_rests_on_them(
     saved = sum(one["saved"] for one in done["tables"].values())
     assert saved >= 0.95 * sum(whole.rows[name] for name in done["tables"])
     assert diagnose(home) == []
-    assert backup.manifest(home, done["kept"]) is not None
+    assert backup_files.manifest(home, done["kept"]) is not None
 
 
 def test_a_lost_project_is_made_again_from_what_names_it(whole: Whole, tmp_path: Path) -> None:
@@ -214,11 +213,11 @@ def test_vectors_that_are_none_are_made_again(whole: Whole, tmp_path: Path) -> N
     with running(home) as parts:
         idle(parts)
     assert diagnose(home) == []
-    assert copying.content(database(home)).rows["vectors"] == whole.rows["vectors"]
+    assert copies.content(database(home)).rows["vectors"] == whole.rows["vectors"]
     assert repair(home, NOW, vectors=True)["vectors"] == whole.rows["vectors"]
     with running(home) as parts:
         idle(parts)
-    assert copying.content(database(home)).rows["vectors"] == whole.rows["vectors"]
+    assert copies.content(database(home)).rows["vectors"] == whole.rows["vectors"]
 
 
 def test_a_dry_run_says_what_would_come_of_it_and_replaces_nothing(whole: Whole, tmp_path: Path) -> None:
@@ -228,7 +227,7 @@ def test_a_dry_run_says_what_would_come_of_it_and_replaces_nothing(whole: Whole,
     told = repair(home, NOW, dry_run=True)
     assert (lost(whole, told).keys(), told["kept"]) == ({"events"}, None)
     assert Path(database(home)).read_bytes() == before
-    assert backup.listed(home) == []
+    assert backup_files.listed(home) == []
     assert repair(home, NOW)["tables"] == told["tables"]
 
 
@@ -237,7 +236,7 @@ def test_what_was_damaged_is_kept_to_the_byte_with_its_log(whole: Whole, tmp_pat
     hit(home, whole.some("events", "leaf"), bytes(PAGE))
     before = Path(database(home)).read_bytes()
     kept = repair(home, NOW)["kept"]
-    assert Path(backup.path_of(home, kept)).read_bytes() == before
+    assert Path(backup_files.path_of(home, kept)).read_bytes() == before
 
 
 def test_a_file_that_is_no_database_is_refused_and_a_backup_helps(whole: Whole, tmp_path: Path) -> None:
@@ -245,7 +244,7 @@ def test_a_file_that_is_no_database_is_refused_and_a_backup_helps(whole: Whole, 
         repair(str(tmp_path / "nowhere"), NOW)
     home = whole.copy(tmp_path)
     good = str(tmp_path / "good.db")
-    copying.copy(database(home), good)
+    copies.copy(database(home), good)
     hit(home, 1, bytes(PAGE))
     before = Path(database(home)).read_bytes()
     with pytest.raises(Corrupt, match="cannot be read any more") as refused:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app import projects
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.resetting import reset
-from filrouge.clock import SystemClock
-from filrouge.config import check
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.core.settings import check
+from filrouge.maintenance.reset import reset
+from filrouge.projects import service
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import running
 
 from .given import BLOG, SHOP, event, say
@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> str:
 def test_a_project_that_was_switched_off_by_another_name_stays_off(home: str) -> None:
     with running(home) as parts:
         say(parts, "We deploy the shop with ansible.", SHOP)
-        projects.add_names(parts, SHOP, ["name:hush"])
+        service.add_names(parts, SHOP, ["name:hush"])
         switch_off(parts, "name:hush")
         assert not is_captured(parts, SHOP)
     reset(home, SystemClock())
@@ -51,10 +51,10 @@ def test_two_projects_that_were_put_together_stay_one(home: str) -> None:
     with running(home) as parts:
         say(parts, "We deploy the shop with ansible.", SHOP)
         say(parts, "We deploy the blog with terraform.", BLOG)
-        projects.merge(parts, SHOP, BLOG)
+        service.merge(parts, SHOP, BLOG)
     reset(home, SystemClock())
     with running(home) as parts:
         say(parts, "The shop listens on port 8080.", SHOP)
         say(parts, "The blog listens on port 9090.", BLOG)
-        [one] = parts.readers.here(lambda tx: projects.listed(parts, tx))
+        [one] = parts.readers.here(lambda tx: service.listed(parts, tx))
         assert (one["turns"], {SHOP[0], BLOG[0]} <= set(one["aliases"])) == (2, True)

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import gardening
-from filrouge.app.asking import Question
-from filrouge.app.conversations import search_turns
-from filrouge.app.parts import Parts
-from filrouge.app.report import audit, number_of, status
-from filrouge.app.retaining import last_run, queue_retention
-from filrouge.clock import to_text
-from filrouge.home import DATABASE, inside
-from filrouge.model.recall import Recall
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Role, Turn
-from filrouge.store.recalls import Recalls
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.models import Role, Turn
+from filrouge.context.log import Recalls
+from filrouge.core.clock import to_text
+from filrouge.core.paths import DATABASE, inside
+from filrouge.core.scope import Scope
+from filrouge.maintenance import garden_service
+from filrouge.maintenance.health import audit, number_of, status
+from filrouge.maintenance.retention import last_run, queue_retention
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.memory_search import Question
+from filrouge.search.models import Recall
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
 
 from .given import known, say
@@ -172,9 +172,9 @@ def test_the_file_gives_back_its_room(parts: Parts) -> None:
 
 
 def test_the_garden_has_it_done_where_there_is_anything_to_be_done(parts: Parts) -> None:
-    assert gardening.plan(parts).steps == ()
+    assert garden_service.plan(parts).steps == ()
     stored(parts, "old-tool", 91)
-    assert [step.kind for step in gardening.plan(parts).steps] == ["retention"]
-    gardening.begin(parts)
+    assert [step.kind for step in garden_service.plan(parts).steps] == ["retention"]
+    garden_service.begin(parts)
     idle(parts)
     assert there(parts, "old-tool") == set()

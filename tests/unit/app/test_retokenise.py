@@ -8,13 +8,13 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app.asking import Question
-from filrouge.app.conversations import search_turns
-from filrouge.app.parts import Parts
-from filrouge.app.retokenise import FEWEST, JOB, queue_stale_words, retokenise
-from filrouge.home import DATABASE
-from filrouge.index.lexical import any_of
-from filrouge.store.words import Owner, Words
+from filrouge.core.paths import DATABASE
+from filrouge.runtime.services import Parts
+from filrouge.search.analyser import any_of
+from filrouge.search.memory_search import Question
+from filrouge.search.reindexing import FEWEST, JOB, queue_stale_words, retokenise
+from filrouge.search.turn_search import search_turns
+from filrouge.search.word_repository import Owner, Words
 from filrouge.testing import TextAnalyser, idle, running
 
 from .given import SHOP, known, say

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import rules
-from filrouge.app.by_hand import pin, restore
-from filrouge.app.injecting import context
-from filrouge.app.moment import Moment
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import remember_many
-from filrouge.app.sources.reminders import reminders
-from filrouge.app.undo import undo
-from filrouge.config import Settings
-from filrouge.errors import BadInput, NotFound
+from filrouge.capture.service import observe
+from filrouge.context.request import Moment
+from filrouge.context.service import context
+from filrouge.context.sources import reminders
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.scope import LOCAL_USER
+from filrouge.core.settings import Settings
 from filrouge.hosts.reading import HOST_TEXT
-from filrouge.model.scope import LOCAL_USER
-from filrouge.store.memories import MOST_RULES
+from filrouge.memories import service
+from filrouge.memories.changes import pin, restore
+from filrouge.memories.repository import MOST_RULES
+from filrouge.memories.service import undo
+from filrouge.memories.statements import remember_many
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 
 from .given import BLOG, SHOP, event, say
@@ -37,7 +37,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def listed(parts: Parts, *names: str, history: bool = False) -> list[dict[str, Any]]:
-    return parts.readers.here(lambda tx: rules.listed(parts, tx, names, history=history))
+    return parts.readers.here(lambda tx: service.listed(parts, tx, names, history=history))
 
 
 def standing(parts: Parts) -> dict[str, str]:
@@ -98,8 +98,8 @@ def test_what_is_told_in_bulk_is_a_fact_and_no_rule(parts: Parts) -> None:
 
 
 def test_a_rule_that_is_added_by_hand_is_in_the_next_block_of_its_place_alone(parts: Parts) -> None:
-    rules.add(parts, SAID, names=SHOP, scope="project")
-    rules.add(parts, "Never answer in capitals.", names=(), scope="user")
+    service.add(parts, SAID, names=SHOP, scope="project")
+    service.add(parts, "Never answer in capitals.", names=(), scope="user")
     assert "linter" in at_start(parts)
     assert "linter" not in at_start(parts, BLOG)
     assert "capitals" in at_start(parts, BLOG)
@@ -109,61 +109,61 @@ def test_a_rule_that_is_added_by_hand_is_in_the_next_block_of_its_place_alone(pa
 @pytest.mark.parametrize(("text", "said"), [("  ", "empty"), ("x" * 501, "501 characters")])
 def test_a_rule_needs_a_text_of_some_length(parts: Parts, text: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        rules.add(parts, text, names=SHOP, scope="project")
+        service.add(parts, text, names=SHOP, scope="project")
 
 
 def test_a_rule_of_a_project_needs_a_project_and_is_not_added_twice(parts: Parts) -> None:
     with pytest.raises(BadInput, match="no project"):
-        rules.add(parts, SAID, names=(), scope="project")
-    rules.add(parts, SAID, names=SHOP, scope="project")
+        service.add(parts, SAID, names=(), scope="project")
+    service.add(parts, SAID, names=SHOP, scope="project")
     with pytest.raises(BadInput, match="says that already"):
-        rules.add(parts, SAID.upper(), names=SHOP, scope="project")
-    rules.add(parts, SAID, names=BLOG, scope="project")
+        service.add(parts, SAID.upper(), names=SHOP, scope="project")
+    service.add(parts, SAID, names=BLOG, scope="project")
 
 
 def test_a_rule_that_holds_a_secret_is_refused(parts: Parts) -> None:
     with pytest.raises(BadInput, match="holds a secret"):
-        rules.add(parts, "Always use the key AKIAIOSFODNN7EXAMPLE for staging.", names=SHOP, scope="project")
+        service.add(parts, "Always use the key AKIAIOSFODNN7EXAMPLE for staging.", names=SHOP, scope="project")
     assert "AKIAIOSFODNN7EXAMPLE" not in str(listed(parts))
 
 
 def test_a_disabled_rule_is_in_no_block_and_in_no_recall_until_it_is_enabled(parts: Parts) -> None:
-    one = rules.add(parts, SAID, names=SHOP, scope="project").memory_id
+    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
     prompt = event(text="Do I have to run the linter before a commit?")
     assert "linter" in context(parts, prompt, SHOP[0])
-    rules.switch(parts, one, enabled=False)
-    rules.switch(parts, one, enabled=False)
+    service.switch(parts, one, enabled=False)
+    service.switch(parts, one, enabled=False)
     assert (at_start(parts), context(parts, prompt, SHOP[0])) == ("", "")
     assert standing(parts) == {SAID: "disabled"}
-    rules.switch(parts, one, enabled=True)
+    service.switch(parts, one, enabled=True)
     assert "linter" in at_start(parts)
 
 
 def test_a_disabled_rule_that_is_edited_stays_disabled_and_a_pinned_one_pinned(parts: Parts) -> None:
-    one = rules.add(parts, SAID, names=SHOP, scope="project").memory_id
+    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
     pin(parts, one, pinned=True)
-    rules.switch(parts, one, enabled=False)
-    new = rules.edit(parts, one, "Always run the linter and the tests before a commit.")
-    found = parts.readers.here(lambda tx: rules.one_rule(parts, tx, new))
+    service.switch(parts, one, enabled=False)
+    new = service.edit(parts, one, "Always run the linter and the tests before a commit.")
+    found = parts.readers.here(lambda tx: service.one_rule(parts, tx, new))
     assert (found["standing"], found["pinned"], found["previous_text"]) == ("disabled", True, SAID)
     assert [one["id"] for one in listed(parts)] == [new]
 
 
 def test_switching_a_rule_off_can_be_undone(parts: Parts) -> None:
-    one = rules.add(parts, SAID, names=SHOP, scope="project").memory_id
-    rules.switch(parts, one, enabled=False)
+    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
+    service.switch(parts, one, enabled=False)
     plan = undo(parts, memory_id=one)
     assert [effect.what for effect in plan.effects] == ["switched on"]
     assert standing(parts) == {SAID: "standing"}
 
 
 def test_a_rule_that_is_removed_is_in_the_bin_and_comes_back(parts: Parts) -> None:
-    one = rules.add(parts, SAID, names=SHOP, scope="project").memory_id
-    rules.remove(parts, one)
+    one = service.add(parts, SAID, names=SHOP, scope="project").memory_id
+    service.remove(parts, one)
     assert (listed(parts), at_start(parts)) == ([], "")
     assert [rule["standing"] for rule in listed(parts, history=True)] == ["binned"]
     with pytest.raises(BadInput, match="binned, not live"):
-        rules.switch(parts, one, enabled=False)
+        service.switch(parts, one, enabled=False)
     restore(parts, one)
     assert "linter" in at_start(parts)
 
@@ -172,31 +172,31 @@ def test_what_is_no_rule_is_not_changed_as_one(parts: Parts) -> None:
     say(parts, "We decided on Drizzle for the storefront API.")
     [decision] = parts.readers.here(lambda tx: parts.memories(tx).within(project=SHOP[0], user=LOCAL_USER))
     for change in (
-        lambda: rules.switch(parts, decision.id, enabled=False),
-        lambda: rules.edit(parts, decision.id, "x"),
-        lambda: rules.remove(parts, decision.id),
+        lambda: service.switch(parts, decision.id, enabled=False),
+        lambda: service.edit(parts, decision.id, "x"),
+        lambda: service.remove(parts, decision.id),
     ):
         with pytest.raises(BadInput, match="is no rule"):
             change()
     with pytest.raises(NotFound, match="nobody"):
-        rules.switch(parts, "nobody", enabled=False)
+        service.switch(parts, "nobody", enabled=False)
 
 
 def test_one_rule_too_many_is_kept_and_waits_and_a_pinned_one_never_does(parts: Parts) -> None:
     ids = [
-        rules.add(parts, f"Never touch module number {n}.", names=SHOP, scope="project").memory_id
+        service.add(parts, f"Never touch module number {n}.", names=SHOP, scope="project").memory_id
         for n in range(MOST_RULES)
     ]
-    rules.add(parts, "Never answer in capitals.", names=(), scope="user")
+    service.add(parts, "Never answer in capitals.", names=(), scope="user")
     assert set(standing(parts).values()) == {"standing"}, "each scope has its own limit"
     pin(parts, ids[0], pinned=True)
-    rules.add(parts, SAID, names=SHOP, scope="project")
+    service.add(parts, SAID, names=SHOP, scope="project")
     waiting = [text for text, how in standing(parts).items() if how == "waiting"]
     assert waiting == ["Never touch module number 1."]
     shown = parts.readers.here(lambda tx: parts.memories(tx).rules(project=SHOP[0], user=LOCAL_USER))
     assert len(shown) == MOST_RULES + 1
     assert (shown[0].id, ids[1] in {one.id for one in shown}) == (ids[0], False)
-    rules.remove(parts, ids[5])
+    service.remove(parts, ids[5])
     assert "waiting" not in standing(parts).values()
 
 

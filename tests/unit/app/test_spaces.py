@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import wiring
-from filrouge.app.asking import Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.meaning import LEXICAL_ONLY
-from filrouge.app.parts import Parts
-from filrouge.app.reindex import reindex
-from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.app.report import status
-from filrouge.app.spaces import describe, recalibrate
-from filrouge.clock import SystemClock
-from filrouge.errors import BadConfig
-from filrouge.ports import Calibration, Embedder, Tx
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import BadConfig
+from filrouge.core.protocols import Embedder, Tx
+from filrouge.maintenance.health import status
+from filrouge.memories.statements import put_fact, remember, remember_many
 from filrouge.providers.embedders import windows
-from filrouge.store.vectors import Spaces, StoredVectors
+from filrouge.providers.models import Calibration
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.reindexing import reindex
+from filrouge.search.spaces import describe, recalibrate
+from filrouge.search.turn_search import search_turns
+from filrouge.search.vector_repository import Spaces, StoredVectors
+from filrouge.search.vector_search import LEXICAL_ONLY
 from filrouge.testing import AnotherHash, idle, running
 
 from .given import SHOP, known, say

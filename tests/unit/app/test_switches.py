@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.mirror import write_hook_settings
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.errors import NotFound
-from filrouge.home import brief_path
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.service import observe
+from filrouge.context.hook_files import write_hook_settings
+from filrouge.core.errors import NotFound
+from filrouge.core.paths import brief_path
+from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle, running
 
 from .given import BLOG, SHOP, ask, event, known, log, say

@@ -11,29 +11,29 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app import wiring
-from filrouge.app.by_hand import bin_memory
-from filrouge.app.erase import erase
-from filrouge.app.handlers import read_turns
-from filrouge.app.injecting import context
-from filrouge.app.models import Pace, Panel
-from filrouge.app.moment import Moment
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.sources.synthesis import in_brief, synthesis, thread_state
-from filrouge.app.syntheses import is_empty, queue_quiet, synthesise
 from filrouge.capture import inbox
-from filrouge.clock import SystemClock, after, to_text
-from filrouge.home import DATABASE, SPOOL, inside
-from filrouge.model.event import Event, EventKind
-from filrouge.model.piece import Piece
-from filrouge.model.scope import LOCAL_USER
-from filrouge.model.synthesis import Synthesis
-from filrouge.model.turn import Turn
-from filrouge.ports import Tx
-from filrouge.store.analyses import Analyses, Session
-from filrouge.store.syntheses import Syntheses
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.models import Turn
+from filrouge.capture.service import observe
+from filrouge.context.models import Piece
+from filrouge.context.request import Moment
+from filrouge.context.service import context
+from filrouge.context.sources import in_brief, synthesis, thread_state
+from filrouge.core.clock import SystemClock, after, to_text
+from filrouge.core.paths import DATABASE, SPOOL, inside
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.erasure.service import erase
+from filrouge.extraction.repository import Analyses, Session
+from filrouge.memories.changes import bin_memory
+from filrouge.providers.service import Pace, Panel
+from filrouge.runtime import wiring
+from filrouge.runtime.handlers import read_turns
+from filrouge.runtime.services import Parts
 from filrouge.testing import ScriptedModel, idle, running
+from filrouge.threads.models import Synthesis
+from filrouge.threads.synthesis_repository import Syntheses
+from filrouge.threads.synthesis_service import is_empty, queue_quiet, synthesise
 
 from .given import BLOG, SHOP, event
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from filrouge.app.parts import Parts
-from filrouge.app.thread_search import ThreadHit, search_threads
-from filrouge.app.threads import archive, rename
-from filrouge.errors import BadInput, NotFound
-from filrouge.model.filters import Filters
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.memories.models import Filters
+from filrouge.runtime.services import Parts
 from filrouge.testing import AnotherHash, idle, running
+from filrouge.threads.reports import ThreadHit, search_threads
+from filrouge.threads.service import archive, rename
 
 from .given import BLOG, SHOP
 from .spoken import COUPON, POSTGRES, tell, thread_of, threads

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.asking import Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.hybrid import HybridQuery, hybrid_query
-from filrouge.app.parts import Parts
-from filrouge.app.report import metrics
-from filrouge.app.thread_upkeep import state_counts
-from filrouge.app.threads import archive, rename
-from filrouge.app.topics import get_conversation_timeline, list_discussed_topics
-from filrouge.model.filters import Filters
-from filrouge.model.topic import Topic
-from filrouge.store.thread_erasing import ThreadErasing
+from filrouge.maintenance.health import metrics
+from filrouge.memories.models import Filters
+from filrouge.runtime.services import Parts
+from filrouge.search.hybrid_query import HybridQuery, hybrid_query
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
+from filrouge.threads.models import Topic
+from filrouge.threads.repository import ThreadErasing
+from filrouge.threads.service import archive, rename
+from filrouge.threads.topics import get_conversation_timeline, list_discussed_topics
+from filrouge.threads.upkeep import state_counts
 
 from .given import SHOP
 from .spoken import COUPON, POSTGRES, tell, thread_of, threads, turn_of

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import threads as by_hand
-from filrouge.app.erase import erase
-from filrouge.app.heard import proved_by
-from filrouge.app.parts import Parts
-from filrouge.app.thread_report import detail, listing, why
-from filrouge.errors import BadInput, NotFound
-from filrouge.store.journal import Journal
-from filrouge.store.threads import Threads
+from filrouge.context.turn_candidates import proved_by
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.erasure.service import erase
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
+from filrouge.threads import service as by_hand
+from filrouge.threads.reports import detail, listing, why
+from filrouge.threads.repository import Threads
 
 from .given import BLOG
 from .spoken import COUPON, POSTGRES, as_sets, grouped, tell, texts, thread, threads, turn_of

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.injecting import preview
-from filrouge.app.parts import Parts
-from filrouge.app.remember import remember
-from filrouge.app.syntheses import synthesise
-from filrouge.app.threads import archive, rename
-from filrouge.app.ties import linked
-from filrouge.inject.plan import Block
-from filrouge.inject.render import parse
-from filrouge.model.bridge import Bridge
-from filrouge.model.piece import Section
-from filrouge.store.bridges import Bridges
-from filrouge.store.settings import StoredSettings
+from filrouge.context.models import Section
+from filrouge.context.plan import Block
+from filrouge.context.rendering import parse
+from filrouge.context.service import preview
+from filrouge.memories.statements import remember
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle, running
+from filrouge.threads.bridge_repository import Bridges
+from filrouge.threads.links import linked
+from filrouge.threads.models import Bridge
+from filrouge.threads.service import archive, rename
+from filrouge.threads.synthesis_service import synthesise
 
 from .given import BLOG, SHOP, event
 from .spoken import POSTGRES, tell, threads

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import bridge_verbs
-from filrouge.app.graph import graph
-from filrouge.app.standing import health, of_threads
-from filrouge.app.ties import BRIDGE, follow_merge, linked, queue_ties, unsure
-from filrouge.errors import BadInput, NotFound
-from filrouge.model.decision import Update
-from filrouge.model.memory import Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.store.jobs import Jobs
-from filrouge.store.memories import Origin
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.scope import Scope
+from filrouge.maintenance.health import health, of_threads
+from filrouge.memories.models import Span, Statement, Update
+from filrouge.memories.repository import Origin
+from filrouge.runtime.jobs import Jobs
+from filrouge.threads import bridge_service
+from filrouge.threads.bridge_service import graph
+from filrouge.threads.links import BRIDGE, follow_merge, linked, queue_ties, unsure
 
 from .given import BLOG, SHOP
 from .ties_given import Workshop, workshop, write
@@ -30,7 +29,7 @@ def shop(tmp_path: Path) -> Generator[Workshop]:
 
 
 def listed(shop: Workshop, **how: Any) -> list[dict[str, Any]]:
-    return shop.parts.readers.here(lambda tx: bridge_verbs.bridges(shop.parts, tx, **how))
+    return shop.parts.readers.here(lambda tx: bridge_service.bridges(shop.parts, tx, **how))
 
 
 def ends(shop: Workshop, **how: Any) -> set[tuple[str, str, str]]:
@@ -38,7 +37,7 @@ def ends(shop: Workshop, **how: Any) -> set[tuple[str, str, str]]:
 
 
 def tied(shop: Workshop, source: str, target: str, kind: str = "relates_to") -> dict[str, Any]:
-    return bridge_verbs.add(shop.parts, source=source, target=target, kind=kind)
+    return bridge_service.add(shop.parts, source=source, target=target, kind=kind)
 
 
 def test_threads_that_are_alike_are_tied_when_one_changes(shop: Workshop) -> None:
@@ -159,7 +158,7 @@ def test_neighbours_of_neighbours_hear_of_each_other(shop: Workshop) -> None:
 def test_what_the_user_ties_is_certain_and_does_not_fade(shop: Workshop) -> None:
     shop.thread("a")
     shop.thread("b")
-    made = bridge_verbs.add(shop.parts, source="a", target="b", kind="supports", reason="seen in the review")
+    made = bridge_service.add(shop.parts, source="a", target="b", kind="supports", reason="seen in the review")
     assert (made["confidence"], made["made_by"], made["reason"]) == (1.0, "user", "seen in the review")
     for _ in range(9):
         shop.clock.move(days=1)
@@ -173,11 +172,11 @@ def test_what_the_user_removes_is_not_made_again_but_by_the_user(shop: Workshop)
     shop.thread("b", at=10)
     shop.change("a")
     [one] = listed(shop)
-    assert bridge_verbs.remove(shop.parts, one["id"])["id"] == one["id"]
+    assert bridge_service.remove(shop.parts, one["id"])["id"] == one["id"]
     shop.change("a", "b")
     assert listed(shop) == []
     with pytest.raises(NotFound, match=one["id"]):
-        bridge_verbs.remove(shop.parts, one["id"])
+        bridge_service.remove(shop.parts, one["id"])
     tied(shop, "b", "a")
     assert ends(shop) == {("b", "a", "relates_to")}
 
@@ -207,7 +206,7 @@ def test_bridges_follow_when_threads_merge(shop: Workshop) -> None:
     tied(shop, "a", "c")
     tied(shop, "d", "b", "extends")
     gone = tied(shop, "b", "d")
-    bridge_verbs.remove(shop.parts, gone["id"])
+    bridge_service.remove(shop.parts, gone["id"])
     shop.parts.writer.run(lambda tx: follow_merge(shop.parts, tx, merged="b", into="a"))
     assert ends(shop) == {("a", "c", "relates_to"), ("d", "a", "extends")}
     write(shop.parts.home, "UPDATE threads SET merged_into = 'a' WHERE id = 'b'", {})

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import wiring
-from filrouge.app.injecting import context
-from filrouge.app.parts import Parts
-from filrouge.app.topics import get_conversation_timeline, list_discussed_topics, timeline_json, topics_json
-from filrouge.clock import new_id
-from filrouge.errors import BadInput
-from filrouge.inject.render import parse
-from filrouge.model.scope import Scope
-from filrouge.model.topic import Topic
-from filrouge.model.turn import Turn
-from filrouge.store.events import Projects
-from filrouge.store.recalls import Recalls
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import Turn
+from filrouge.context.log import Recalls
+from filrouge.context.rendering import parse
+from filrouge.context.service import context
+from filrouge.core.clock import new_id
+from filrouge.core.errors import BadInput
+from filrouge.core.scope import Scope
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
 from filrouge.testing import ManualClock
+from filrouge.threads.models import Topic
+from filrouge.threads.topics import get_conversation_timeline, list_discussed_topics, timeline_json, topics_json
 
 from .given import BLOG, SHOP, event
 

@@ -10,17 +10,16 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app.forgetting import Asked, forget_at_once, preview
-from filrouge.app.injecting import given_json, inject
-from filrouge.app.note_search import search_notes
-from filrouge.app.parts import Parts
-from filrouge.app.reindex import reindex
-from filrouge.app.vault import MOST_TAGGED, Watch, described
-from filrouge.home import DATABASE, inside
-from filrouge.inject.render import LONGEST_NOTE
-from filrouge.model.note import NotesFound
-from filrouge.store.settings import StoredSettings
-from filrouge.store.vault import StoredChunk, StoredVault
+from filrouge.context.rendering import LONGEST_NOTE
+from filrouge.context.service import given_json, inject
+from filrouge.core.paths import DATABASE, inside
+from filrouge.erasure.service import Asked, forget_at_once, preview
+from filrouge.notes.models import NotesFound
+from filrouge.notes.repository import StoredChunk, StoredVault
+from filrouge.notes.service import MOST_TAGGED, Watch, described, search_notes
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.reindexing import reindex
 from filrouge.testing import AnotherHash, running
 from tests.support.waiting import eventually
 

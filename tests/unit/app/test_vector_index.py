@@ -9,16 +9,15 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from filrouge.app.lanes import ReaderPool
-from filrouge.clock import SystemClock
-from filrouge.index.adaptive import AdaptiveIndex
-from filrouge.index.analyser import TextAnalyser
-from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Vectors
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.clock import SystemClock
+from filrouge.core.protocols import Vectors
 from filrouge.providers.hashing import StableHash
-from filrouge.store.sqlite import Database
-from filrouge.store.turns import Turns
-from filrouge.store.vectors import Spaces, StoredVectors
+from filrouge.runtime.executors import ReaderPool
+from filrouge.runtime.sqlite import Database
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.vector_index import AdaptiveIndex, ExactIndex
+from filrouge.search.vector_repository import Spaces, StoredVectors
 from tests.unit.store.given import turn
 
 SPACE = StableHash().space

@@ -9,21 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app import wiring
-from filrouge.app.asking import Question
-from filrouge.app.conversations import search_turns
-from filrouge.app.injecting import context
-from filrouge.app.meaning import INDEX_LOADING, LEXICAL_ONLY
-from filrouge.app.memory_report import history
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.app.report import stats, status
-from filrouge.clock import SystemClock
-from filrouge.errors import BadInput, EmbedderUnavailable, NotFound
-from filrouge.inject.render import parse
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
-from filrouge.store.journal import Journal
+from filrouge.capture.service import observe
+from filrouge.context.rendering import parse
+from filrouge.context.service import context
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import BadInput, EmbedderUnavailable, NotFound
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.maintenance.health import stats, status
+from filrouge.memories.reports import history
+from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.providers.models import EmbeddingSpace
+from filrouge.runtime import wiring
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question
+from filrouge.search.turn_search import search_turns
+from filrouge.search.vector_search import INDEX_LOADING, LEXICAL_ONLY
 from filrouge.testing import StableHash, idle, running
 
 from .given import BLOG, SHOP, ask, event, known, log, say

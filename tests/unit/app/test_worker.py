@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filrouge.app import wiring
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.worker import Handler, Outcome, Payload, Worker
-from filrouge.clock import SystemClock
-from filrouge.errors import EmbedderUnavailable, NotFound
-from filrouge.home import BRIEFS
-from filrouge.ports import Tx
-from filrouge.store.jobs import Jobs
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import EmbedderUnavailable, NotFound
+from filrouge.core.paths import BRIEFS
+from filrouge.core.protocols import Tx
+from filrouge.runtime import wiring
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.worker import Handler, Outcome, Payload, Worker
 from filrouge.testing import AnotherHash, idle, running
 
 from .given import SHOP, event, known

@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from filrouge.app import by_hand
-from filrouge.app.forgetting import Asked, forget_at_once
-from filrouge.app.note_search import search_notes
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
-from filrouge.app.remember import put_fact
-from filrouge.app.vault import described
-from filrouge.app.writing_back import MOST_DELETED
-from filrouge.config import check
-from filrouge.errors import BadConfig
-from filrouge.model.memory import Memory
-from filrouge.store.settings import StoredSettings
+from filrouge.capture.service import observe
+from filrouge.core.errors import BadConfig
+from filrouge.core.settings import check
+from filrouge.erasure.service import Asked, forget_at_once
+from filrouge.memories import changes
+from filrouge.memories.models import Memory
+from filrouge.memories.statements import put_fact
+from filrouge.notes.pages_service import MOST_DELETED
+from filrouge.notes.service import described, search_notes
+from filrouge.runtime.services import Parts
+from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle, running
 from tests.support.waiting import eventually
 
@@ -37,8 +36,8 @@ PORT = "The production port of the kiosk is 8443."
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     """Where a user waits a second for the next look, a test waits a twentieth."""
-    for module in ("vault", "writing_back"):
-        monkeypatch.setattr(f"filrouge.app.{module}._LOOK_SECONDS", 0.05)
+    for module in ("service", "pages_service"):
+        monkeypatch.setattr(f"filrouge.notes.{module}._LOOK_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -156,7 +155,7 @@ def test_what_both_sides_changed_is_left_as_it_stands_and_named(parts: Parts, fo
     eventually("both are there", holds(path, "pnpm", "8443"))
     old = next(one for one in everything(parts) if "8443" in one.text)
     edit(path, "8443", "7000", ago=STILL_TYPING)
-    new = by_hand.supersede(parts, old.id, "The production port of the kiosk is 9443.")
+    new = changes.supersede(parts, old.id, "The production port of the kiosk is 9443.")
     os.utime(path, (time.time() - 300, time.time() - 300))
     eventually("it is named", lambda: [one["memory_id"] for one in written(parts)["troubles"]] == [old.id])
     assert "changed here and in the memory" in written(parts)["troubles"][0]["trouble"]
@@ -164,7 +163,7 @@ def test_what_both_sides_changed_is_left_as_it_stands_and_named(parts: Parts, fo
     assert "7000" in text
     assert "9443" not in text
     assert says(parts, "9443") == ["live"]
-    by_hand.supersede(parts, new.new_id, PORT.replace("8443", "7000"))
+    changes.supersede(parts, new.new_id, PORT.replace("8443", "7000"))
     eventually("both say the same", lambda: written(parts)["troubles"] == [])
     assert path.read_text(encoding="utf-8").count("7000") == 1
 
@@ -174,7 +173,7 @@ def test_a_line_in_conflict_that_is_removed_comes_back_with_the_memorys_words(pa
     eventually("both are there", holds(path, "pnpm", "8443"))
     old = next(one for one in everything(parts) if "8443" in one.text)
     edit(path, "8443", "7000", ago=STILL_TYPING)
-    by_hand.supersede(parts, old.id, "The production port of the kiosk is 9443.")
+    changes.supersede(parts, old.id, "The production port of the kiosk is 9443.")
     os.utime(path, (time.time() - 300, time.time() - 300))
     eventually("it is named", lambda: written(parts)["troubles"])
     line = next(line for line in path.read_text(encoding="utf-8").splitlines() if "7000" in line)
@@ -192,7 +191,7 @@ def test_a_line_that_is_removed_goes_into_the_bin_and_back(parts: Parts, folder:
     eventually("it is in the bin", lambda: says(parts, "8443") == ["binned"])
     assert says(parts, "pnpm") == ["live"]
     gone = next(one for one in everything(parts) if "8443" in one.text)
-    by_hand.restore(parts, gone.id)
+    changes.restore(parts, gone.id)
     eventually("it is written again", holds(path, "8443"))
 
 

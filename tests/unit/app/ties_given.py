@@ -14,15 +14,15 @@ from typing import Any
 import apsw
 import numpy as np
 
-from filrouge.app import wiring
-from filrouge.app.parts import Parts
-from filrouge.app.ties import tie
-from filrouge.clock import new_id, to_text
-from filrouge.home import DATABASE, inside
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.store.events import Projects
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import Turn
+from filrouge.core.clock import new_id, to_text
+from filrouge.core.paths import DATABASE, inside
+from filrouge.core.scope import Scope
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
 from filrouge.testing import ManualClock
+from filrouge.threads.links import tie
 
 from .given import SHOP
 

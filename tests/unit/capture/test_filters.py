@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.capture.filters import skip_reason
+from filrouge.capture.intake import skip_reason
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from filrouge.capture.events import Event
 from filrouge.capture.intake import turns_of
-from filrouge.model.event import Event
 
 ANSWER = "The export embeds the font once for each page; embedding it once makes it ten times faster."
 

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.home import DATABASE
+from filrouge.core.paths import DATABASE
 from tests.support.shell import Typed
 from tests.support.shell import typed as shell_typed
 from tests.unit.server.conftest import Api, serving

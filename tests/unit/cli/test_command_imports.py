@@ -10,7 +10,15 @@ import typer
 
 from filrouge.cli.commands import COMMANDS, GROUPS, commands
 
-HEAVY = {"apsw", "fastapi", "numpy", "onnxruntime", "tokenizers", "filrouge.app", "filrouge.config", "filrouge.store"}
+HEAVY = {
+    "apsw",
+    "fastapi",
+    "numpy",
+    "onnxruntime",
+    "tokenizers",
+    "filrouge.core.settings",
+    "filrouge.runtime",
+}
 
 
 def words(app: typer.Typer) -> set[str]:

@@ -12,13 +12,13 @@ from typing import get_args
 
 import pytest
 
-from filrouge import config
 from filrouge.cli import commands
 from filrouge.cli.commands import asking, bridges
-from filrouge.model.bridge import BRIDGE_KINDS
-from filrouge.model.memory import Kind
+from filrouge.core import settings
+from filrouge.memories.models import Kind
 from filrouge.providers.language_models import SIZE_OF, Mode
 from filrouge.threads.lifecycle import CAPS
+from filrouge.threads.models import BRIDGE_KINDS
 from tests.unit.server.conftest import Api, serving
 
 SHOP = "origin:forge.example/ana/shop"
@@ -145,7 +145,7 @@ def test_commands_know_the_words_of_the_model_that_they_do_not_load() -> None:
 
 def test_every_mode_has_its_model_and_its_cap() -> None:
     modes = get_args(Mode)
-    assert modes == ("light", "normal", "heavy", "max") == config.choices_of("mode")
+    assert modes == ("light", "normal", "heavy", "max") == settings.choices_of("mode")
     assert (tuple(CAPS), tuple(SIZE_OF)) == (modes, modes)
     assert list(CAPS.values()) == sorted(CAPS.values())
 

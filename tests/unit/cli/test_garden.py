@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.gardening import GARDEN
-from filrouge.ports import Tx
-from filrouge.store.gardens import Gardens
-from filrouge.store.jobs import Jobs
+from filrouge.core.protocols import Tx
+from filrouge.maintenance.garden_repository import Gardens
+from filrouge.maintenance.garden_service import GARDEN
+from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
 from tests.unit.app.gardens_given import converse
 from tests.unit.server.conftest import serving

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from filrouge import home
 from filrouge.capture import inbox
 from filrouge.cli.hook import run
-from filrouge.clock import from_epoch, new_id
+from filrouge.core import paths
+from filrouge.core.clock import from_epoch, new_id
 from filrouge.daemon.process import coming_up, only_one
 from filrouge.daemon.start_lock import STARTING
 
@@ -39,7 +39,7 @@ class Daemon:
         self.heard: list[tuple[str, dict[str, Any]]] = []
         self._answer = answer
         self._wire = socket.socket(socket.AF_UNIX)
-        self._wire.bind(home.socket_path(str(directory)))
+        self._wire.bind(paths.socket_path(str(directory)))
         self._wire.listen(8)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -105,7 +105,7 @@ def place(tmp_path: Path, locks: ExitStack) -> Path:
     directory = tmp_path / "home"
     directory.mkdir()
     (tmp_path / "shop").mkdir()
-    (directory / home.HOOK_SETTINGS).write_text('{"wait_ms": 500}')  # a test machine may be busy
+    (directory / paths.HOOK_SETTINGS).write_text('{"wait_ms": 500}')  # a test machine may be busy
     locks.enter_context(coming_up(str(directory)))
     locks.enter_context(only_one(str(directory)))
     return directory
@@ -210,11 +210,11 @@ def nothing(directory: Path) -> None:
 
 def stale(directory: Path) -> None:
     with socket.socket(socket.AF_UNIX) as wire:
-        wire.bind(str(directory / home.SOCKET))
+        wire.bind(str(directory / paths.SOCKET))
 
 
 def no_socket(directory: Path) -> None:
-    (directory / home.SOCKET).write_text("plain file")
+    (directory / paths.SOCKET).write_text("plain file")
 
 
 TEN_MEGABYTES = json.dumps({**PROMPT, "cwd": "/", "prompt": "use uv, never pip. " * 550_000}).encode()
@@ -302,7 +302,7 @@ def test_a_home_that_cannot_be_written_costs_only_the_event(tmp_path: Path, payl
 
 
 def test_a_start_without_a_daemon_prints_the_brief_of_the_project(place: Path) -> None:
-    brief = Path(home.brief_path(str(place), f"path:{place.parent / 'shop'}"))
+    brief = Path(paths.brief_path(str(place), f"path:{place.parent / 'shop'}"))
     brief.parent.mkdir()
     brief.write_text("Use uv.\n", "utf-8")
     assert injected(hook(place, START)) == "Use uv."
@@ -337,7 +337,7 @@ def test_a_start_waits_for_the_daemon_that_is_coming_up(place: Path) -> None:
 )
 def test_settings_of_the_home_are_obeyed(place: Path, settings: Any, kept: int, asked: bool | None) -> None:
     text = json.dumps(settings).replace("PROJECT", f"path:{place.parent / 'shop'}")
-    (place / home.HOOK_SETTINGS).write_text(text)
+    (place / paths.HOOK_SETTINGS).write_text(text)
     with daemon(place, lambda path, body: answer("context")) as served:
         printed = hook(place, PROMPT)
     assert [body["context"] for _, body in served.heard] == ([] if asked is None else [asked])

@@ -14,11 +14,11 @@ OWN = {
     "filrouge.cli",
     "filrouge.cli.hook", "filrouge.cli.hook_event", "filrouge.cli.hook_output", "filrouge.cli.main",
     "filrouge.daemon", "filrouge.daemon.client", "filrouge.daemon.reply", "filrouge.daemon.spawning",
-    "filrouge.daemon.start_lock", "filrouge.errors", "filrouge.home",
+    "filrouge.daemon.start_lock", "filrouge.core.errors", "filrouge.core.paths",
     "filrouge.hosts", "filrouge.hosts.claude_code", "filrouge.hosts.codex", "filrouge.hosts.command_hooks",
     "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor", "filrouge.hosts.gemini", "filrouge.hosts.openclaw",
     "filrouge.hosts.opencode", "filrouge.hosts.project", "filrouge.hosts.reading", "filrouge.hosts.vscode",
-    "filrouge.model", "filrouge.model.event", "filrouge.model.folder_names",
+    "filrouge.capture.events", "filrouge.core", "filrouge.projects", "filrouge.projects.folder_names",
 }  # fmt: skip
 HEAVY = {
     "argparse", "asyncio", "base64", "dataclasses", "datetime", "email", "hashlib", "http", "http.client",

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from filrouge import home
 from filrouge.capture import losses
 from filrouge.cli.hook import VERY_SLOW_START, run
+from filrouge.core import paths
 
 from .test_hook import PROMPT, START, STOP, Daemon, answer, daemon, environment, hook, injected, locks, place, spooled
 
@@ -50,7 +50,7 @@ class SlowDaemon(Daemon):
 
 @pytest.fixture
 def settings(place: Path) -> Path:
-    (place / home.HOOK_SETTINGS).write_text('{"wait_ms": 4000}')  # a test machine may be busy
+    (place / paths.HOOK_SETTINGS).write_text('{"wait_ms": 4000}')  # a test machine may be busy
     return place
 
 
@@ -66,7 +66,7 @@ def test_a_context_that_the_daemon_is_working_on_is_waited_for(settings: Path, p
 
 
 def test_a_context_that_takes_longer_than_the_setting_is_not_waited_for(place: Path) -> None:
-    (place / home.HOOK_SETTINGS).write_text('{"wait_ms": 300}')
+    (place / paths.HOOK_SETTINGS).write_text('{"wait_ms": 300}')
     served = SlowDaemon(place, slowly(3.0, "too late", "r1"))
     try:
         assert hook(place, PROMPT) == b""
@@ -176,7 +176,7 @@ def test_an_event_that_cannot_be_written_is_counted(place: Path, payload: dict[s
     assert hook(place, payload) == b""
     found = losses.read(str(place))
     assert (found.events, found.reason) == (1, "cannot be written")
-    assert "uv" not in (place / home.LOSSES).read_text()
+    assert "uv" not in (place / paths.LOSSES).read_text()
 
 
 def test_counting_begins_again_after_it_was_cleared(tmp_path: Path) -> None:

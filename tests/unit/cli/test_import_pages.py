@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.cli.import_pages import Page, Passed, Wanted, pages_of_history, pages_of_items
-from filrouge.errors import BadInput
+from filrouge.capture.models import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, Trouble
+from filrouge.cli.imports import Page, Passed, Wanted, pages_of_history, pages_of_items
+from filrouge.core.errors import BadInput
 from filrouge.hosts.histories import histories
-from filrouge.model.imported import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, Trouble
 from tests.support.histories import Claude, long_history
 
 ANY, TAKEN = Wanted(), 10_000_000

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from filrouge.cli.import_pages import Passed, Wanted, pages_of_packed
+from filrouge.cli.imports import Passed, Wanted, pages_of_packed
 from filrouge.hosts.histories import histories
 from filrouge.hosts.packed import Unpacked, zstd
 from tests.unit.server.conftest import Api, serving

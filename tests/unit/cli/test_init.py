@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from filrouge import installation
-from filrouge.home import CONFIG
+from filrouge.core import installation
+from filrouge.core.paths import CONFIG
 from tests.reliability.terminals import at_a_terminal
 from tests.support import shell
 from tests.support.shell import Typed

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from filrouge.home import LOG
+from filrouge.core.paths import LOG
 from tests.support.shell import Typed, typed
 
 

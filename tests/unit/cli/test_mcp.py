@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from filrouge import home
 from filrouge.cli.mcp import Shim as Conversation
 from filrouge.cli.mcp_daemon import Daemon
+from filrouge.core import paths
 from filrouge.daemon import client
-from filrouge.model.offered import HANDSHAKE_EDITIONS, LARGEST_LINE, TOOLS
+from filrouge.mcp.offered import HANDSHAKE_EDITIONS, LARGEST_LINE, TOOLS
 from tests.reliability import processes
 from tests.support.mcp import Json, Shim, call, initialize, request, shim
 from tests.unit.server.conftest import serving
@@ -34,14 +34,15 @@ from .test_hook_imports import HEAVY, loaded
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp.md"
 OWN = {
     "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main", "filrouge.cli.mcp",
-    "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.control_characters", "filrouge.daemon",
+    "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.core.text", "filrouge.daemon",
     "filrouge.daemon.client",
     "filrouge.daemon.reply", "filrouge.daemon.spawning", "filrouge.daemon.start_lock",
-    "filrouge.errors", "filrouge.home", "filrouge.hosts", "filrouge.hosts.claude_code",
+    "filrouge.core.errors", "filrouge.core.paths", "filrouge.hosts", "filrouge.hosts.claude_code",
     "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor",
     "filrouge.hosts.gemini", "filrouge.hosts.openclaw", "filrouge.hosts.opencode", "filrouge.hosts.project",
     "filrouge.hosts.reading", "filrouge.hosts.vscode",
-    "filrouge.model", "filrouge.model.event", "filrouge.model.folder_names", "filrouge.model.offered",
+    "filrouge.capture", "filrouge.capture.events", "filrouge.core", "filrouge.mcp", "filrouge.mcp.offered",
+    "filrouge.projects", "filrouge.projects.folder_names",
 }  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def stand_in(directory: Path, answer: Callable[[str, Json], bytes | None]) -> Ge
     heard: list[Json] = []
     leaving = threading.Event()
     wire = socket.socket(socket.AF_UNIX)
-    wire.bind(home.socket_path(str(directory)))
+    wire.bind(paths.socket_path(str(directory)))
     wire.listen(8)
 
     def serve(connection: socket.socket) -> None:
@@ -90,7 +91,7 @@ def stand_in(directory: Path, answer: Callable[[str, Json], bytes | None]) -> Ge
         wire.shutdown(socket.SHUT_RDWR)
         wire.close()
         thread.join(5)
-        os.unlink(home.socket_path(str(directory)))
+        os.unlink(paths.socket_path(str(directory)))
 
 
 def echo(path: str, body: Json) -> bytes:
@@ -271,7 +272,7 @@ def test_a_refusal_by_the_daemon_elsewhere_is_told_to_the_agent_with_its_remedy(
         thread.join(5)
     assert (said["result"]["isError"], text_of(said)) == (True, "This key is unknown. Make another.")
     assert set(keys) == {"Bearer a-key"}
-    assert not (tmp_path / home.SOCKET).exists()  # nothing was started here
+    assert not (tmp_path / paths.SOCKET).exists()  # nothing was started here
 
 
 # ------------------------------------------------------------------------------------------------- the protocol

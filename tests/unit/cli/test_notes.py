@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.vault import Watch
+from filrouge.notes.service import Watch
 from filrouge.server.routes.notes import NotesAnswer
 from tests.unit.server.conftest import serving
 

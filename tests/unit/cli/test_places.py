@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from filrouge.home import DATABASE, socket_path
+from filrouge.core.paths import DATABASE, socket_path
 from tests.unit.server.conftest import serving
 
 from .test_changing import typed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.store.memories import MOST_RULES
+from filrouge.memories.repository import MOST_RULES
 from tests.unit.server.conftest import serving
 
 from .test_changing import Shell

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.model.asking import Usage
+from filrouge.providers.models import Usage
+from filrouge.providers.usage_repository import LlmUsage
 from filrouge.server.routes.usage import UsageAnswer
-from filrouge.store.usage import LlmUsage
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
 from tests.unit.server.test_routes import event

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from filrouge import home
 from filrouge._version import __version__
+from filrouge.core import paths
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client, start_lock
 from filrouge.daemon.reply import Reply
-from filrouge.errors import DaemonUnavailable
 
 OK = b'HTTP/1.1 200 OK\r\nX-Filrouge-Version: 9.9\r\nContent-Length: 11\r\n\r\n{"ok":true}'
 
@@ -26,7 +26,7 @@ def serving(directory: Path, answer: Callable[[socket.socket], object]) -> Gener
     """A daemon's socket whose every connection is handed to `answer` after one read."""
     heard: list[bytes] = []
     wire = socket.socket(socket.AF_UNIX)
-    wire.bind(home.socket_path(str(directory)))
+    wire.bind(paths.socket_path(str(directory)))
     wire.listen(8)
 
     def serve() -> None:
@@ -50,7 +50,7 @@ def serving(directory: Path, answer: Callable[[socket.socket], object]) -> Gener
         wire.shutdown(socket.SHUT_RDWR)
         wire.close()
         thread.join(2)
-        os.unlink(home.socket_path(str(directory)))
+        os.unlink(paths.socket_path(str(directory)))
 
 
 def saying(*pieces: bytes) -> Callable[[socket.socket], object]:
@@ -120,7 +120,7 @@ def test_the_deadline_holds_for_the_whole_answer(tmp_path: Path) -> None:
 
 
 def test_no_socket_a_dead_socket_and_no_socket_at_all_mean_absent(tmp_path: Path) -> None:
-    path = Path(home.socket_path(str(tmp_path)))
+    path = Path(paths.socket_path(str(tmp_path)))
     with pytest.raises(DaemonUnavailable):
         ask(tmp_path)
     assert client.is_absent(str(tmp_path))

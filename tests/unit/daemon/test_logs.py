@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.core.errors import BadInput, NotFound, StoreError
+from filrouge.core.paths import LOG
 from filrouge.daemon.logs import JsonLines, PlainLines, last_lines, new_lines, parsed
-from filrouge.errors import BadInput, NotFound, StoreError
-from filrouge.home import LOG
 
 CANARY = "marzipan-otter"
 FORMS = (PlainLines(), JsonLines())

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from filrouge.model.scope import Scope
-from filrouge.model.turn import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
+from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
+from filrouge.core.scope import Scope
 
 _SOURCES: dict[Role, SourceType] = {"user": "prompt", "assistant": "reply", "tool": "command"}
 _TRUST: dict[Role, int] = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}

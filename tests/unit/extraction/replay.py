@@ -7,13 +7,12 @@ import itertools
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from filrouge.capture.models import Turn
+from filrouge.core.scope import Scope
 from filrouge.extraction.decide import decide
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.vocabulary import content
-from filrouge.model.decision import Add, Decision, Delete, Neighbour, Update
-from filrouge.model.memory import Memory, Statement
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
+from filrouge.memories.models import Add, Decision, Delete, Memory, Neighbour, Statement, Update
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

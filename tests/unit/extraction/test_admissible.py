@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filrouge.core.scope import Scope
 from filrouge.extraction.model_answers import Admitted, Place, Stated, admit
-from filrouge.model.decision import Add, Conflict, Delete, Neighbour, Noop, Update
-from filrouge.model.memory import Memory, Statement
-from filrouge.model.scope import Scope
+from filrouge.memories.models import Add, Conflict, Delete, Memory, Neighbour, Noop, Statement, Update
 from tests.support.tiers import examples
 from tests.unit.store.given import NOON, statement
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.observe import observe
-from filrouge.app.parts import Parts
+from filrouge.capture.service import observe
 from filrouge.extraction.reader import agreed
+from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.mind import live
 from tests.unit.app.given import event

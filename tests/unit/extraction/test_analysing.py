@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from filrouge.capture.models import Role
+from filrouge.extraction.models import NOTHING, Analysis, Entity, Quote
 from filrouge.extraction.summaries import (
     GENERIC_TOPICS,
     MOST_CONCEPTS,
@@ -18,8 +20,6 @@ from filrouge.extraction.summaries import (
     summary_of,
 )
 from filrouge.extraction.vocabulary import STOP, fold
-from filrouge.model.analysis import NOTHING, Analysis, Entity, Quote
-from filrouge.model.turn import Role
 
 from .conversations import ENGLISH, FRENCH, conversation, turn
 

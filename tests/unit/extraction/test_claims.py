@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import supported
-from filrouge.model.memory import Statement
+from filrouge.memories.models import Statement
 
 from .replay import prompt
 

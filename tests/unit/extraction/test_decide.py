@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filrouge.core.scope import Scope
 from filrouge.extraction.decide import decide, retrieval_terms
 from filrouge.extraction.heuristics import extract
-from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
-from filrouge.model.memory import Memory, Statement
-from filrouge.model.scope import Scope
+from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Statement, Update
 from tests.support.tiers import examples
 
 from . import pairs

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.extraction.model_answers import locate, supported
-from filrouge.model.memory import Span, Statement
+from filrouge.memories.models import Span, Statement
 
 TEXT = "Bonjour. La prod est sur le port 8443,\nderrière  Caddy."
 

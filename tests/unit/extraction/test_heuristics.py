@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from filrouge.capture.cutting import LONGEST_TEXT
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import supported
-from filrouge.model.memory import Statement
+from filrouge.memories.models import Statement
 from tests.support.tiers import examples, long
 
 from . import corpus

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.errors import Unreadable
+from filrouge.core.errors import Unreadable
 from filrouge.extraction.model_answers import LONGEST, asked, json_object
-from filrouge.model.answers import SessionShape, StatedFact, read_items, schema_of
-from filrouge.model.asking import Ask, Completion, Prompt
+from filrouge.extraction.models import SessionShape, StatedFact, read_items, schema_of
+from filrouge.providers.models import Ask, Completion, Prompt
 
 ASK = Ask(operation="extract", prompt=Prompt(text="Read.", version="extract/en/0"), text="<conversation/>", schema={})
 REPAIR = Prompt(text="Once more.", version="repair/en/0")

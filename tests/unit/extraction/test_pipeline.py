@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from filrouge.errors import ModelUnavailable, Unreadable
+from filrouge.capture.models import Turn
+from filrouge.core.errors import ModelUnavailable, Unreadable
+from filrouge.core.scope import Scope
 from filrouge.extraction.model_answers import Judged, Near, Similar, Understood, boot_texts, understanding
-from filrouge.model.asking import Ask, Completion, Prompt
-from filrouge.model.decision import Add, Conflict, Delete, Neighbour, Noop, Update
-from filrouge.model.memory import Memory
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
+from filrouge.memories.models import Add, Conflict, Delete, Memory, Neighbour, Noop, Update
+from filrouge.providers.models import Ask, Completion, Prompt
 
 from .replay import START, prompt
 

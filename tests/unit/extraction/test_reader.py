@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from filrouge.core.protocols import Embedder
 from filrouge.extraction import reader
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.statement_model import Numbers
 from filrouge.extraction.units import units
-from filrouge.model.memory import Statement
-from filrouge.ports import Embedder
+from filrouge.memories.models import Statement
 from filrouge.providers.e5 import e5
 
 

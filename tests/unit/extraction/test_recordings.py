@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.model.memory import Memory
+from filrouge.memories.models import Memory
 
 from .replay import Mind
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from filrouge.extraction.decide import decide
 from filrouge.extraction.heuristics import extract
-from filrouge.model.decision import Add, Conflict, Decision, Neighbour, Noop, Update
+from filrouge.memories.models import Add, Conflict, Decision, Neighbour, Noop, Update
 
 from .replay import memory_of, prompt
 

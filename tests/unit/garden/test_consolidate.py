@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.core.scope import Scope
 from filrouge.extraction.decide import decide
-from filrouge.garden.consolidate import (
+from filrouge.maintenance.consolidation import (
     concept_key,
     contradiction,
     is_same,
@@ -20,9 +21,7 @@ from filrouge.garden.consolidate import (
     may_be_one,
     stated,
 )
-from filrouge.model.decision import Neighbour, Noop
-from filrouge.model.memory import Evidence, Kind, Memory, Span
-from filrouge.model.scope import Scope
+from filrouge.memories.models import Evidence, Kind, Memory, Neighbour, Noop, Span
 
 from ..store.given import NOON
 

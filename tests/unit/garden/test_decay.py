@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.garden.decay import FADED, HALF_LIVES, half_life, vitality
-from filrouge.model.memory import Kind, Memory
-from filrouge.model.scope import Scope
+from filrouge.core.scope import Scope
+from filrouge.maintenance.decay import FADED, HALF_LIVES, half_life, vitality
+from filrouge.memories.models import Kind, Memory
 from tests.support.tiers import examples
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.garden.plan import GardenPlan, Step, estimate, in_order
-from filrouge.garden.progress import label, messages
-from filrouge.model.garden import KINDS, Garden, GardenStep, StepKind
-from filrouge.model.when import Language
+from filrouge.core.dates import Language
+from filrouge.maintenance.consolidation import GardenPlan, Step, estimate, in_order, label, messages
+from filrouge.maintenance.models import KINDS, Garden, GardenStep, StepKind
 
 from ..store.given import NOON
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.garden.retention import PRESSURES, Policy, cutoffs, pressed_further
+from filrouge.maintenance.decay import PRESSURES, Policy, cutoffs, pressed_further
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 DAYS = st.integers(1, 3650)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge import hosts
-from filrouge.model.event import Event, event_from_json
+from filrouge.capture.events import Event, event_from_json
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hosts"
 ODD: list[Any] = [

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filrouge.capture.models import TranscriptRecord
 from filrouge.hosts import transcripts
-from filrouge.model.transcript import TranscriptRecord
 from tests.support.tiers import examples
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hosts"

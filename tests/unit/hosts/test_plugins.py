@@ -12,7 +12,7 @@ import pytest
 
 import filrouge
 from filrouge import hosts
-from filrouge.errors import BadInput
+from filrouge.core.errors import BadInput
 from filrouge.hosts import plugins
 
 ROOT = Path(__file__).parents[3]

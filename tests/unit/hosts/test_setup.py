@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.errors import BadInput, Stale
+from filrouge.core.errors import BadInput, Stale
 from filrouge.hosts.setup import json_text, toml_text
 from filrouge.hosts.setup.entries import AGENTS, CLAUDE_CODE, is_hook_of_ours, is_tool_of_ours
 from filrouge.hosts.setup.files import Machine

@@ -62,7 +62,7 @@ FOUND: list[tuple[str, str]] = [
     ("uses edge-runtime there", "edgeRuntime"),
     ("uses edge_runtime there", "edge-runtime"),
     ("deploy to fly.io", "fly.io"),
-    ("import filrouge.index.analyser", "analyser"),
+    ("import filrouge.search.analyser", "analyser"),
     ("std::vector<int> of ids", "vector"),
     ("we use Node.js here", "nodejs"),
     ("rewritten in C++ last year", "C++"),

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from filrouge.ports import Nearest, Numbers, Vector, VectorIndex, Vectors
+from filrouge.core.protocols import Numbers, Vector, VectorIndex, Vectors
+from filrouge.providers.models import Nearest
 
 DIMENSION = 4
 OWNERS, GROUPS = st.sampled_from("abcdefgh"), st.sampled_from(["shop", "blog", "user:local", ""])

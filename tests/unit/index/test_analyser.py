@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.errors import BadConfig
-from filrouge.index.analyser import TextAnalyser, fold
-from filrouge.index.lexical import any_of
+from filrouge.core.errors import BadConfig
+from filrouge.search.analyser import TextAnalyser, any_of, fold
 
 from .findings import FIRST, FOUND, NOT_FOUND
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.index.adaptive import AdaptiveIndex, fastest_codes
-from filrouge.index.codes import Codes, SignCodes
-from filrouge.index.vectors import ExactIndex
-from filrouge.ports import Vector, Vectors
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.search.vector_codes import Codes, SignCodes
+from filrouge.search.vector_index import AdaptiveIndex, ExactIndex, fastest_codes
 from tests.support.tiers import examples
 from tests.unit.index.histories import Model, check, units
 

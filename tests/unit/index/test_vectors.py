@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.index.adaptive import AdaptiveIndex
-from filrouge.index.codes import SignCodes
-from filrouge.index.compact import CompactIndex
-from filrouge.index.vectors import ExactIndex
-from filrouge.ports import VectorIndex
+from filrouge.core.protocols import VectorIndex
+from filrouge.search.vector_codes import SignCodes
+from filrouge.search.vector_index import AdaptiveIndex, CompactIndex, ExactIndex
 from tests.support.tiers import examples
 from tests.unit.index.histories import CHANGES, DIMENSION, GROUPS, OWNERS, Change, Model, check, units
 

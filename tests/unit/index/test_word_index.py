@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.index.lexical import any_of
-from filrouge.index.word_files import WordFiles
-from filrouge.model.wording import NEVER, Mark, Selection, WordRow
-from filrouge.ports import WordIndex
-from filrouge.recall.bm25 import BUILT_IN, Collection, bm25
+from filrouge.core.protocols import WordIndex
+from filrouge.search.analyser import any_of
+from filrouge.search.fusion import BUILT_IN, Collection, bm25
+from filrouge.search.models import NEVER, Mark, Selection, WordRow
+from filrouge.search.word_files import WordFiles
 from filrouge.testing import TextAnalyser
 from tests.support.tiers import examples
 

@@ -7,8 +7,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.inject.budget import Offer, fit
-from filrouge.inject.render import Size
+from filrouge.context.budget import Offer, fit
+from filrouge.context.rendering import Size
 from tests.support.tiers import examples
 
 GROUPS = ["a", "b", "c"]

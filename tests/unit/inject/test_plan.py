@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.inject.plan import INJECTED, MOST_BYTES, Block, Manner, planned
-from filrouge.inject.render import parse
-from filrouge.inject.sections import MOST_THREADS, SHAPES, most
-from filrouge.model.piece import SECTIONS, Piece, Section
-from filrouge.model.recall import RecallItem
-from filrouge.model.when import Language
+from filrouge.context.models import SECTIONS, Piece, Section
+from filrouge.context.plan import INJECTED, MOST_BYTES, Block, Manner, planned
+from filrouge.context.rendering import MOST_THREADS, SHAPES, most, parse
+from filrouge.core.dates import Language
+from filrouge.search.models import RecallItem
 from filrouge.testing import ManualClock
 from tests.support.tiers import examples
 

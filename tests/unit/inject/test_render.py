@@ -12,9 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from filrouge.inject.harmless import neutral
-from filrouge.inject.render import LONGEST_ITEM, Line, frame, fresh_nonce, parse, render, shortened
-from filrouge.model.when import Language
+from filrouge.context.rendering import LONGEST_ITEM, Line, frame, fresh_nonce, neutral, parse, render, shortened
+from filrouge.core.dates import Language
 from tests.support.tiers import examples
 
 NONCE = "0123456789abcdef"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.clock import after, from_epoch, from_text, new_id, to_text
+from filrouge.core.clock import after, from_epoch, from_text, new_id, to_text
 from filrouge.testing import ManualClock
 
 MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))

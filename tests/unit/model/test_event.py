@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.model.event import EVENT_KINDS, VERSION, Event, event_from_json
+from filrouge.capture.events import EVENT_KINDS, VERSION, Event, event_from_json
 
 GOOD: dict[str, Any] = {"id": "e1", "host": "codex", "kind": "prompt", "at": 1.5, "data": {"text": "hi"}}
 JSON = st.recursive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.model.scope import choose_project, display_name
+from filrouge.core.scope import choose_project, display_name
 
 SHOP = ("origin:forge.example/ana/shop", "root:abc", "path:/src/shop")
 

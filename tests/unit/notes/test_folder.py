@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.errors import NotFound, Stale, VaultUnavailable
+from filrouge.core.errors import NotFound, Stale, VaultUnavailable
 from filrouge.notes.markdown import MOST_CHARACTERS
 from filrouge.notes.vault import FolderVault
 

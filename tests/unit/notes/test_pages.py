@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.notes.markdown import Line, begun, key_of, lines, rewritten
-from filrouge.transfer.markdown import plain_name
+from filrouge.notes.pages import plain_name
 
 FIRST, SECOND, THIRD = (f"01j{digit * 23}" for digit in "abc")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.errors import BadInput, NotFound, Stale, VaultUnavailable
+from filrouge.core.errors import BadInput, NotFound, Stale, VaultUnavailable
 from filrouge.notes import vault as certificate
 from filrouge.notes.markdown import MOST_CHARACTERS, chunks
 from filrouge.notes.vault import FolderVault, RestVault, Vaults

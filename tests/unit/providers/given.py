@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Completion, Failure, Prompt
-from filrouge.ports import LanguageModel
+from filrouge.core.errors import ModelUnavailable
+from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import ModelOptions, model
+from filrouge.providers.models import Ask, Completion, Failure, Prompt
 from tests.support.provider import Provider
 
 T = TypeVar("T")

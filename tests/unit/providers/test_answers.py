@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from filrouge.model.asking import Completion, Usage
-from filrouge.ports import LanguageModel
+from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import Mode, model
+from filrouge.providers.models import Completion, Usage
 from filrouge.providers.ollama import context_of
 from filrouge.providers.pydantic_models import strict
 from tests.support.provider import Asked, Choosing, Provider, Raw, Reply, Status, as_json, fenced, nested, tokens

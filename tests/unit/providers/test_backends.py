@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import pytest
 
-from filrouge.errors import BadConfig, EmbedderUnavailable
-from filrouge.ports import Embedder, HealthChecked, Vector
+from filrouge.core.errors import BadConfig, EmbedderUnavailable
+from filrouge.core.protocols import Embedder, HealthChecked, Vector
 from filrouge.providers.embedders import EmbedderOptions, embedder
 from filrouge.providers.packaged_embedders import Backend, FastEmbed, SentenceTransformers
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from filrouge.errors import EmbedderUnavailable
+from filrouge.core.errors import EmbedderUnavailable
 from filrouge.providers.e5 import OnnxE5
 from filrouge.providers.e5_network import (
     MANIFEST,

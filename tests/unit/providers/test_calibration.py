@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from filrouge.ports import Anchor, Calibration, EmbeddingSpace, Vectors
+from filrouge.core.protocols import Vectors
 from filrouge.providers.calibration import (
     FEWEST_PAIRS,
     TEXTS,
@@ -34,6 +34,7 @@ from filrouge.providers.calibration import (
 from filrouge.providers.e5 import OnnxE5
 from filrouge.providers.embedders import embedder
 from filrouge.providers.hashing import StableHash
+from filrouge.providers.models import Anchor, Calibration, EmbeddingSpace
 
 THRESHOLDS = (0.35, 0.5, 0.88)
 cosine_lists = arrays(np.float64, st.integers(1, 40), elements=st.floats(-1.0, 1.0))

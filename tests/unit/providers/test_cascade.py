@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Ask, Completion, Failure, Usage
-from filrouge.ports import LanguageModel
+from filrouge.core.errors import ModelUnavailable
+from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import Cascade, Step, cascade
+from filrouge.providers.models import Ask, Completion, Failure, Usage
 from filrouge.testing import ScriptedModel
 from tests.support.provider import Hang, Provider, Refusal, Reply, Status, Trickle
 from tests.unit.providers.given import TEXT, ask, at, using

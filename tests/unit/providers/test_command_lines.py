@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Usage
+from filrouge.core.errors import ModelUnavailable
 from filrouge.providers.language_models import ModelOptions, model
+from filrouge.providers.models import Usage
 from tests.unit.providers.given import KEY, SCHEMA, TEXT, TOLD, answer, ask, failure, using
 
 CLIS = ("claude_cli", "codex_cli")

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.errors import BadConfig
-from filrouge.installation import add_extra
-from filrouge.ports import Embedder
+from filrouge.core.errors import BadConfig
+from filrouge.core.installation import add_extra
+from filrouge.core.protocols import Embedder
 from filrouge.providers.e5 import BundledE5, OnnxE5
 from filrouge.providers.embedders import embedder
 from filrouge.providers.hashing import StableHash
@@ -121,7 +121,7 @@ def test_no_embedder_of_this_machine_loads_what_only_others_need() -> None:
 def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it() -> None:
     script = (
         "import sys; sys.modules['tenacity'] = None; from filrouge.providers.embedders import embedder\n"
-        "from filrouge.errors import EmbedderUnavailable\n"
+        "from filrouge.core.errors import EmbedderUnavailable\n"
         "try: embedder('ollama:mine')\n"
         "except EmbedderUnavailable as error: print(error.remedy)"
     )

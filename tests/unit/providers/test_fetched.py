@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.errors import EmbedderUnavailable
-from filrouge.ports import Vector
+from filrouge.core.errors import EmbedderUnavailable
+from filrouge.core.protocols import Vector
 from filrouge.providers.embedders import embedder
 from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetch, fetched_path, normalised, unigram
 from tests.unit.providers.stand_in import PIECES, files, publishing

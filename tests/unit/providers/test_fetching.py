@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.errors import BadConfig, EmbedderUnavailable
+from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.providers.e5_network import is_whole, state_of
 from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetch, fetched_path, published
 from tests.unit.providers.servers import Asked, Told, serving

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from filrouge.errors import BadConfig
-from filrouge.installation import add_extra
+from filrouge.core.errors import BadConfig
+from filrouge.core.installation import add_extra
 from filrouge.providers.language_models import ModelOptions, cascade, model, providers
 from tests.unit.providers.given import KEY, KEYS
 
@@ -104,7 +104,7 @@ class Missing:
         if name.partition(".")[0] in {"pydantic_ai", "anthropic", "openai", "httpx2"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
-from filrouge.errors import BadConfig
+from filrouge.core.errors import BadConfig
 from filrouge.providers.language_models import ModelOptions
 from filrouge.providers.language_models import model
 for provider in ("anthropic", "openai", "ollama"):

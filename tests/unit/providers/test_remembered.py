@@ -13,9 +13,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.ports import EmbeddingSpace, Vector, Vectors
+from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import Remembering
 from filrouge.providers.hashing import StableHash
+from filrouge.providers.models import EmbeddingSpace
 
 
 class Counting:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.errors import ModelUnavailable
-from filrouge.model.asking import Failure, Usage
-from filrouge.ports import LanguageModel
+from filrouge.core.errors import ModelUnavailable
+from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import ModelOptions, model
+from filrouge.providers.models import Failure, Usage
 from tests.support.provider import (
     Big,
     Echo,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from filrouge.recall.asked_back import Period, asks_back, span_of
+from filrouge.context.intents import Period, asks_back, span_of
 
 ASKED: list[tuple[Period, str]] = [
     ("last_week", "what did we talk about last week?"),

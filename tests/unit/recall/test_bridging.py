@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.extraction.vocabulary import CANON, PHRASES
-from filrouge.index.analyser import TextAnalyser
-from filrouge.recall.bridging import Bridging
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.bridging import Bridging
 
 ANALYSER = TextAnalyser()
 BRIDGING = Bridging(ANALYSER.terms)

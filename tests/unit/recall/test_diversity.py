@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge import Hit, Scope, Turn, diverse
-from filrouge.errors import BadInput
-from filrouge.ports import Vector
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Vector
 
 TURN = Turn(
     id="", key="", scope=Scope(), host="chat", role="user", source="prompt", text="", trust=2,

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge import hybrid_fusion
-from filrouge.errors import BadInput
-from filrouge.recall.bm25 import Okapi
-from filrouge.recall.hybrid import Fused, Fusion, fused
-from filrouge.recall.hybrid import hybrid_fusion as over_corpus
+from filrouge.core.errors import BadInput
+from filrouge.search.fusion import Fused, Fusion, Okapi, fused
+from filrouge.search.fusion import hybrid_fusion as over_corpus
 from filrouge.testing import TextAnalyser
 
 FUSIONS: st.SearchStrategy[Fusion] = st.sampled_from(["convex", "rrf"])

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.recall.judging import Questioned
-from filrouge.recall.needed import LEAST, Found, anything, chances
-from filrouge.recall.pipeline import rank
+from filrouge.search.relevance import LEAST, Found, Questioned, anything_needed, needed_chances, rank
 
 from .test_recall import candidate
 
@@ -19,41 +17,41 @@ FOUND = st.builds(Found, needed=st.floats(-1, 1), covered=st.floats(0, 1), simil
 
 @given(st.lists(FOUND, max_size=6))
 def test_every_memory_has_a_probability(found: list[Found]) -> None:
-    assert len(chances(found)) == len(found)
-    assert all(0.0 < chance < 1.0 for chance in chances(found))
+    assert len(needed_chances(found)) == len(found)
+    assert all(0.0 < chance < 1.0 for chance in needed_chances(found))
 
 
 @given(st.lists(FOUND, min_size=1, max_size=6), st.sampled_from(("needed", "covered", "similarity")), st.floats(0, 1))
 def test_more_of_a_sign_never_lowers_a_memory(found: list[Found], sign: str, more: float) -> None:
     raised = replace(found[0], **{sign: getattr(found[0], sign) + more})
-    assert chances([raised, *found[1:]])[0] >= chances(found)[0] - 1e-9
+    assert needed_chances([raised, *found[1:]])[0] >= needed_chances(found)[0] - 1e-9
 
 
 @given(st.lists(FOUND, min_size=1, max_size=6), FOUND)
 def test_what_is_found_beside_a_memory_never_raises_it(found: list[Found], other: Found) -> None:
-    alone, beside = chances(found), chances([*found, other])
+    alone, beside = needed_chances(found), needed_chances([*found, other])
     assert all(one >= two - 1e-9 for one, two in zip(alone, beside, strict=False))
 
 
 def test_one_that_stands_out_is_shown_and_one_of_many_alike_is_not() -> None:
     ahead = Found(needed=0.35, covered=0.2, similarity=0.2)
     behind = Found(needed=0.15, covered=0.1, similarity=0.1)
-    first, *others = chances([ahead, *[behind] * 9])
+    first, *others = needed_chances([ahead, *[behind] * 9])
     assert first >= LEAST > max(others)
-    assert max(chances([behind] * 10)) < LEAST
+    assert max(needed_chances([behind] * 10)) < LEAST
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
 def test_something_is_needed_the_sooner_the_nearer_it_is_and_the_more_is_known(
     nearest: float, known: float, more: float
 ) -> None:
-    assert anything(nearest + more, known) >= anything(nearest, known)
-    assert anything(nearest, min(1.0, known + more)) >= anything(nearest, known)
+    assert anything_needed(nearest + more, known) >= anything_needed(nearest, known)
+    assert anything_needed(nearest, min(1.0, known + more)) >= anything_needed(nearest, known)
 
 
 def test_a_prompt_to_which_everything_is_much_farther_than_nothing_needs_nothing_whatever_is_known() -> None:
-    assert anything(-0.2, 0.9) < 0.5 < anything(0.0, 0.1)
-    assert anything(-0.05, 0.3) == 0.3
+    assert anything_needed(-0.2, 0.9) < 0.5 < anything_needed(0.0, 0.1)
+    assert anything_needed(-0.05, 0.3) == 0.3
 
 
 def test_what_a_prompt_needs_goes_before_what_speaks_of_the_same() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.ports import Vector
-from filrouge.recall.neighbourhood import NAMES, Asked, Features, Spoken, measured, speaker_of
-from filrouge.recall.times import spans
+from filrouge.core.protocols import Vector
+from filrouge.search.times import spans
+from filrouge.search.turn_ranking import NAMES, Asked, Features, Spoken, measured, speaker_of
 
 START = datetime(2023, 5, 8, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.recall.passages import NEAR, Choice, Told, chosen, excerpt
+from filrouge.context.passages import NEAR, Choice, Told, chosen, excerpt
 from tests.support.tiers import examples
 
 MARK = 30

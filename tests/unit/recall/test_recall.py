@@ -8,14 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import PLAIN_WORDS
-from filrouge.model.memory import Memory
-from filrouge.model.scope import Scope
-from filrouge.recall.fusion import fuse, normalised
-from filrouge.recall.judging import Questioned
-from filrouge.recall.pipeline import Candidate, rank
-from filrouge.recall.relevance import LogOdds, Signs, chances, coverage, known, rarity, shares, telling
-from filrouge.recall.weights import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS
+from filrouge.memories.models import Memory
+from filrouge.search.fusion import fuse, normalised
+from filrouge.search.relevance import (
+    Candidate,
+    LogOdds,
+    Questioned,
+    Signs,
+    chances,
+    coverage,
+    known,
+    rank,
+    rarity,
+    shares,
+    telling,
+)
+from filrouge.search.weights import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS
 from filrouge.testing import ManualClock
 
 UNIT = st.floats(0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.recall.resuming import resumes
+from filrouge.context.intents import resumes
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.extraction.summaries import LONGEST_TITLE, title_of
-from filrouge.model.timeline import format_timeline
-from filrouge.model.topic import Timeline, Topic, timeline_of
-from filrouge.recall.topics import Conversation, topics_of
+from filrouge.threads.models import Timeline, Topic, format_timeline, timeline_of
+from filrouge.threads.topics import Conversation, topics_of
 
 NOW = datetime(2026, 10, 9, 12, tzinfo=UTC)
 

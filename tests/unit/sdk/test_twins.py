@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import filrouge
+from filrouge.core.errors import BadInput, Busy
 from filrouge.daemon.process import is_held
-from filrouge.errors import BadInput, Busy
 
 from .given import WORDS_ONLY
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge import FilrougeError, Memory
-from filrouge.errors import BadConfig, BadInput, NotFound, Stale
+from filrouge.core.errors import BadConfig, BadInput, NotFound, Stale
 from filrouge.testing import understood
 from tests.support.tiers import examples
 

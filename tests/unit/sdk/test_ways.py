@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import filrouge
+from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError, NotFound
 from filrouge.daemon import client
 from filrouge.daemon.process import bound_socket, is_held
-from filrouge.errors import BadInput, Busy, DaemonUnavailable, FilrougeError, NotFound
 
 from .given import WORDS_ONLY, daemon
 

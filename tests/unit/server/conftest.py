@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import uvicorn
 
-from filrouge.app import wiring
-from filrouge.app.parts import Parts
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
 from filrouge.daemon import client
 from filrouge.daemon.process import bound_socket
 from filrouge.daemon.reply import Reply
+from filrouge.runtime import wiring
+from filrouge.runtime.services import Parts
 from filrouge.server.api import create_app
 from filrouge.server.listening import Listening
 from filrouge.testing import idle

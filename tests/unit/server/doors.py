@@ -9,7 +9,7 @@ from typing import Any, cast
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from filrouge.app import wiring
+from filrouge.runtime import wiring
 from filrouge.server.api import create_app
 
 _PORT = 8900

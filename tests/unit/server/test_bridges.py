@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from filrouge.home import socket_path
-from filrouge.store.events import Projects
+from filrouge.capture.event_repository import Projects
+from filrouge.core.paths import socket_path
 from tests.unit.app.ties_given import put_thread
 
 from .conftest import Api

@@ -20,11 +20,11 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 
-from filrouge.app import tokens, wiring
-from filrouge.app.remember import remember
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
+from filrouge.memories.statements import remember
+from filrouge.runtime import tokens, wiring
 from filrouge.server.api import create_app
-from filrouge.server.once import HEADER
+from filrouge.server.idempotency import HEADER
 from filrouge.testing import idle
 from tests.support import tiers
 

@@ -9,8 +9,8 @@ import pytest
 import schemathesis
 from starlette.testclient import TestClient
 
-from filrouge.app import tokens, wiring
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
+from filrouge.runtime import tokens, wiring
 from filrouge.server.api import create_app
 
 from .conftest import ENVIRON

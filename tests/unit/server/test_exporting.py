@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from filrouge.home import socket_path
+from filrouge.core.paths import socket_path
 from filrouge.server.routes.exporting import ImportedAnswer
 from filrouge.testing import idle
 

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from filrouge.cli.pieces import hand_over
-from filrouge.home import socket_path
-from filrouge.model.analysis import Analysis
+from filrouge.cli.imports import hand_over
+from filrouge.core.paths import socket_path
+from filrouge.extraction.models import Analysis
 from filrouge.server.routes.exporting import ImportedAnswer
 from filrouge.testing import idle
 from filrouge.transfer.exports import WHOLE_TABLES, opened

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from filrouge.app import wiring
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
 from filrouge.daemon import client
 from filrouge.daemon.process import bound_socket
+from filrouge.runtime import wiring
 from filrouge.server.front import Front
 from filrouge.server.listening import Listening
 from tests.unit.server.conftest import ENVIRON

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from filrouge.app.gardening import GARDEN
-from filrouge.app.observe import observe
-from filrouge.ports import Tx
-from filrouge.store.gardens import Gardens
-from filrouge.store.jobs import Jobs
+from filrouge.capture.service import observe
+from filrouge.core.protocols import Tx
+from filrouge.maintenance.garden_repository import Gardens
+from filrouge.maintenance.garden_service import GARDEN
+from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
 
 from ..app.given import event

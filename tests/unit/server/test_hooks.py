@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from filrouge.app.backlog import drain_spool
 from filrouge.capture import inbox, losses
+from filrouge.capture.service import drain_spool
 from filrouge.cli.hook import run
+from filrouge.core.paths import SPOOL, brief_path, inside, socket_path
+from filrouge.core.protocols import Vector
 from filrouge.daemon.client import notify, written
-from filrouge.home import SPOOL, brief_path, inside, socket_path
-from filrouge.ports import Vector
 from filrouge.testing import idle
 
 from ..app.given import SHOP

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from filrouge.home import socket_path
+from filrouge.core.paths import socket_path
 from tests.unit.server.conftest import Api, serving
 
 TOLD = {"text": "Production listens on port 8443.", "project": ["origin:forge.example/ana/shop"]}

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 from pydantic import TypeAdapter
 
-from filrouge.clock import SystemClock
-from filrouge.home import socket_path
-from filrouge.ports import Tx
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import socket_path
+from filrouge.core.protocols import Tx
+from filrouge.runtime.jobs import MOST_ATTEMPTS, Job, Jobs
 from filrouge.server.routes.jobs import JobAnswer, QueueAnswer, RecallAnswer
-from filrouge.store.jobs import MOST_ATTEMPTS, Job, Jobs
 from filrouge.testing import idle
 
 from .conftest import Api

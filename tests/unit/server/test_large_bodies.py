@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.capture.cutting import LONGEST_TEXT, MOST_VALUES
-from filrouge.server.cutting import KEPT, KEPT_OF_ITEM, KEPT_VALUES, JsonCutter
+from filrouge.server.body_limits import KEPT, KEPT_OF_ITEM, KEPT_VALUES, JsonCutter
 
 MARK = re.compile(r"\n\[filrouge: (\d+) characters cut\]\Z")
 

@@ -14,15 +14,15 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, unix_connect
 
-from filrouge.app.bus import ROOM
-from filrouge.app.observe import observe
-from filrouge.clock import SystemClock
-from filrouge.garden.progress import MemoryProgress
-from filrouge.home import socket_path
-from filrouge.model.live import TOPICS, JobDead, Told
-from filrouge.ports import Tx
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import socket_path
+from filrouge.core.protocols import Tx
+from filrouge.maintenance.consolidation import MemoryProgress
+from filrouge.runtime.feed import ROOM
+from filrouge.runtime.feed_messages import TOPICS, JobDead, Told
+from filrouge.runtime.jobs import Jobs
 from filrouge.server.live import LONGEST_WORD, MOST_SOCKETS
-from filrouge.store.jobs import Jobs
 
 from ..app.given import event
 from .conftest import Api

@@ -19,19 +19,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
-from filrouge import installation
 from filrouge.capture.guard import strip_own
 from filrouge.cli.mcp_answers import answer
+from filrouge.core import installation
+from filrouge.core.paths import socket_path
 from filrouge.daemon import client
-from filrouge.home import socket_path
-from filrouge.model.offered import (
-    HANDSHAKE_EDITIONS,
-    INSTRUCTIONS,
-    ONCE_META,
-    PROJECT_META,
-    STATELESS_EDITIONS,
-    TOOLS,
-)
+from filrouge.mcp.offered import HANDSHAKE_EDITIONS, INSTRUCTIONS, ONCE_META, PROJECT_META, STATELESS_EDITIONS, TOOLS
 from filrouge.testing import idle
 from tests.support.mcp import call, initialize, posted, request
 from tests.support.tiers import examples

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from filrouge.app.asking import Question, recall
-from filrouge.app.hybrid import HybridQuery, hybrid_query
-from filrouge.app.meters import MOST_VALUES, Meters
-from filrouge.errors import NotFound
-from filrouge.home import socket_path
-from filrouge.model.asking import Usage
+from filrouge.core.errors import NotFound
+from filrouge.core.paths import socket_path
+from filrouge.providers.models import Usage
+from filrouge.runtime.metrics import MOST_VALUES, Meters
+from filrouge.search.hybrid_query import HybridQuery, hybrid_query
+from filrouge.search.memory_search import Question, recall
 from filrouge.testing import idle
 
 from .conftest import Api

@@ -10,8 +10,8 @@ from fastapi import Request, Response
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.errors import BadInput
-from filrouge.server.paging import paged
+from filrouge.core.errors import BadInput
+from filrouge.server.responses import paged
 from tests.unit.server.conftest import Api
 from tests.unit.server.test_idempotency import get
 

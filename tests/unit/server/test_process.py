@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from filrouge._version import __version__
+from filrouge.core.paths import DATABASE, RUNTIME, SOCKET
 from filrouge.daemon import client
-from filrouge.home import DATABASE, RUNTIME, SOCKET
 
 
 def daemon(home: Path) -> subprocess.Popen[str]:

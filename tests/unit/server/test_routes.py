@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from filrouge._version import __version__
-from filrouge.config import Settings
-from filrouge.home import socket_path
+from filrouge.core.paths import socket_path
+from filrouge.core.settings import Settings
 from filrouge.testing import idle
 
 from .conftest import Api

@@ -10,24 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from filrouge.errors import BadInput, NotFound
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import Turn
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.erasure.repository import Erasing
 from filrouge.extraction.model_answers import Place, Stated, admit
-from filrouge.garden.consolidate import kept_of, may_be_one
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.decision import Add, Conflict, Decision, Delete, Neighbour, Noop, Update
-from filrouge.model.memory import Memory, Span, Statement
-from filrouge.model.scope import Scope
-from filrouge.model.turn import Turn
-from filrouge.ports import Tx
-from filrouge.store.by_hand import ByHand
-from filrouge.store.erasing import Erasing
-from filrouge.store.events import Projects
-from filrouge.store.journal import Journal
-from filrouge.store.memories import Memories, Origin
-from filrouge.store.merging import Merging
-from filrouge.store.reviews import Reviews
-from filrouge.store.turns import Turns
-from filrouge.store.undoing import Undoing
+from filrouge.maintenance.consolidation import kept_of, may_be_one
+from filrouge.maintenance.garden_repository import Merging
+from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Span, Statement, Update
+from filrouge.memories.repository import ByHand, Memories, Origin, Reviews
+from filrouge.memories.undo_repository import Undoing
+from filrouge.runtime.journal import Journal
+from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database
 
 from .given import NOON, origin, turn

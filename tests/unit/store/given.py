@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from filrouge.clock import new_id
-from filrouge.model.memory import Kind, Span, Statement
-from filrouge.model.scope import Scope, ScopeName
-from filrouge.model.turn import Role, Turn
-from filrouge.store.memories import Origin
+from filrouge.capture.models import Role, Turn
+from filrouge.core.clock import new_id
+from filrouge.core.scope import Scope, ScopeName
+from filrouge.memories.models import Kind, Span, Statement
+from filrouge.memories.repository import Origin
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 _NUMBERS = count()

@@ -7,12 +7,19 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.model.analysis import Analysis, Entity, Point, Quote
-from filrouge.model.memory import Span
-from filrouge.model.scope import Scope
-from filrouge.store.analyses import FRESH_SECONDS, KEPT_CACHED, MOST_CACHED, Analyses, Session
-from filrouge.store.analysis_rows import analysis_from_text, analysis_to_text
-from filrouge.store.memories import Memories, Origin
+from filrouge.core.scope import Scope
+from filrouge.extraction.models import Analysis, Entity, Point, Quote
+from filrouge.extraction.repository import (
+    FRESH_SECONDS,
+    KEPT_CACHED,
+    MOST_CACHED,
+    Analyses,
+    Session,
+    analysis_from_text,
+    analysis_to_text,
+)
+from filrouge.memories.models import Span
+from filrouge.memories.repository import Memories, Origin
 from filrouge.testing import ManualClock, TextAnalyser, memory_database
 from tests.support.tiers import examples
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.errors import BadInput, NotFound
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.decision import Update
-from filrouge.ports import Tx
-from filrouge.store.by_hand import ByHand
-from filrouge.store.journal import Journal
-from filrouge.store.memories import Memories
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.memories.models import Update
+from filrouge.memories.repository import ByHand, Memories
+from filrouge.runtime.journal import Journal
+from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database
 
 from .given import origin, statement

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from filrouge.clock import to_text
-from filrouge.store.jobs import DEADLY, LEASE_SECONDS, MOST_ATTEMPTS, MOST_DEATHS, Job, Jobs, QueueCount
+from filrouge.core.clock import to_text
+from filrouge.runtime.jobs import DEADLY, LEASE_SECONDS, MOST_ATTEMPTS, MOST_DEATHS, Job, Jobs, QueueCount
 from filrouge.testing import ManualClock, memory_database
 
 from .given import NOON

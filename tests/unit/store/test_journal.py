@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from filrouge.store.journal import Journal
-from filrouge.store.seals import digest, holds, seal
+from filrouge.runtime.journal import Journal, digest, holds, seal
 from filrouge.testing import memory_database
 from tests.support.tiers import examples
 

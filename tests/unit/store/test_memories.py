@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 
-from filrouge.errors import BadInput, NotFound
-from filrouge.index.analyser import TextAnalyser
-from filrouge.index.lexical import any_of
-from filrouge.model.decision import Add, Conflict, Delete, Noop, Update
-from filrouge.model.memory import Evidence, Span
-from filrouge.ports import Tx
-from filrouge.store.by_hand import ByHand
-from filrouge.store.events import Projects
-from filrouge.store.journal import Journal
-from filrouge.store.memories import Action, Memories
-from filrouge.store.memory_rows import intact
-from filrouge.store.turns import Turns
-from filrouge.store.words import Words
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.memories.models import Add, Conflict, Delete, Evidence, Noop, Span, Update
+from filrouge.memories.repository import Action, ByHand, Memories, intact
+from filrouge.runtime.journal import Journal
+from filrouge.search.analyser import TextAnalyser, any_of
+from filrouge.search.word_repository import Words
 from filrouge.testing import memory_database
 
 from .given import NOON, origin, statement, turn

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from filrouge.model.recall import Recall, RecallItem
-from filrouge.store.recalls import MOST_BYTES, Recalls
+from filrouge.context.log import MOST_BYTES, Recalls
+from filrouge.search.models import Recall, RecallItem
 from filrouge.testing import memory_database
 
 BOOSTS = {f"feature_{n}": 0.123 for n in range(8)}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.errors import BadInput, NotFound
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.decision import Conflict, Update
-from filrouge.model.memory import Memory
-from filrouge.ports import Tx
-from filrouge.store.by_hand import ByHand
-from filrouge.store.erasing import Erasing
-from filrouge.store.journal import Journal
-from filrouge.store.memories import Memories
-from filrouge.store.reviews import Reviews
-from filrouge.store.turns import Turns
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.erasure.repository import Erasing
+from filrouge.memories.models import Conflict, Memory, Update
+from filrouge.memories.repository import ByHand, Memories, Reviews
+from filrouge.runtime.journal import Journal
+from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database
 
 from .given import NOON, origin, statement, turn

@@ -10,11 +10,10 @@ import apsw
 import pytest
 
 import filrouge
-from filrouge.clock import SystemClock
-from filrouge.errors import StoreError, WrongEngine
-from filrouge.store.short_ids import Kind
-from filrouge.store.sql import migrations, queries
-from filrouge.store.sqlite import OLDEST_SQLITE, Database, check_engine
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import StoreError, WrongEngine
+from filrouge.runtime.rows import Kind
+from filrouge.runtime.sqlite import OLDEST_SQLITE, Database, check_engine, migrations, queries
 from filrouge.testing import ManualClock, memory_database
 
 SOURCE = Path(filrouge.__file__).parent

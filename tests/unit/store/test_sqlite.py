@@ -10,11 +10,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from filrouge.errors import CannotWrite, Corrupt, FilrougeError, StoreError
-from filrouge.index.analyser import TextAnalyser
-from filrouge.ports import Tx
-from filrouge.store.sqlite import Database, translated
-from filrouge.store.turns import Turns
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.errors import CannotWrite, Corrupt, FilrougeError, StoreError
+from filrouge.core.protocols import Tx
+from filrouge.runtime.sqlite import Database, translated
+from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import ManualClock, memory_database
 
 from .given import turn

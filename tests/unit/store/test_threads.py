@@ -10,17 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.errors import NotFound
-from filrouge.index.analyser import TextAnalyser
-from filrouge.model.thread import Drift, Routing, Thread, ThreadState, Weighed
-from filrouge.model.turn import Role, Turn
-from filrouge.ports import Tx
-from filrouge.store.thread_erasing import ThreadErasing
-from filrouge.store.thread_traces import ThreadDecisions, ThreadVectors
-from filrouge.store.threads import ThreadPlace, Threads
-from filrouge.store.turns import Turns
-from filrouge.store.vectors import Spaces
+from filrouge.capture.models import Role, Turn
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.errors import NotFound
+from filrouge.core.protocols import Tx
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.vector_repository import Spaces
 from filrouge.testing import StableHash, memory_database
+from filrouge.threads.models import Drift, Routing, Thread, ThreadState, Weighed
+from filrouge.threads.repository import ThreadDecisions, ThreadErasing, ThreadPlace, Threads, ThreadVectors
 
 from .given import turn
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.index.analyser import TextAnalyser
-from filrouge.store.turns import Turns, intact
+from filrouge.capture.turn_repository import Turns, intact
+from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database
 
 from .given import turn

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from filrouge.index.analyser import TextAnalyser
-from filrouge.ports import Calibration, EmbeddingSpace, Tx
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.protocols import Tx
+from filrouge.memories.repository import Memories
 from filrouge.providers.hashing import StableHash
-from filrouge.store.memories import Memories
-from filrouge.store.settings import StoredSettings
-from filrouge.store.turns import Turns
-from filrouge.store.vectors import Spaces, StoredVectors
+from filrouge.providers.models import Calibration, EmbeddingSpace
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.vector_repository import Spaces, StoredVectors
 from filrouge.testing import memory_database
 from tests.support.tiers import examples
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.index.analyser import TextAnalyser
-from filrouge.store.memories import Memories
-from filrouge.store.sqlite import Database
-from filrouge.store.turns import Turns
-from filrouge.store.words import Totals, Words
+from filrouge.capture.turn_repository import Turns
+from filrouge.memories.repository import Memories
+from filrouge.runtime.sqlite import Database
+from filrouge.search.analyser import TextAnalyser
+from filrouge.search.word_repository import Totals, Words
 from filrouge.testing import ManualClock, memory_database
 from tests.support.tiers import examples
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from filrouge.errors import Unreadable
-from filrouge.model.asking import Ask, Completion
-from filrouge.model.thread import Routing, Thread, Weighed
+from filrouge.core.errors import Unreadable
+from filrouge.providers.models import Ask, Completion
 from filrouge.providers.prompt_files import prompt
-from filrouge.threads.asking import asking
-from filrouge.threads.routing import Item
+from filrouge.threads.assignment import Item
+from filrouge.threads.model_questions import asking
+from filrouge.threads.models import Routing, Thread, Weighed
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CANDIDATE = Thread(

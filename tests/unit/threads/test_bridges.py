@@ -13,20 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.model.bridge import BRIDGE_KINDS, Bridge, BridgeBy, BridgeKind
 from filrouge.threads.bridges import (
+    DEEPEST,
+    LEAST_SIMILARITY,
     LEAST_STRENGTH,
     LONGEST_DAYS,
     MOST,
     Changes,
     Strength,
     Tie,
+    heard,
     key_of,
     redirected,
     settled,
     strength_at,
 )
-from filrouge.threads.gossip import DEEPEST, LEAST_SIMILARITY, heard
+from filrouge.threads.models import BRIDGE_KINDS, Bridge, BridgeBy, BridgeKind
 from tests.support.tiers import examples
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.model.bridge import BRIDGE_KINDS
-from filrouge.threads.drawing import to_svg
 from filrouge.threads.graph import (
     ABOVE,
     COLUMNS,
@@ -24,7 +22,9 @@ from filrouge.threads.graph import (
     label_lines,
     layout,
     to_dot,
+    to_svg,
 )
+from filrouge.threads.models import BRIDGE_KINDS
 from tests.support.tiers import examples
 
 _WORDS = "gateway port rollback migration invoice export certificate renewal session cache image release".split()

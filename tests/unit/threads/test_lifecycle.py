@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.errors import BadInput
-from filrouge.model.thread import Thread, ThreadState
+from filrouge.core.errors import BadInput
 from filrouge.threads.lifecycle import (
     ARCHIVED_AFTER,
     CAPS,
@@ -19,6 +18,7 @@ from filrouge.threads.lifecycle import (
     sweep,
     weight_at,
 )
+from filrouge.threads.models import Thread, ThreadState
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATES: tuple[ThreadState, ...] = ("active", "suspended", "archived")

@@ -7,17 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.errors import Unreadable
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core.errors import Unreadable
+from filrouge.core.scope import Scope
 from filrouge.extraction.model_answers import Thought
 from filrouge.extraction.summaries import LONGEST_TITLE
 from filrouge.extraction.vocabulary import fold
-from filrouge.model.asking import Ask, Completion
-from filrouge.model.scope import Scope
-from filrouge.model.thread import Thread, TitleBy
-from filrouge.model.turn import TRUST_PROMPT, Turn
+from filrouge.providers.models import Ask, Completion
 from filrouge.providers.prompt_files import prompt
-from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming
-from filrouge.threads.subjects import subjects
+from filrouge.threads.models import Thread, TitleBy
+from filrouge.threads.naming import SUMMARY, Name, distinct, is_due, is_due_between, name, naming, subjects
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAD = (

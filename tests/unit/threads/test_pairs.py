@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.threads.pairs import Compared, Exchange, compared, roots
+from filrouge.threads.assignment import Compared, Exchange, compared, roots
 
 BREAD = (
     "My sourdough starter of rye flour smells of vinegar",

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.model.thread import Thread
-from filrouge.ports import Vector
-from filrouge.threads.regrouping import Regrouping, Unit, regroup
+from filrouge.core.protocols import Vector
+from filrouge.threads.assignment import Regrouping, Unit, regroup
+from filrouge.threads.models import Thread
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

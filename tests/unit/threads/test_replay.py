@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.model.thread import Thread
-from filrouge.threads.lifecycle import weight_at
-from filrouge.threads.replay import as_it_was
+from filrouge.threads.lifecycle import as_it_was, weight_at
+from filrouge.threads.models import Thread
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 DAYS = st.floats(0, 60).map(lambda days: NOON + timedelta(days=days))

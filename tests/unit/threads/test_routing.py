@@ -6,11 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.model.thread import Thread, ThreadState
-from filrouge.ports import Vector, Vectors
-from filrouge.threads.ground import LEAST, Ground
-from filrouge.threads.routing import BAND, BORDERLINE, SURE, Item, Known, route
-from filrouge.threads.vectors import prompt_vector, thread_vector
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.threads.assignment import (
+    BAND,
+    BORDERLINE,
+    LEAST,
+    SURE,
+    Ground,
+    Item,
+    Known,
+    prompt_vector,
+    route,
+    thread_vector,
+)
+from filrouge.threads.models import Thread, ThreadState
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

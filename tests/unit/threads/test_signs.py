@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.model.space import Calibration, EmbeddingSpace
-from filrouge.ports import Vector
-from filrouge.threads.bridges import MOST, Tie
-from filrouge.threads.signs import Known, Replaced, files_of, similarities, ties_of
+from filrouge.core.protocols import Vector
+from filrouge.providers.models import Calibration, EmbeddingSpace
+from filrouge.threads.bridges import MOST, Known, Replaced, Tie, files_of, similarities, ties_of
 
 SPACE = EmbeddingSpace(
     id="test",
@@ -153,7 +152,7 @@ def test_a_memory_that_replaces_one_learned_elsewhere_ties_the_two(
 
 
 def test_files_are_known_by_their_names_and_versions_are_none() -> None:
-    assert files_of(["see src/app/ties.py, ./Makefile.inc and v3.11 or example.2"]) == {"ties.py", "makefile.inc"}
+    assert files_of(["see src/threads/links.py, ./Makefile.inc and v3.11 or example.2"]) == {"ties.py", "makefile.inc"}
 
 
 def test_without_vectors_words_are_enough() -> None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from filrouge.model.memory import Evidence, Memory, Span
-from filrouge.model.scope import Scope
-from filrouge.model.synthesis import Point, Synthesis
-from filrouge.model.turn import Role, SourceType, Turn
-from filrouge.threads.steps import Step, step_of
-from filrouge.threads.synthesis import Standing, Stretch, apart, standing_of, today
+from filrouge.capture.models import Role, SourceType, Turn
+from filrouge.core.scope import Scope
+from filrouge.memories.models import Evidence, Memory, Span
+from filrouge.threads.models import Point, Synthesis
+from filrouge.threads.synthesis import Standing, Step, Stretch, apart, standing_of, step_of, today
 
 START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 _TRUST = {"prompt": 2, "reply": 1, "summary": 1, "task": 1}

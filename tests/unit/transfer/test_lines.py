@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.cli.pieces import hand_over
-from filrouge.errors import BadInput
+from filrouge.cli.imports import hand_over
+from filrouge.core.errors import BadInput
 from filrouge.transfer.exports import Lines, opened, written
 
 HEAD: dict[str, Any] = {"filrouge_export": 1, "version": "0", "counts": {}}

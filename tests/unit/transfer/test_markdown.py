@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from filrouge.transfer.markdown import USER_PAGE, escaped, pages, read, unescaped
+from filrouge.notes.pages import USER_PAGE, escaped, pages, read, unescaped
 
 SHOP = {"id": "name:shop", "name": "shop", "aliases": ["name:shop", "git:shop"]}
 texts = st.text(

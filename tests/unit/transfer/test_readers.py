@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from filrouge.errors import BadInput
-from filrouge.model.imported import ImportedMemory, ImportedTurn, Item, Trouble
+from filrouge.capture.models import ImportedMemory, ImportedTurn, Item, Trouble
+from filrouge.core.errors import BadInput
 from filrouge.transfer import importers
 from filrouge.transfer.importers import FORMATS, elements, seconds
 from tests.support.exports import HELD, MADE, RULE, chat, edited, node

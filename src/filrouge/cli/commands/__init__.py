@@ -20,9 +20,9 @@ from typing import Final
 
 import typer
 
-from filrouge import slips
 from filrouge.cli.output import guard, show_error, warn
-from filrouge.errors import FilrougeError
+from filrouge.core import unknown_names
+from filrouge.core.errors import FilrougeError
 
 #: Every module with the commands that it registers, in the order of the help.
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -102,7 +102,7 @@ def _say_slips(words: Sequence[str]) -> None:
     if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
         return
     with suppress(OSError):  # the directory is gone
-        for sentence in slips.sentences(os.environ, os.getcwd()):
+        for sentence in unknown_names.sentences(os.environ, os.getcwd()):
             warn(sentence)
 
 

@@ -10,13 +10,13 @@ from urllib.parse import quote
 import typer
 
 from filrouge.capture import losses
-from filrouge.choices import closest_first, did_you_mean, listed, one_of
 from filrouge.cli import output
+from filrouge.cli.client import SHORT_SECONDS, ask, here
 from filrouge.cli.commands.health import threads_line
-from filrouge.cli.talk import SHORT_SECONDS, ask, here
+from filrouge.core.choices import closest_first, did_you_mean, listed, one_of
+from filrouge.core.errors import BadConfig, DaemonUnavailable
+from filrouge.core.paths import home
 from filrouge.daemon import client
-from filrouge.errors import BadConfig, DaemonUnavailable
-from filrouge.home import home
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
-from filrouge.errors import StoreError
+from filrouge.cli.client import ask
+from filrouge.core.errors import StoreError
 
 app = typer.Typer(help="The journal of every decision.", no_args_is_help=True)
 #: Every entry is read and hashed.

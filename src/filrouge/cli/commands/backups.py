@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
-from filrouge.clock import from_text
+from filrouge.cli.client import ask
+from filrouge.core.clock import from_text
+from filrouge.core.errors import BadInput
+from filrouge.core.paths import home
 from filrouge.daemon import client
-from filrouge.errors import BadInput
-from filrouge.home import home
-from filrouge.transfer import backup as files
+from filrouge.maintenance import backup_files as files
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _LONGEST_SECONDS = 3600.0

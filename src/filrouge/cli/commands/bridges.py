@@ -8,14 +8,14 @@ from urllib.parse import quote
 
 import typer
 
-from filrouge.choices import one_of
 from filrouge.cli import output
-from filrouge.cli.talk import ask, here
+from filrouge.cli.client import ask, here
+from filrouge.core.choices import one_of
 
 Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 
-#: Of bridges; `model.bridge`, which has them, is more than a command needs.
+#: Of bridges; `threads.models`, which has them, is more than a command needs.
 TYPES = ("extends", "depends_on", "contradicts", "supports", "refines", "relates_to", "child_of")
 
 
@@ -103,7 +103,6 @@ def _written(found: dict[str, Any], form: str) -> str:
     if form == "json":
         return output.as_json(found) + "\n"
     # Drawing needs numpy, which no other command has to wait for.
-    from filrouge.threads.drawing import to_svg
-    from filrouge.threads.graph import graph_of, to_dot
+    from filrouge.threads.graph import graph_of, to_dot, to_svg
 
     return (to_svg if form == "svg" else to_dot)(graph_of(found))

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
-from filrouge.errors import BadInput
+from filrouge.cli.client import ask
+from filrouge.core.errors import BadInput
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Id = Annotated[str, typer.Argument(help="A memory's id, or its beginning.")]

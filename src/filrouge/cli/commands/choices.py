@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from filrouge.cli import output
-from filrouge.errors import FilrougeError
-from filrouge.home import CONFIG, DATABASE, inside, is_ours, make_private
+from filrouge.core.errors import FilrougeError
+from filrouge.core.paths import CONFIG, DATABASE, inside, is_ours, make_private
 from filrouge.hosts.setup import files, plan, toml_text
 from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.files import Machine
 from filrouge.hosts.setup.plan import Change
 
 if TYPE_CHECKING:
-    from filrouge.app.resetting import Held
+    from filrouge.maintenance.reset import Held
 
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
 #: An agent, its command line, the setting that names it, and the provider that runs it.
@@ -56,7 +56,7 @@ def chosen(
         mode = output.prompt("How much work may understanding do (light, normal, heavy, max)", default="normal")
     named = {"extract_provider": provider, "mode": mode, "language": language}
     # Loaded when needed: the rest of the command does without the settings' library.
-    from filrouge.config import check
+    from filrouge.core.settings import check
 
     return check({key: value for key, value in named.items() if value is not None}, where="init")
 
@@ -65,7 +65,7 @@ def _own_agent(machine: Machine, names: Collection[str]) -> str | None:
     """The provider that is an agent of this machine, where its user wants that agent's model to understand."""
     for agent, program, _, provider in _PROGRAMS:
         if agent in names and machine.program(program):
-            from filrouge.config import Settings  # loaded when needed, as above
+            from filrouge.core.settings import Settings  # loaded when needed, as above
 
             title, daily = AGENTS[agent].title, Settings.model_fields["llm_daily_tokens"].default
             output.say(
@@ -140,7 +140,7 @@ class Memory:
         """What there is."""
         if not os.path.exists(inside(directory, DATABASE)):
             return cls(directory=directory, held=None, reset=reset)
-        from filrouge.app.resetting import held
+        from filrouge.maintenance.reset import held
 
         return cls(directory=directory, held=held(directory), reset=reset)
 

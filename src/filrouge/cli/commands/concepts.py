@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask, here
+from filrouge.cli.client import ask, here
 
 Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]

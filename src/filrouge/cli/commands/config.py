@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
+from filrouge.cli.client import ask
 
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 app = typer.Typer(name="config", help="The settings that hold.", no_args_is_help=True)

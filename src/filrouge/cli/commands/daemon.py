@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import SHORT_SECONDS, ask, poll
+from filrouge.cli.client import SHORT_SECONDS, ask, poll
+from filrouge.core.errors import Busy, DaemonUnavailable
+from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held, owner_pid
 from filrouge.daemon.waking import wait_started, wake
-from filrouge.errors import Busy, DaemonUnavailable
-from filrouge.home import home
 
 app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

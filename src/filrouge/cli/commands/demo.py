@@ -19,12 +19,12 @@ from typing import Annotated, Any
 
 import typer
 
-from filrouge.choices import one_of
 from filrouge.cli import output
-from filrouge.cli.talk import ask, idle, poll
+from filrouge.cli.client import ask, idle, poll
+from filrouge.core.choices import one_of
+from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.daemon.process import is_held
 from filrouge.daemon.waking import wake
-from filrouge.errors import BadInput, FilrougeError
 
 _UNDERSTAND_SECONDS = 60.0
 

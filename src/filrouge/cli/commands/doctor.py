@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from filrouge.cli import output
-from filrouge.home import home
+from filrouge.core.paths import home
 
 if TYPE_CHECKING:
     from filrouge.cli.doctor.report import Mended

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
-from filrouge.errors import BadInput, NotFound
+from filrouge.cli.client import ask
+from filrouge.core.errors import BadInput, NotFound
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 #: Backups are copied and every file is read: a large home takes its time.

@@ -10,9 +10,9 @@ import typer
 from rich.progress import BarColumn, TimeElapsedColumn
 
 from filrouge.cli import output
-from filrouge.cli.progress import bars
-from filrouge.cli.talk import ask
-from filrouge.errors import Busy, FilrougeError
+from filrouge.cli.client import ask
+from filrouge.cli.output import bars
+from filrouge.core.errors import Busy, FilrougeError
 
 _LOOK_SECONDS = 0.1
 #: Comparing a thousand memories takes a moment.

@@ -8,10 +8,10 @@ import typer
 
 from filrouge.capture import losses
 from filrouge.cli import output
-from filrouge.cli.talk import SHORT_SECONDS, ask
+from filrouge.cli.client import SHORT_SECONDS, ask
+from filrouge.core.errors import DaemonUnavailable
+from filrouge.core.paths import home
 from filrouge.daemon import client
-from filrouge.errors import DaemonUnavailable
-from filrouge.home import home
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 #: Bytes from which on a part of the home is named.

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from filrouge.cli import backfilling, output
+from filrouge.cli import imports, output
 from filrouge.cli.commands import choices, plans
 from filrouge.cli.commands.uninstall import take_back
+from filrouge.core.errors import BadInput
+from filrouge.core.paths import home, make_private
 from filrouge.daemon import client
-from filrouge.errors import BadInput
-from filrouge.home import home, make_private
 from filrouge.hosts.setup.entries import AGENTS, all_plugged
 from filrouge.hosts.setup.files import NAME, this_machine
 from filrouge.hosts.setup.plan import connecting, detected
@@ -94,7 +94,7 @@ def init(
     refused = plans.done(plan, directory)
     troubles = {**plan.troubles, **refused}
     warnings = choices.warnings(settings)
-    history = backfilling.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
+    history = imports.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
     if json:
         said = {"agents": names, "warnings": warnings, "then": _then(names), "history": history}
         output.show_json(plans.as_json(plan, troubles, changed=True, memory=memory.to_json(), **said))

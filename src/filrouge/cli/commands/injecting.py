@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.capture import guard
-from filrouge.choices import one_of
 from filrouge.cli import hook_output, output
-from filrouge.cli.talk import ask, here
-from filrouge.errors import BadInput
-from filrouge.home import home
+from filrouge.cli.client import ask, here
+from filrouge.core.choices import one_of
+from filrouge.core.errors import BadInput
+from filrouge.core.paths import home
 from filrouge.hosts import project as projects
 
 

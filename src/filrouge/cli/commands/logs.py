@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from filrouge.cli import output
+from filrouge.core.errors import BadInput
+from filrouge.core.paths import home
 from filrouge.daemon import logs as files
-from filrouge.errors import BadInput
-from filrouge.home import home
 
 
 def register(app: typer.Typer) -> None:

@@ -14,12 +14,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from filrouge import installation
 from filrouge.cli import output
-from filrouge.cli.progress import bars as progress_bars
-from filrouge.errors import BadInput, EmbedderUnavailable
-from filrouge.providers.e5_network import state_of
-from filrouge.providers.published_e5 import fetched_path, published
+from filrouge.cli.output import bars as progress_bars
+from filrouge.core import installation
+from filrouge.core.errors import BadInput, EmbedderUnavailable
 
 app = typer.Typer(help="The embedding models on this machine.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -30,6 +28,9 @@ def fetch(
     yes: Annotated[bool, typer.Option("--yes", help="Yes to this download; nothing is asked.")] = False,
 ) -> None:
     """Fetch multilingual-e5-small as ONNX, for `embedding_model = e5-fetched`, after showing what it is."""
+    from filrouge.providers.e5_network import state_of  # numpy
+    from filrouge.providers.published_e5 import fetched_path, published
+
     model = published(os.environ)
     path = fetched_path(model)
     for file in model.files:
@@ -86,9 +87,10 @@ def _bring() -> Any:
 
 
 def _models() -> list[dict[str, Any]]:
-    from filrouge.providers import e5_network as building  # numpy
+    from filrouge.providers.e5_network import model_path, state_of  # numpy
+    from filrouge.providers.published_e5 import fetched_path, published
 
-    paths = {"e5-onnx": building.model_path(), "e5-fetched": fetched_path(published({}))}
+    paths = {"e5-onnx": model_path(), "e5-fetched": fetched_path(published({}))}
     return [
         {"model": name, "state": state_of(path), "bytes": _bytes(path), "path": path} for name, path in paths.items()
     ]

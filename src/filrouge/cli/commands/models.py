@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
-from filrouge.errors import BadInput
+from filrouge.cli.client import ask
+from filrouge.core.errors import BadInput
 
 _LONGEST_SECONDS = 120.0
 

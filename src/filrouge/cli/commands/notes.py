@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.talk import ask
-from filrouge.errors import BadInput
-from filrouge.home import home
-from filrouge.notes import vault
+from filrouge.cli.client import ask
+from filrouge.core.errors import BadInput
+from filrouge.core.paths import home
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _NO_VAULT = "No vault is named. Name the folder of your notes: filrouge settings notes_folder ~/Notes"
@@ -48,6 +47,8 @@ def notes(
 
 def _trust(address: str, *, yes: bool) -> None:
     """Nobody vouches for the plugin's certificate, so a person compares it once."""
+    from filrouge.notes import vault  # it brings numpy
+
     pem = vault.fetched(address)
     output.say(f"SHA-256 {vault.fingerprint(pem)}")
     if not yes:
@@ -59,6 +60,8 @@ def _trust(address: str, *, yes: bool) -> None:
 
 
 def _enter_key() -> None:
+    from filrouge.notes import vault  # it brings numpy
+
     said = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
     if not said.strip() or not said.strip().isascii():
         raise BadInput("That is no key.", remedy="It stands in the settings of Obsidian's plugin Local REST API.")

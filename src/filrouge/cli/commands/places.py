@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from filrouge import home as place
 from filrouge.cli import output
+from filrouge.core import paths as place
 
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from filrouge.choices import closest_first, listed
 from filrouge.cli import output
-from filrouge.errors import BadInput, FilrougeError
+from filrouge.core.choices import closest_first, listed
+from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.plan import Change, Plan, carry_out
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.client import ask, here
 from filrouge.cli.commands.plans import consent
-from filrouge.cli.talk import ask, here
-from filrouge.errors import BadInput
+from filrouge.core.errors import BadInput
 from filrouge.hosts.project import normalise
-from filrouge.model.folder_names import UNDER
+from filrouge.projects.folder_names import UNDER
 
 app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, T
 from rich.text import Text
 
 from filrouge.cli import output
-from filrouge.cli.progress import bars
-from filrouge.cli.talk import ask
-from filrouge.errors import EmbedderUnavailable
+from filrouge.cli.client import ask
+from filrouge.cli.output import bars
+from filrouge.core.errors import EmbedderUnavailable
 
 _LOOK_SECONDS = 0.5
 

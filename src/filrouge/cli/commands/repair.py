@@ -15,18 +15,18 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.restoring import between_daemons
-from filrouge.clock import SystemClock, to_text
+from filrouge.core.clock import SystemClock, to_text
+from filrouge.core.errors import BadInput, Corrupt
+from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.daemon.problems import named_error
-from filrouge.errors import BadInput, Corrupt
-from filrouge.home import home
-from filrouge.transfer.replacing import GO
+from filrouge.maintenance.backup_files import GO
 
 _COUNTS: Final = ("saved", "unreadable", "refused", "orphaned", "remade")
 _PROGRESS: Final = "Reading on a copy what is wrong and what can be saved; agents go on, and hooks write to the spool."
 _NOT_NEEDED: Final = "Nothing is wrong."
 #: The module that repairs, in a process of its own: a crash of native code is told and not suffered.
-_WORKER: Final = "filrouge.app.repairing"
+_WORKER: Final = "filrouge.maintenance.repair"
 
 Show = Callable[[dict[str, Any]], None]
 

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.client import SHORT_SECONDS
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.changing import change
-from filrouge.cli.talk import SHORT_SECONDS
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
+from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.daemon.process import only_one
 from filrouge.daemon.waking import wake
-from filrouge.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
-from filrouge.home import home
-from filrouge.transfer import backup as files
+from filrouge.maintenance import backup_files as files
 
 if TYPE_CHECKING:
-    from filrouge.app.restoring import Restored
+    from filrouge.maintenance.restore import Restored
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _DRAIN_SECONDS = 30.0
@@ -74,14 +74,14 @@ def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
 
 
 def _verified(directory: str, what: str) -> Restored:
-    from filrouge.app.restoring import restore as restored  # the storage and its libraries
+    from filrouge.maintenance.restore import restore as restored  # the storage and its libraries
 
     return restored(directory, what, SystemClock(), dry_run=True)
 
 
 def _replaced(directory: str, what: str) -> Restored:
     """Restore between two daemons, if there is one."""
-    from filrouge.app.restoring import restore as restored  # the storage and its libraries
+    from filrouge.maintenance.restore import restore as restored  # the storage and its libraries
 
     with between_daemons(directory):
         return restored(directory, what, SystemClock())

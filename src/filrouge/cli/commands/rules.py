@@ -9,6 +9,7 @@ from urllib.parse import quote
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.client import ask, here
 from filrouge.cli.commands.asking import (
     Agent,
     AsOf,
@@ -24,7 +25,6 @@ from filrouge.cli.commands.asking import (
     filters_of,
     listing,
 )
-from filrouge.cli.talk import ask, here
 
 app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
 Id = Annotated[str, typer.Argument(help="A rule's id, or its beginning.")]

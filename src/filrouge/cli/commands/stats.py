@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.client import SHORT_SECONDS, ask
 from filrouge.cli.commands.health import threads_line
-from filrouge.cli.talk import SHORT_SECONDS, ask
 
 _DAYS = 30
 

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import typer
 
-from filrouge.choices import one_of
 from filrouge.cli import output
-from filrouge.cli.talk import ask, branch_here, here
-from filrouge.errors import BadInput
+from filrouge.cli.client import ask, branch_here, here
+from filrouge.core.choices import one_of
+from filrouge.core.errors import BadInput
 
 _DONE = {
     "noop": "Known already",

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import typer
 
-from filrouge.choices import one_of
 from filrouge.cli import output
-from filrouge.cli.talk import ask, here
-from filrouge.errors import BadInput
+from filrouge.cli.client import ask, here
+from filrouge.core.choices import one_of
+from filrouge.core.errors import BadInput
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import typer
 
-from filrouge.choices import refusal
 from filrouge.cli import output
-from filrouge.cli.talk import ask
-from filrouge.errors import BadInput
+from filrouge.cli.client import ask
+from filrouge.core.choices import refusal
+from filrouge.core.errors import BadInput
 
 app = typer.Typer(help="Who may reach the daemon over TCP.", no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from filrouge.choices import one_of
 from filrouge.cli import output
-from filrouge.cli.talk import ask
+from filrouge.cli.client import ask
+from filrouge.core.choices import one_of
 
 Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Agent = Annotated[str | None, typer.Option(help="Only what was said to this agent: its id, or its channel.")]

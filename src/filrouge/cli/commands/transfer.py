@@ -13,21 +13,19 @@ from urllib.parse import urlencode
 
 import typer
 
-from filrouge.choices import closest_first, listed, one_of
-from filrouge.cli import output, page_files
-from filrouge.cli.import_pages import Wanted
-from filrouge.cli.importing import export_of, history_of, read_in, tell
-from filrouge.cli.pieces import hand_over, of_document, together
-from filrouge.cli.talk import ask, here
+from filrouge.cli import imports, output
+from filrouge.cli.client import ask, here
+from filrouge.cli.imports import Wanted, export_of, hand_over, history_of, of_document, read_in, tell, together
+from filrouge.core.choices import closest_first, listed, one_of
+from filrouge.core.errors import BadInput
+from filrouge.core.paths import home
 from filrouge.daemon.streamed import streamed
-from filrouge.errors import BadInput
-from filrouge.home import home
 from filrouge.hosts.histories import AGENTS
 from filrouge.transfer.exports import opened as opened_lines
 from filrouge.transfer.importers import FORMATS
 
 _LONGEST_SECONDS = 600.0
-#: Of the exports that can be read (`transfer.exported`, which a command does not load).
+#: Of the exports that can be read (`transfer.exports`, which a command does not load).
 _VERSION = 1
 
 
@@ -67,7 +65,7 @@ def _export_pages(what: str | None, folder: str | None) -> None:
         raise BadInput("Markdown pages hold memories, in a folder.", remedy="Name it with --out FOLDER.")
     ask("GET", "/health")
     written = b"".join(streamed(home(), os.environ, "/api/memory/export?format=json&what=memories"))
-    for name in page_files.write(folder, json_.loads(written)):
+    for name in imports.write(folder, json_.loads(written)):
         output.say(os.path.join(folder, name))
 
 
@@ -154,7 +152,7 @@ def _private(path: str) -> int:
 def _read_in(file: str, send: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     """Hand a file over, whole or piece by piece."""
     if os.path.isdir(file):
-        document, problems = page_files.read(file, {"filrouge_export": _VERSION})
+        document, problems = imports.read(file, {"filrouge_export": _VERSION})
         found = _in_pieces(document, send)
         return {**found, "problems": [*problems, *found["problems"]]}
     with ExitStack() as opened:

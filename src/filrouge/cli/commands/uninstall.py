@@ -10,18 +10,18 @@ from typing import Annotated, Final
 
 import typer
 
-from filrouge import installation
 from filrouge.cli import output
+from filrouge.cli.client import SHORT_SECONDS, poll
 from filrouge.cli.commands import choices, plans
-from filrouge.cli.talk import SHORT_SECONDS, poll
+from filrouge.core import installation
+from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
+from filrouge.core.paths import DATABASE, LOCK, home, inside, is_ours, socket_path
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held, only_one
-from filrouge.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
-from filrouge.home import DATABASE, LOCK, home, inside, is_ours, socket_path
 from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.files import this_machine
 from filrouge.hosts.setup.plan import Plan, disconnecting, unignoring
-from filrouge.transfer.files import size_of
+from filrouge.maintenance.backup_files import size_of
 
 _STOP_SECONDS: Final = 15.0
 

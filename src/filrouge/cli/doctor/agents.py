@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
-from filrouge import installation
 from filrouge.cli.doctor.scene import INIT, Check, Scene, Verdict, fail, note, ok, starts, version_of, warn, which
-from filrouge.errors import BadInput, FilrougeError
+from filrouge.core import installation
+from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import (
     AGENTS,

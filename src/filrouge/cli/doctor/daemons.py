@@ -13,25 +13,24 @@ from datetime import timedelta
 from typing import Any, Final
 
 from filrouge._version import __version__
-from filrouge.address import is_loopback
 from filrouge.capture import inbox, losses
 from filrouge.capture.guard import DISABLED
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.cli import hook_output
 from filrouge.cli.doctor.scene import HEALTH_SECONDS, START, Check, NotKnown, Scene, Verdict, fail, note, ok, warn
-from filrouge.clock import from_text
-from filrouge.config import check, from_environment, may_stand_in_a_project, resolve
+from filrouge.core.clock import from_text
+from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
+from filrouge.core.network import is_loopback
+from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, REFUSED, RUNTIME, SPOOL, socket_path
+from filrouge.core.settings import check, from_environment, may_stand_in_a_project, resolve
+from filrouge.core.unknown_names import PROJECT_FILE, PROJECT_KEY, nearest, unknown_keys, unknown_variables
 from filrouge.daemon import client
 from filrouge.daemon.logs import LOG_BYTES, last_lines, parsed
 from filrouge.daemon.process import only_one
 from filrouge.daemon.waking import wake
-from filrouge.errors import BadConfig, DaemonUnavailable, NotFound
-from filrouge.home import CONFIG, FAILURE, LOCK, LOG, REFUSED, RUNTIME, SPOOL, socket_path
 from filrouge.hosts import project as projects
-from filrouge.model.token import Token
-from filrouge.slips import PROJECT_FILE, PROJECT_KEY, nearest, unknown_keys, unknown_variables
-from filrouge.store.jobs import Jobs
-from filrouge.store.tokens import Tokens
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.tokens import Token, Tokens
 
 # Checks of who comes in over TCP: where the daemon listens, and the tokens that let somebody in.
 

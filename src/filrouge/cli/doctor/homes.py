@@ -9,23 +9,20 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from filrouge import installation
 from filrouge._version import __version__
+from filrouge.capture.event_repository import Events
 from filrouge.cli.doctor.models import wanted
 from filrouge.cli.doctor.scene import MEND, START, Check, NotKnown, Scene, Verdict, fail, note, ok, warn
-from filrouge.clock import from_text
-from filrouge.errors import StoreError
-from filrouge.home import BACKUPS, BALLAST, BRIEFS, SPOOL, WORDS, make_private
-from filrouge.store.comparing import differing
-from filrouge.store.copying import schema_faults, schema_of
-from filrouge.store.events import Events
-from filrouge.store.journal import Journal
-from filrouge.store.looking import complaints, journal_mode, may_be_written, schema_number
-from filrouge.store.mending import wrong_vectors
-from filrouge.store.soundness import broken_seals, progress
-from filrouge.store.sql import migrations
-from filrouge.store.sqlite import check_engine
-from filrouge.transfer import backup
+from filrouge.core import installation
+from filrouge.core.clock import from_text
+from filrouge.core.errors import StoreError
+from filrouge.core.paths import BACKUPS, BALLAST, BRIEFS, SPOOL, WORDS, make_private
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.copies import differing, schema_faults, schema_of
+from filrouge.maintenance.salvage import wrong_vectors
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.soundness import broken_seals, complaints, journal_mode, may_be_written, progress, schema_number
+from filrouge.runtime.sqlite import check_engine, migrations
 
 # Checks of the home: that it is there, whose it is, who may look in, on what disk it lies.
 
@@ -430,7 +427,7 @@ _OLD_DAYS: Final = 3
 
 
 def _backups(scene: Scene) -> Verdict:
-    failed, last = backup.failure(scene.home), backup.newest(scene.home)
+    failed, last = backup_files.failure(scene.home), backup_files.newest(scene.home)
     age = _days(scene.now, last.at) if last else 0.0
     found = f"the newest proven one is {age:.1f} days old" if last else "there is none yet"
     if failed:
@@ -446,10 +443,12 @@ def _backups(scene: Scene) -> Verdict:
 
 
 def _whole(scene: Scene) -> Verdict:
-    folder = backup.folder(scene.home)
+    folder = backup_files.folder(scene.home)
     stems = [name.removesuffix(".db") for name in (os.listdir(folder) if os.path.isdir(folder) else [])]
-    names = sorted(stem for stem in stems if backup.is_name(stem) and os.path.exists(backup.path_of(scene.home, stem)))
-    wrong = [name for name in names if backup.manifest(scene.home, name) is None]
+    names = sorted(
+        stem for stem in stems if backup_files.is_name(stem) and os.path.exists(backup_files.path_of(scene.home, stem))
+    )
+    wrong = [name for name in names if backup_files.manifest(scene.home, name) is None]
     if wrong:
         return warn(
             f"{len(wrong)} are not what was verified, such as {wrong[0]}",
@@ -515,10 +514,10 @@ def _vectors(scene: Scene) -> Verdict:
 
 
 def _against_backup(scene: Scene) -> Verdict:
-    last = backup.newest(scene.home)
+    last = backup_files.newest(scene.home)
     if last is None or last.schema != schema_of(scene.database):
         return ok("there is none of this schema to hold it against")
-    found = differing(scene.database, backup.path_of(scene.home, last.name))
+    found = differing(scene.database, backup_files.path_of(scene.home, last.name))
     if found:
         rows = ", ".join(f"{count} of {table}" for table, count in found.items())
         return fail(f"rows that never change are not what they were on {last.at[:10]}: {rows}", MEND)
@@ -527,7 +526,7 @@ def _against_backup(scene: Scene) -> Verdict:
 
 def _embedder(scene: Scene) -> Verdict:
     settings = scene.settings()
-    from filrouge.app.wiring import embedder_of  # a second of imports, which only this check needs
+    from filrouge.runtime.wiring import embedder_of  # a second of imports, which only this check needs
 
     model = embedder_of(wanted(scene), settings, scene.environ)
     model.query("ready?")

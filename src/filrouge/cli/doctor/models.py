@@ -10,8 +10,6 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from filrouge import installation
-from filrouge.address import is_loopback
 from filrouge.cli.doctor.scene import (
     SECONDS,
     START,
@@ -26,17 +24,19 @@ from filrouge.cli.doctor.scene import (
     warn,
     which,
 )
-from filrouge.clock import from_text
-from filrouge.config import Settings
-from filrouge.errors import BadInput, VaultUnavailable
+from filrouge.core import installation
+from filrouge.core.clock import from_text
+from filrouge.core.errors import BadInput, VaultUnavailable
+from filrouge.core.network import is_loopback
+from filrouge.core.settings import Settings
 from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_address, kept
 from filrouge.providers import e5_network
 from filrouge.providers.e5_network import models_directory, state_of
 from filrouge.providers.embedders import GROUP
 from filrouge.providers.published_e5 import fetched_path, published
-from filrouge.store.jobs import Jobs
-from filrouge.store.usage import LlmUsage
-from filrouge.store.vectors import LEAST_COVERAGE, Spaces, StoredVectors
+from filrouge.providers.usage_repository import LlmUsage
+from filrouge.runtime.jobs import Jobs
+from filrouge.search.vector_repository import LEAST_COVERAGE, Spaces, StoredVectors
 
 # Checks of recall by meaning: the embedder of the settings, its files, and whether every text has its vector.
 #

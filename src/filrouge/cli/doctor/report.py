@@ -13,20 +13,20 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, cast
 
 from filrouge._version import __version__
-from filrouge.app.sizes import sizes
+from filrouge.capture.event_repository import Events
 from filrouge.capture.redact_complete import redact_completely
 from filrouge.cli import output
 from filrouge.cli.doctor import agents, daemons, homes, models
 from filrouge.cli.doctor.scene import MEND, Check, Daemon, Finding, NotKnown, Scene, Verdict, fail, note, warn
-from filrouge.clock import to_text
-from filrouge.config import Effective, Settings
-from filrouge.control_characters import in_json, visible
+from filrouge.core.clock import to_text
+from filrouge.core.errors import BadInput, FilrougeError, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.core.settings import Effective, Settings
+from filrouge.core.text import in_json, visible
 from filrouge.daemon.logs import last_lines, parsed, told
-from filrouge.errors import BadInput, FilrougeError, NotFound
-from filrouge.ports import Tx
-from filrouge.store.events import Events
-from filrouge.store.jobs import Jobs
-from filrouge.store.looking import schema_number
+from filrouge.maintenance.sizes import sizes
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.soundness import schema_number
 
 # Running the checks: all at once, each in a thread, none of them longer than its time; and mending what is safe.
 #

@@ -24,18 +24,17 @@ from urllib.parse import urlsplit
 
 import apsw
 
-from filrouge.address import checked_address, is_loopback
-from filrouge.clock import SystemClock
-from filrouge.config import Effective, Settings, resolve
+from filrouge.core.clock import SystemClock
+from filrouge.core.errors import BadConfig, DaemonUnavailable, StoreError
+from filrouge.core.network import checked_address, is_loopback
+from filrouge.core.paths import DATABASE, inside
+from filrouge.core.protocols import Tx
+from filrouge.core.settings import Effective, Settings, resolve
 from filrouge.daemon import client
 from filrouge.daemon.reply import Reply
-from filrouge.errors import BadConfig, DaemonUnavailable, StoreError
-from filrouge.home import DATABASE, inside
-from filrouge.ports import Tx
-from filrouge.store.looking import schema_number
-from filrouge.store.settings import StoredSettings
-from filrouge.store.sql import migrations
-from filrouge.store.sqlite import Database
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.runtime.soundness import schema_number
+from filrouge.runtime.sqlite import Database, migrations
 
 # What every check looks at: a home, its surroundings, this machine, and the daemon, each question to it asked once.
 #

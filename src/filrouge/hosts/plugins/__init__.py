@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from filrouge.errors import BadInput
+from filrouge.core.errors import BadInput
 
 #: Which directory a host is given. Claude Code and Codex read the same one.
 _PLACES: Final = {"claude-code": "filrouge", "codex": "filrouge", "openclaw": "openclaw", "opencode": "opencode"}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from filrouge.errors import BadInput
+from filrouge.core.errors import BadInput
 from filrouge.hosts import plugins
 from filrouge.hosts.setup import files, json_text, toml_text
 from filrouge.hosts.setup.files import NAME, Machine

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from filrouge.errors import BadInput, CannotWrite
-from filrouge.home import SETUP, SETUP_LIST, inside, make_private
+from filrouge.core.errors import BadInput, CannotWrite
+from filrouge.core.paths import SETUP, SETUP_LIST, inside, make_private
 
 # The user's machine, as far as the settings of agents depend on it.
 

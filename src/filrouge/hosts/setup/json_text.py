@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from filrouge.errors import BadInput
+from filrouge.core.errors import BadInput
 
 # JSON as settings files hold it, with the place of every value in the text.
 #

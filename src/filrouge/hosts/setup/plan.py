@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from filrouge.errors import FilrougeError, Stale
+from filrouge.core.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import AGENTS, Agent, Entry, File, Plugin, connected, disconnected, is_empty
 from filrouge.hosts.setup.files import Machine, Manifest, Record, digest

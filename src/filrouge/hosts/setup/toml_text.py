@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from filrouge.errors import BadInput
+from filrouge.core.errors import BadInput
 
 _HEADING: Final = re.compile(r"^[ \t]*\[\[?([^\]\n]+)\]\]?[ \t]*(?:#.*)?$")
 

@@ -30,14 +30,13 @@ from mcp_types import (
 from starlette.types import Receive, Scope, Send
 
 from filrouge._version import __version__
-from filrouge.app.parts import Parts
-from filrouge.errors import BadInput, FilrougeError, Forbidden
-from filrouge.model.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
-from filrouge.server.door import ACCESS, Access
+from filrouge.core.errors import BadInput, FilrougeError, Forbidden
+from filrouge.mcp.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJECT_META, SERVER, TITLE, TOOLS
+from filrouge.runtime.services import Parts
+from filrouge.server.auth import ACCESS, Access, allows
+from filrouge.server.auth import Scope as Allowed
 from filrouge.server.mcp.quoting import quoted
 from filrouge.server.mcp.tools import BY_NAME, Caller
-from filrouge.server.scopes import Scope as Allowed
-from filrouge.server.scopes import allows
 
 _LOG = logging.getLogger(__name__)
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request

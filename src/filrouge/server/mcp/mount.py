@@ -14,10 +14,10 @@ from typing import Any, Final, cast
 from fastapi import APIRouter, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from filrouge import installation
-from filrouge.errors import NotInstalled
-from filrouge.server.access import parts_of, reading
-from filrouge.server.scopes import needs
+from filrouge.core import installation
+from filrouge.core.errors import NotInstalled
+from filrouge.server.auth import needs
+from filrouge.server.responses import parts_of, reading
 
 router = APIRouter(tags=["mcp"])
 

@@ -1,6 +1,6 @@
 """How memory is shown to whoever asks over MCP: as quoted data with where it comes from, and never as more.
 
-Every text is made harmless as injected text is (`inject.harmless`). The readable form is one line an item within the
+Every text is made harmless as injected text is (`context.rendering`). The readable form is one line an item within the
 block that capture knows and takes out, so that what an agent was told is not heard from it again.
 """
 
@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.clock import to_text
-from filrouge.inject.harmless import neutral
-from filrouge.inject.render import TAG, fresh_nonce, shortened
-from filrouge.model.memory import Memory
-from filrouge.model.turn import TRUST_PROMPT, Turn
-from filrouge.model.when import ago
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.context.rendering import TAG, fresh_nonce, neutral, shortened
+from filrouge.core.clock import to_text
+from filrouge.core.dates import ago
+from filrouge.memories.models import Memory
 
 #: Characters of an item in a list, and of one that is read alone.
 LONGEST_LISTED: Final = 500

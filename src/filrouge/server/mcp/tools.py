@@ -10,24 +10,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from filrouge.app import report
-from filrouge.app.agents_say import correct, say
-from filrouge.app.asking import Question, recall
-from filrouge.app.binning import Doomed, bin_doomed, doomed
-from filrouge.app.conversations import search_turns
-from filrouge.app.injecting import inject
-from filrouge.app.memory_report import quotes
-from filrouge.app.parts import Parts
-from filrouge.app.said_now import said_now
-from filrouge.errors import BadInput, NotFound
-from filrouge.model.memory import Memory
-from filrouge.model.recall import Hit
-from filrouge.ports import Tx
-from filrouge.server.access import elsewhere, recalling, settled
+from filrouge.context.service import inject
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.maintenance import health
+from filrouge.memories.models import Memory
+from filrouge.memories.reports import quotes
+from filrouge.memories.repository import Action
+from filrouge.memories.service import Doomed, bin_doomed, doomed
+from filrouge.memories.statements import correct, said_now, say
+from filrouge.runtime.rows import whole_id
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.models import Hit
+from filrouge.search.turn_search import search_turns
 from filrouge.server.mcp.quoting import LONGEST_READ, Item, block, item_json, line, quoted
+from filrouge.server.responses import elsewhere, recalling, settled
 from filrouge.server.routes.memory import action_json
-from filrouge.store.memories import Action
-from filrouge.store.short_ids import whole_id
 
 #: The channel of what comes in over MCP.
 CHANNEL: Final = "mcp"
@@ -68,8 +67,8 @@ async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> Told:
     names = [given["project"]] if "project" in given else []
 
     def find(tx: Tx) -> dict[str, Any]:
-        project = report.project_id(tx, names)
-        here = (None, project or report.project_id(tx, caller.project))
+        project = health.project_id(tx, names)
+        here = (None, project or health.project_id(tx, caller.project))
         more = max(2 * limit, 20)  # so that what is of the project at hand can still come forward
         question = Question(text=given["query"], project=project, everywhere=not names, mode=mode, limit=more)
         memories, turns = recall(parts, tx, question), search_turns(parts, tx, question)
@@ -78,7 +77,7 @@ async def memory_search(parts: Parts, caller: Caller, given: Arguments) -> Told:
         if mode != "text":
             # A probability, so it compares across the two.
             hits.sort(key=lambda hit: -hit.relevance - _NEARER * (hit.item.scope.project in here))
-        known, now = report.names_of(tx), parts.clock.now()
+        known, now = health.names_of(tx), parts.clock.now()
         results = [item_json(hit.item, known, now) | {"relevance": _share(hit)} for hit in hits[:limit]]
         notices = dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)
         return {"results": results, "notices": list(notices)}
@@ -93,7 +92,7 @@ async def memory_get(parts: Parts, _: Caller, given: Arguments) -> Told:
     """One memory or message."""
 
     def find(tx: Tx) -> dict[str, Any]:
-        id_, known, now = whole_id(tx, given["id"], ("memory", "turn")), report.names_of(tx), parts.clock.now()
+        id_, known, now = whole_id(tx, given["id"], ("memory", "turn")), health.names_of(tx), parts.clock.now()
         memory = next(iter(parts.memories(tx).known([id_])), None)
         item = memory or next(iter(parts.turns(tx).get([id_])), None)
         if item is None:
@@ -134,7 +133,7 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
     """Show what would be binned, or bin it."""
     topic, id_, token = given.get("topic", ""), given.get("id", ""), given.get("token", "")
     id_ = parts.readers.here(lambda tx: whole_id(tx, id_, ("memory",)))
-    project = parts.readers.here(lambda tx: report.project_id(tx, caller.project))
+    project = parts.readers.here(lambda tx: health.project_id(tx, caller.project))
 
     def deed() -> Doomed:
         if token:
@@ -142,7 +141,7 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
         return doomed(parts, topic=topic, memory_id=id_, project=project)
 
     found = await elsewhere(deed)
-    known = parts.readers.here(report.names_of)
+    known = parts.readers.here(health.names_of)
     now = parts.clock.now()
     goes = [item_json(one, known, now) for one in found.goes]
     kept = [item_json(one, known, now) for one in found.kept]
@@ -159,7 +158,7 @@ async def memory_forget(parts: Parts, caller: Caller, given: Arguments) -> Told:
 async def memory_context(parts: Parts, caller: Caller, given: Arguments) -> Told:
     """What would go in front of a prompt."""
     names = _place(parts, caller, given)
-    project = parts.readers.here(lambda tx: report.project_id(tx, names)) or ""
+    project = parts.readers.here(lambda tx: health.project_id(tx, names)) or ""
     event = said_now(parts.clock, "prompt", given["prompt"], names=names, host=CHANNEL)
     shown = await recalling(parts, lambda _: inject(parts, event, project))
     value = {"context": shown.block.text, "memories": shown.block.memories, "notices": list(shown.notices)}
@@ -188,7 +187,7 @@ def _place(parts: Parts, caller: Caller, given: Arguments) -> tuple[str, ...]:
         return caller.project or ((asked,) if asked else ())
 
     def same(tx: Tx) -> bool:
-        return report.project_id(tx, [asked]) == report.project_id(tx, caller.project)
+        return health.project_id(tx, [asked]) == health.project_id(tx, caller.project)
 
     if not parts.readers.here(same):
         raise BadInput(

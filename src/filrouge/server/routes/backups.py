@@ -6,11 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from filrouge.app import backups
-from filrouge.server.access import elsewhere, parts_of
-from filrouge.server.answers import answers
+from filrouge.maintenance import backups
+from filrouge.server.auth import needs
+from filrouge.server.responses import answers, elsewhere, parts_of
 from filrouge.server.routes.daemon_answers import BackupAnswer, BackupsAnswer
-from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["backups"])
 

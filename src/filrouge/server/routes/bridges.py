@@ -8,17 +8,14 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from filrouge.app import bridge_verbs
-from filrouge.app.graph import graph as graph_found
-from filrouge.app.report import project_id
-from filrouge.ports import Tx
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Body, answers
-from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.core.protocols import Tx
+from filrouge.maintenance.health import project_id
+from filrouge.server.responses import Body, Cursor, PageLimit, answers, elsewhere, paged, parts_of, reading
 from filrouge.server.routes.threads_answers import BridgeAnswer, GraphAnswer
-from filrouge.server.short_ids import BridgeId, ThreadId
-from filrouge.threads.drawing import to_svg
-from filrouge.threads.graph import graph_of, to_dot
+from filrouge.server.validation import BridgeId, ThreadId
+from filrouge.threads import bridge_service
+from filrouge.threads.bridge_service import graph as graph_found
+from filrouge.threads.graph import graph_of, to_dot, to_svg
 
 router = APIRouter(tags=["bridges"])
 Names = Annotated[list[str] | None, Query(description="Names of the project; none = all.")]
@@ -51,7 +48,7 @@ async def bridges(
 
     def find(tx: Tx) -> list[dict[str, Any]]:
         place = project_id(tx, project or [])
-        return bridge_verbs.bridges(parts, tx, project=place, everywhere=not project, thread_id=thread, kind=kind)
+        return bridge_service.bridges(parts, tx, project=place, everywhere=not project, thread_id=thread, kind=kind)
 
     return paged(request, response, await reading(request, find), limit=limit, cursor=cursor, by="strength")
 
@@ -61,7 +58,7 @@ async def add(body: BridgeBody, request: Request) -> dict[str, Any]:
     """Tie two threads; the bridge."""
     parts = parts_of(request)
     return await elsewhere(
-        lambda: bridge_verbs.add(parts, source=body.source, target=body.target, kind=body.type, reason=body.reason)
+        lambda: bridge_service.add(parts, source=body.source, target=body.target, kind=body.type, reason=body.reason)
     )
 
 
@@ -69,7 +66,7 @@ async def add(body: BridgeBody, request: Request) -> dict[str, Any]:
 async def remove(bridge_id: BridgeId, request: Request) -> dict[str, Any]:
     """Remove a bridge for good; what it was."""
     parts = parts_of(request)
-    return await elsewhere(lambda: bridge_verbs.remove(parts, bridge_id))
+    return await elsewhere(lambda: bridge_service.remove(parts, bridge_id))
 
 
 @router.get(

@@ -7,12 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from filrouge.app import memory_report, report, review
-from filrouge.app.by_hand import bin_memory, pin, restore, supersede
-from filrouge.app.undo import plan, undo
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Body, answers
-from filrouge.server.paging import Cursor, paged
+from filrouge.maintenance import health
+from filrouge.memories import reports, service
+from filrouge.memories.changes import bin_memory, pin, restore, supersede
+from filrouge.memories.service import plan, undo
+from filrouge.server.responses import Body, Cursor, answers, elsewhere, paged, parts_of, reading
 from filrouge.server.routes.memory import action_json
 from filrouge.server.routes.memory_answers import (
     ActionAnswer,
@@ -22,7 +21,7 @@ from filrouge.server.routes.memory_answers import (
     SupersededAnswer,
     UndoAnswer,
 )
-from filrouge.server.short_ids import MemoryId
+from filrouge.server.validation import MemoryId
 
 router = APIRouter(tags=["changing"])
 
@@ -80,7 +79,7 @@ async def restore_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
 async def history(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """Every version of a memory, oldest first, and every decision that touched it, with its number in the journal."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: memory_report.versions(parts, tx, memory_id))
+    return await reading(request, lambda tx: reports.versions(parts, tx, memory_id))
 
 
 @router.post("/memory/supersede", responses=answers(SupersededAnswer))
@@ -102,7 +101,7 @@ async def reviews(
     """What waits for a person, newest first; with `settled` also what no longer does."""
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
-    found = await reading(request, lambda tx: review.waiting(parts, tx, settled=settled, limit=most))
+    found = await reading(request, lambda tx: service.waiting(parts, tx, settled=settled, limit=most))
     return paged(request, response, found, limit=limit, cursor=cursor, by="at")
 
 
@@ -110,14 +109,14 @@ async def reviews(
 async def one_review(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """One entry of the queue, with the words that it rests on and what it speaks against."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: review.one(parts, tx, memory_id))
+    return await reading(request, lambda tx: service.one(parts, tx, memory_id))
 
 
 @router.post("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
 async def settle(memory_id: MemoryId, body: SettleBody, request: Request) -> dict[str, Any]:
     """Settle what waits; answers the entry as it is then."""
     parts = parts_of(request)
-    return await elsewhere(lambda: review.settle(parts, memory_id, body.settle))
+    return await elsewhere(lambda: service.settle(parts, memory_id, body.settle))
 
 
 @router.post("/api/memory/undo", responses=answers(UndoAnswer))
@@ -132,4 +131,4 @@ async def undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
 @router.get("/api/audit/verify", responses=answers(AuditAnswer))
 async def verify(request: Request) -> dict[str, Any]:
     """Walk the whole journal: does every entry hold?"""
-    return await reading(request, report.audit)
+    return await reading(request, health.audit)

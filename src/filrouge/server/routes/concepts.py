@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from filrouge.app import report
-from filrouge.server.access import parts_of, reading
-from filrouge.server.answers import answers
+from filrouge.maintenance import health
+from filrouge.server.responses import answers, parts_of, reading
 from filrouge.server.routes.memory_answers import ConceptAnswer
 
 router = APIRouter(tags=["concepts"])
@@ -22,4 +21,4 @@ async def concepts(
 ) -> list[dict[str, Any]]:
     """The concepts of sessions, those of most sessions first."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: report.concepts(parts, tx, project or [], limit))
+    return await reading(request, lambda tx: health.concepts(parts, tx, project or [], limit))

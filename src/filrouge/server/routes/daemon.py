@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import APIRouter, BackgroundTasks, Request
 
 from filrouge._version import __version__
-from filrouge.app import report, standing
-from filrouge.home import socket_path
-from filrouge.server.access import parts_of, reading
-from filrouge.server.answers import answers
+from filrouge.core.paths import socket_path
+from filrouge.maintenance import health as report
+from filrouge.maintenance import health as standing
+from filrouge.server.auth import needs
+from filrouge.server.responses import answers, parts_of, reading
 from filrouge.server.routes.daemon_answers import HealthAnswer, LeavingAnswer, StandingAnswer, StatusAnswer
-from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["daemon"])
 

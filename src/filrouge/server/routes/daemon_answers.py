@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
-from filrouge.config import Origin, Settings
-from filrouge.server.answers import Answer
-from filrouge.transfer.backup import Kind
+from filrouge.core.settings import Origin, Settings
+from filrouge.maintenance.backup_files import Kind
+from filrouge.server.responses import Answer
 
 
 class HealthAnswer(Answer):

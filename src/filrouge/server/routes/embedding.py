@@ -6,12 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from filrouge.app.reindex import reindex
-from filrouge.app.spaces import describe
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Body, answers
+from filrouge.search.reindexing import reindex
+from filrouge.search.spaces import describe
+from filrouge.server.auth import needs
+from filrouge.server.responses import Body, answers, elsewhere, parts_of, reading
 from filrouge.server.routes.models_answers import EmbeddingAnswer
-from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["embedding"])
 

@@ -9,12 +9,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from filrouge.app.exporting import Format, What, exported
-from filrouge.app.importing_whole import import_any
-from filrouge.errors import BadInput
-from filrouge.server.access import elsewhere, parts_of
-from filrouge.server.answers import Answer, answers
-from filrouge.server.scopes import needs
+from filrouge.core.errors import BadInput
+from filrouge.server.auth import needs
+from filrouge.server.responses import Answer, answers, elsewhere, parts_of
+from filrouge.transfer.service import Format, What, exported, import_any
 
 router = APIRouter(tags=["transfer"])
 #: Bytes of one import; a larger export is read in piece by piece, as `filrouge import` does.

@@ -7,10 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app.extracting_at_once import Spoken, extract_now
-from filrouge.errors import BadInput
-from filrouge.server.access import elsewhere, parts_of
-from filrouge.server.answers import Answer, answers
+from filrouge.core.errors import BadInput
+from filrouge.extraction.service import Spoken, extract_now
+from filrouge.server.responses import Answer, answers, elsewhere, parts_of
 from filrouge.server.routes.memory import action_json
 from filrouge.server.routes.turns import MessageBody
 

@@ -7,10 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app.facts_by_key import bin_fact, change_fact, fact_of
-from filrouge.app.memory_report import one_json
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Answer, answers
+from filrouge.memories.reports import one_json
+from filrouge.memories.service import bin_fact, change_fact, fact_of
+from filrouge.server.responses import Answer, answers, elsewhere, parts_of, reading
 from filrouge.server.routes.memory import Names
 from filrouge.server.routes.memory_answers import MemoryAnswer
 

@@ -8,14 +8,13 @@ from typing import Annotated, get_args
 from fastapi import Query
 from pydantic import Field
 
-from filrouge.choices import one_of
-from filrouge.errors import BadInput
-from filrouge.model.filters import Filters
-from filrouge.model.memory import Kind
-from filrouge.model.turn import Role
-from filrouge.model.when import moment
-from filrouge.server.answers import Body
-from filrouge.server.short_ids import ThreadId
+from filrouge.capture.models import Role
+from filrouge.core.choices import one_of
+from filrouge.core.dates import moment
+from filrouge.core.errors import BadInput
+from filrouge.memories.models import Filters, Kind
+from filrouge.server.responses import Body
+from filrouge.server.validation import ThreadId
 
 _WHEN = "A day (2026-05-01) or a moment (2026-05-01T14:30), in this machine's zone unless it names one."
 _BRANCH = "Said while this git branch was checked out: its whole name."

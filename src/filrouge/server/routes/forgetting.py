@@ -7,15 +7,13 @@ from typing import Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from filrouge.app import forgetting
-from filrouge.app.forgetting import LONGEST, Asked
-from filrouge.errors import BadInput
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Body, answers
-from filrouge.server.paging import Cursor, paged
+from filrouge.core.errors import BadInput
+from filrouge.erasure import service
+from filrouge.erasure.service import LONGEST, Asked
+from filrouge.server.auth import needs
+from filrouge.server.responses import Body, Cursor, answers, elsewhere, paged, parts_of, reading
 from filrouge.server.routes.garden_answers import ForgetPreview, KeptReceipt, ReceiptAnswer
-from filrouge.server.scopes import needs
-from filrouge.server.short_ids import ReceiptId, RowId
+from filrouge.server.validation import ReceiptId, RowId
 
 router = APIRouter(tags=["forgetting"])
 
@@ -36,14 +34,14 @@ async def forget(body: ForgetBody, request: Request) -> dict[str, Any]:
     """Preview, or forget what a preview listed; 409 where that has changed since. Answers preview or receipt."""
     parts, asked = parts_of(request), Asked(text=body.text, id=body.id)
     if not body.dry_run and body.token:
-        receipt = await elsewhere(lambda: forgetting.forget(parts, asked, body.token))
+        receipt = await elsewhere(lambda: service.forget(parts, asked, body.token))
         return receipt.to_json()
     if not body.dry_run and body.at_once:
-        _, receipt = await elsewhere(lambda: forgetting.forget_at_once(parts, asked))
+        _, receipt = await elsewhere(lambda: service.forget_at_once(parts, asked))
         return receipt.to_json()
     if not body.dry_run:
         raise BadInput("To forget takes the token of a preview.", remedy="Ask with `dry_run` first, or with `at_once`.")
-    found = await elsewhere(lambda: forgetting.preview(parts, asked))
+    found = await elsewhere(lambda: service.preview(parts, asked))
     return found.to_json()
 
 
@@ -54,7 +52,7 @@ async def receipts(
     """The receipts of what was forgotten, newest first, each with whether its signature holds."""
     parts = parts_of(request)
     most = -1 if cursor else limit + 1
-    found = await reading(request, lambda tx: forgetting.receipts(parts, tx, limit=most))
+    found = await reading(request, lambda tx: service.receipts(parts, tx, limit=most))
     return paged(request, response, found, limit=limit, cursor=cursor, by="at", name="receipt")
 
 
@@ -62,4 +60,4 @@ async def receipts(
 async def one_receipt(receipt_id: ReceiptId, request: Request) -> dict[str, Any]:
     """One receipt."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: forgetting.receipt_of(parts, tx, receipt_id))
+    return await reading(request, lambda tx: service.receipt_of(parts, tx, receipt_id))

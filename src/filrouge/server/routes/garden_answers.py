@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from filrouge.garden.progress import Phase, Status
-from filrouge.model.forgetting import Deed, How
-from filrouge.model.garden import GardenState, Occasion, StepKind
-from filrouge.server.answers import Answer
+from filrouge.erasure.models import Deed, How
+from filrouge.maintenance.consolidation import Phase, Status
+from filrouge.maintenance.models import GardenState, Occasion, StepKind
+from filrouge.server.responses import Answer
 
 
 class DoneAnswer(Answer):

@@ -7,10 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from filrouge.app.injecting import confirm
-from filrouge.server.access import parts_of
-from filrouge.server.answers import answers
+from filrouge.context.service import confirm
 from filrouge.server.delivering import Confirmation, Delivery, answer
+from filrouge.server.responses import answers, parts_of
 from filrouge.server.routes.recall_answers import DeliveredAnswer, Success
 
 router = APIRouter(tags=["hooks"])

@@ -7,12 +7,10 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from filrouge.app.reading_in import Handed, Mark, marks, read_in
-from filrouge.model.imported import LONGEST, TOGETHER, ImportedKind, ImportedMemory, ImportedTurn
-from filrouge.model.turn import Role, SourceType
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Answer, Body, answers
-from filrouge.server.scopes import needs
+from filrouge.capture.models import LONGEST, TOGETHER, ImportedKind, ImportedMemory, ImportedTurn, Role, SourceType
+from filrouge.server.auth import needs
+from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.transfer.service import Handed, Mark, marks, read_in
 
 router = APIRouter(tags=["transfer"])
 _Name = Annotated[str, Field(max_length=4096)]

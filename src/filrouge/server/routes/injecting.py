@@ -7,15 +7,14 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from filrouge.app.injecting import given_json, log, prepare, preview
-from filrouge.app.parts import Parts
-from filrouge.app.told import place_of
-from filrouge.clock import new_id
-from filrouge.model.event import Event
-from filrouge.server.access import parts_of, reading, recalling
-from filrouge.server.answers import Body, answers
+from filrouge.capture.events import Event
+from filrouge.capture.programs import place_of
+from filrouge.context.service import given_json, log, prepare, preview
+from filrouge.core.clock import new_id
+from filrouge.runtime.services import Parts
+from filrouge.server.auth import needs
+from filrouge.server.responses import Body, answers, parts_of, reading, recalling
 from filrouge.server.routes.recall_answers import ContextAnswer, PreviewAnswer
-from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["memory"])
 

@@ -7,15 +7,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from filrouge.app import queue
-from filrouge.errors import NotFound
-from filrouge.model.recall import Outcome
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Answer, answers
-from filrouge.server.paging import Cursor, behind, link_next
+from filrouge.context.log import Recalls
+from filrouge.core.errors import NotFound
+from filrouge.runtime import worker
+from filrouge.search.models import Outcome
+from filrouge.server.responses import Answer, Cursor, answers, behind, elsewhere, link_next, parts_of, reading
 from filrouge.server.routes.facts import DoneAnswer
-from filrouge.server.short_ids import JobId, RecallId
-from filrouge.store.recalls import Recalls
+from filrouge.server.validation import JobId, RecallId
 
 router = APIRouter(tags=["jobs"])
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -109,7 +107,7 @@ async def jobs(
     """The queue in counts, and its jobs, oldest first."""
     place = behind(cursor) or 0
     body, following = await reading(
-        request, lambda tx: queue.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
+        request, lambda tx: worker.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
     )
     link_next(request, response, following)
     return body
@@ -122,7 +120,7 @@ async def letters(
     """The jobs that failed too often and were set aside, oldest first. Answers of models that nobody could read are
     listed by `GET /extract/dead-letters`."""
     place = behind(cursor) or 0
-    found, following = await reading(request, lambda tx: queue.dead_jobs(tx, behind=place, limit=limit))
+    found, following = await reading(request, lambda tx: worker.dead_jobs(tx, behind=place, limit=limit))
     link_next(request, response, following)
     return found
 
@@ -131,7 +129,7 @@ async def letters(
 async def retry(job_id: JobId, request: Request) -> dict[str, Any]:
     """Do it again, as if it was never tried."""
     parts = parts_of(request)
-    await elsewhere(lambda: queue.retry(parts, job_id))
+    await elsewhere(lambda: worker.retry(parts, job_id))
     return {"success": True}
 
 
@@ -139,7 +137,7 @@ async def retry(job_id: JobId, request: Request) -> dict[str, Any]:
 async def discard(job_id: JobId, request: Request) -> dict[str, Any]:
     """Give it up; what it was about stays as it is."""
     parts = parts_of(request)
-    await elsewhere(lambda: queue.discard(parts, job_id))
+    await elsewhere(lambda: worker.discard(parts, job_id))
     return {"success": True}
 
 

@@ -7,10 +7,10 @@ from typing import cast
 from fastapi import APIRouter, WebSocket
 from fastapi.responses import JSONResponse
 
-from filrouge.app.wiring import Running
-from filrouge.errors import Busy
+from filrouge.core.errors import Busy
+from filrouge.runtime.wiring import Running
+from filrouge.server.auth import needs
 from filrouge.server.live import MOST_SOCKETS, Sockets, converse
-from filrouge.server.scopes import needs
 
 router = APIRouter(tags=["live"])
 

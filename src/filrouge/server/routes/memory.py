@@ -8,23 +8,35 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
-from filrouge.app import memory_report, report
-from filrouge.app.asking import Mode, Question, recall
-from filrouge.app.conversations import search_turns
-from filrouge.app.mirror import write_briefs, write_hook_settings
-from filrouge.app.note_search import beside, hit_json, search_notes
-from filrouge.app.remember import put_fact, remember, remember_many
-from filrouge.app.thread_report import Status
-from filrouge.app.thread_search import found_threads
-from filrouge.config import by_todays_names, check
-from filrouge.errors import BadConfig, BadInput
+from filrouge.context.hook_files import write_briefs, write_hook_settings
+from filrouge.context.log import Recalls
+from filrouge.core.errors import BadConfig, BadInput
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import ScopeName
+from filrouge.core.settings import by_todays_names, check
 from filrouge.extraction.summaries import Language, vote
-from filrouge.model.filters import Filters
-from filrouge.model.scope import ScopeName
-from filrouge.ports import Tx
-from filrouge.server.access import elsewhere, parts_of, reading, recalling, settled
-from filrouge.server.answers import Body, answers
-from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.maintenance import health
+from filrouge.memories import reports
+from filrouge.memories.models import Filters
+from filrouge.memories.repository import Action
+from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.notes.service import beside, hit_json, search_notes
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.memory_search import Mode, Question, recall
+from filrouge.search.turn_search import search_turns
+from filrouge.server.auth import needs
+from filrouge.server.responses import (
+    Body,
+    Cursor,
+    PageLimit,
+    answers,
+    elsewhere,
+    paged,
+    parts_of,
+    reading,
+    recalling,
+    settled,
+)
 from filrouge.server.routes.daemon_answers import OriginsAnswer, SettingsAnswer
 from filrouge.server.routes.filtering import FilterBody, filters_of
 from filrouge.server.routes.memory_answers import ActionsAnswer, MemoryAnswer, MemoryWithHistory
@@ -36,11 +48,8 @@ from filrouge.server.routes.recall_answers import (
     Success,
     ThreadHitAnswer,
 )
-from filrouge.server.scopes import needs
-from filrouge.server.short_ids import MemoryId
-from filrouge.store.memories import Action
-from filrouge.store.recalls import Recalls
-from filrouge.store.settings import StoredSettings
+from filrouge.server.validation import MemoryId
+from filrouge.threads.reports import Status, found_threads
 
 router = APIRouter(tags=["memory"])
 Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
@@ -105,7 +114,7 @@ async def facts(
     parts = parts_of(request)
     found = await reading(
         request,
-        lambda tx: memory_report.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
+        lambda tx: reports.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
     )
     return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
 
@@ -128,7 +137,7 @@ async def add_fact(body: FactBody, request: Request) -> dict[str, bool]:
 async def one_memory(memory_id: MemoryId, request: Request) -> dict[str, Any]:
     """One memory with the words it rests on and every decision that touched it."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: memory_report.history(parts, tx, memory_id))
+    return await reading(request, lambda tx: reports.history(parts, tx, memory_id))
 
 
 @router.post("/api/memory/memories", status_code=201, responses=answers(ActionsAnswer, status=201))
@@ -165,11 +174,11 @@ async def search(
             return found_threads(parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters)
         if collection == "notes":
             return [hit_json(hit) for hit in search_notes(parts, tx, q, mode=mode, limit=limit).hits]
-        place = report.project_id(tx, project or [])
+        place = health.project_id(tx, project or [])
         question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit, filters=filters)
         turns = [] if collection == "memories" else [search_turns(parts, tx, question)]
         memories = [] if collection == "turns" else [recall(parts, tx, question)]
-        found = report.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
+        found = health.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
         if collection == "all":
             found, _ = beside(parts, tx, q, found, mode=mode, limit=limit, filters=filters)
         return found
@@ -186,14 +195,14 @@ async def ask(body: SearchBody, request: Request) -> dict[str, Any]:
     def find(tx: Tx) -> dict[str, Any]:
         question = Question(
             text=body.query,
-            project=report.project_id(tx, body.project),
+            project=health.project_id(tx, body.project),
             everywhere=not body.project,
             mode="hybrid" if body.hybrid else "semantic",
             limit=body.k,
             filters=filters,
         )
         ranking = recall(parts, tx, question)
-        hits = report.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
+        hits = health.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
         found, notes = beside(
             parts, tx, body.query, hits, mode=question.mode, limit=body.k, filters=filters, least=body.threshold
         )
@@ -249,7 +258,7 @@ async def change_settings(changes: dict[str, Any], request: Request) -> dict[str
 @router.get("/api/memory/stats", responses=answers(StatsAnswer))
 async def stats(request: Request) -> dict[str, Any]:
     """Counts of facts, messages and vectors."""
-    return await reading(request, report.stats)
+    return await reading(request, health.stats)
 
 
 @router.get("/api/memory/retrievals", responses=answers(list[RetrievalAnswer]))

@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from filrouge.model.memory import Kind, Sentiment, State
-from filrouge.model.review import Outcome, ReviewKind
-from filrouge.model.scope import ScopeName
-from filrouge.server.answers import Answer
-from filrouge.store.memory_writing import ActionName
+from filrouge.core.scope import ScopeName
+from filrouge.memories.models import Kind, Outcome, ReviewKind, Sentiment, State
+from filrouge.memories.repository import ActionName
+from filrouge.server.responses import Answer
 
 
 class Cited(Answer):

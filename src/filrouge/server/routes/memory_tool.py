@@ -7,10 +7,9 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from filrouge.app.memory_files import LONGEST_FILE, run
-from filrouge.model.memory_path import LONGEST_PATH
-from filrouge.server.access import elsewhere, parts_of
-from filrouge.server.answers import Answer, answers
+from filrouge.memories.files import LONGEST_FILE, run
+from filrouge.memories.models import LONGEST_PATH
+from filrouge.server.responses import Answer, answers, elsewhere, parts_of
 
 router = APIRouter(tags=["memory tool"])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from filrouge.app import report
-from filrouge.app.meters import CONTENT_TYPE
-from filrouge.server.access import parts_of, reading
+from filrouge.maintenance import health
+from filrouge.runtime.metrics import CONTENT_TYPE
+from filrouge.server.responses import parts_of, reading
 
 router = APIRouter(tags=["daemon"])
 
@@ -20,5 +20,5 @@ router = APIRouter(tags=["daemon"])
 async def metrics(request: Request) -> Response:
     """Every metric in Prometheus' text format 0.0.4."""
     parts = parts_of(request)
-    text = await reading(request, lambda tx: report.metrics(parts, tx))
+    text = await reading(request, lambda tx: health.metrics(parts, tx))
     return Response(text, headers={"Content-Type": CONTENT_TYPE})

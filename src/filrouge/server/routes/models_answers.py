@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from filrouge.model.asking import Operation
-from filrouge.server.answers import Answer
+from filrouge.providers.models import Operation
+from filrouge.server.responses import Answer
 
 
 class CalibrationAnswer(Answer):

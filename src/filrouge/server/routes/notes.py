@@ -7,9 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from filrouge.app.vault import described
-from filrouge.server.access import parts_of, reading
-from filrouge.server.answers import Answer, answers
+from filrouge.notes.service import described
+from filrouge.server.responses import Answer, answers, parts_of, reading
 
 router = APIRouter(tags=["notes"])
 

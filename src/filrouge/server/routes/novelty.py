@@ -7,17 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from filrouge.app import memory_report, report
-from filrouge.app.novelty import LONGEST, THRESHOLD, is_novel
-from filrouge.model.scope import LOCAL_USER
-from filrouge.ports import Tx
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Answer, answers
-from filrouge.server.paging import Cursor, behind, link_next
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.maintenance import health
+from filrouge.memories import reports
+from filrouge.memories.novelty import LONGEST, THRESHOLD, is_novel
+from filrouge.search.word_repository import Place, Share
+from filrouge.server.auth import needs
+from filrouge.server.responses import Answer, Cursor, answers, behind, elsewhere, link_next, parts_of, reading
 from filrouge.server.routes.memory import Names, Narrowed
 from filrouge.server.routes.memory_answers import MemoryAnswer
-from filrouge.server.scopes import needs
-from filrouge.store.shares import Place, Share
 
 router = APIRouter(tags=["memory"])
 
@@ -86,11 +85,11 @@ async def memories(
     parts, skip = parts_of(request), behind(cursor) or 0
 
     def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
-        place = Place(project=report.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
+        place = Place(project=health.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
         ids = Share(tx, "memory", place, filters).newest_first
-        names, now = report.names_of(tx), parts.clock.now()
+        names, now = health.names_of(tx), parts.clock.now()
         found = parts.memories(tx).known(ids[skip : skip + limit])
-        rows = [memory_report.memory_json(one, names, now) for one in found]
+        rows = [reports.memory_json(one, names, now) for one in found]
         return rows, skip + limit if len(ids) > skip + limit else None
 
     rows, following = await reading(request, find)

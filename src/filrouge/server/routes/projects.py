@@ -7,10 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from filrouge.app import project_joining, projects
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Answer, Body, answers
-from filrouge.server.scopes import needs
+from filrouge.projects import service
+from filrouge.server.auth import needs
+from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
 
 router = APIRouter(tags=["projects"])
 _PROJECT = "A project: its id, alias or short name, or several aliases."
@@ -96,14 +95,14 @@ class JoinAnswer(Answer):
 async def all_projects(request: Request) -> list[dict[str, Any]]:
     """Every project with its names and what it holds, the one spoken in last first."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: projects.listed(parts, tx))
+    return await reading(request, lambda tx: service.listed(parts, tx))
 
 
 @router.post("/api/memory/projects/aliases", responses=answers(ProjectAnswer))
 async def add_names(body: NamesBody, request: Request) -> dict[str, Any]:
     """Know a project by more names; answers it as it is listed then."""
     parts = parts_of(request)
-    return await elsewhere(lambda: projects.add_names(parts, _listed(body.project), body.names))
+    return await elsewhere(lambda: service.add_names(parts, _listed(body.project), body.names))
 
 
 @router.post("/api/memory/projects/merge", responses=answers(MergeAnswer))
@@ -111,7 +110,7 @@ async def add_names(body: NamesBody, request: Request) -> dict[str, Any]:
 async def merge(body: MergeBody, request: Request) -> dict[str, Any]:
     """Let all of one project go into another, for good; or only say what would move."""
     parts = parts_of(request)
-    carried_out = projects.plan if body.dry_run else projects.merge
+    carried_out = service.plan if body.dry_run else service.merge
     found = await elsewhere(lambda: carried_out(parts, _listed(body.source), _listed(body.into)))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 
@@ -121,7 +120,7 @@ async def merge(body: MergeBody, request: Request) -> dict[str, Any]:
 async def join(body: JoinBody, request: Request) -> dict[str, Any]:
     """Agree that a folder is the project that its `.filrouge.toml` names; or only say what that means."""
     parts = parts_of(request)
-    carried_out = project_joining.plan_join if body.dry_run else project_joining.join
+    carried_out = service.plan_join if body.dry_run else service.join
     found = await elsewhere(lambda: carried_out(parts, body.names))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
 

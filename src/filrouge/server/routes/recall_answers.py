@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from filrouge.model.memory import Kind
-from filrouge.model.piece import Section
-from filrouge.model.recall import Outcome
-from filrouge.model.turn import Role
-from filrouge.server.answers import Answer
+from filrouge.capture.models import Role
+from filrouge.context.models import Section
+from filrouge.memories.models import Kind
+from filrouge.search.models import Outcome
+from filrouge.server.responses import Answer
 from filrouge.server.routes.threads_answers import ThreadAnswer
 
 

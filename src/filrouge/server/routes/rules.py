@@ -7,15 +7,13 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from filrouge.app import rules
-from filrouge.errors import BadInput
-from filrouge.model.scope import ScopeName
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Body, answers
-from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.core.errors import BadInput
+from filrouge.core.scope import ScopeName
+from filrouge.memories import service
+from filrouge.server.responses import Body, Cursor, PageLimit, answers, elsewhere, paged, parts_of, reading
 from filrouge.server.routes.memory import Names, Narrowed, action_json
 from filrouge.server.routes.memory_answers import ActionAnswer, RuleAnswer
-from filrouge.server.short_ids import MemoryId
+from filrouge.server.validation import MemoryId
 
 router = APIRouter(tags=["rules"])
 
@@ -50,7 +48,9 @@ async def all_rules(
     if history and filters.narrow:
         raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
     parts = parts_of(request)
-    found = await reading(request, lambda tx: rules.listed(parts, tx, project or [], history=history, filters=filters))
+    found = await reading(
+        request, lambda tx: service.listed(parts, tx, project or [], history=history, filters=filters)
+    )
     return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
 
 
@@ -58,7 +58,7 @@ async def all_rules(
 async def add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
     """Add a rule; answers it as it is listed, with what waits because of it."""
     parts = parts_of(request)
-    action = await elsewhere(lambda: rules.add(parts, body.text, names=body.project, scope=body.scope))
+    action = await elsewhere(lambda: service.add(parts, body.text, names=body.project, scope=body.scope))
     return await _as_listed(request, action.memory_id)
 
 
@@ -70,9 +70,9 @@ async def change_rule(rule_id: MemoryId, body: ChangeBody, request: Request) -> 
     parts = parts_of(request)
 
     def change() -> str:
-        id_ = rule_id if body.text is None else rules.edit(parts, rule_id, body.text)
+        id_ = rule_id if body.text is None else service.edit(parts, rule_id, body.text)
         if body.enabled is not None:
-            rules.switch(parts, id_, enabled=body.enabled)
+            service.switch(parts, id_, enabled=body.enabled)
         return id_
 
     return await _as_listed(request, await elsewhere(change))
@@ -82,9 +82,9 @@ async def change_rule(rule_id: MemoryId, body: ChangeBody, request: Request) -> 
 async def remove_rule(rule_id: MemoryId, request: Request) -> dict[str, Any]:
     """Put a rule into the bin."""
     parts = parts_of(request)
-    return action_json(await elsewhere(lambda: rules.remove(parts, rule_id)))
+    return action_json(await elsewhere(lambda: service.remove(parts, rule_id)))
 
 
 async def _as_listed(request: Request, rule_id: str) -> dict[str, Any]:
     parts = parts_of(request)
-    return await reading(request, lambda tx: rules.one_rule(parts, tx, rule_id))
+    return await reading(request, lambda tx: service.one_rule(parts, tx, rule_id))

@@ -8,7 +8,7 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
-from filrouge.errors import NotFound
+from filrouge.core.errors import NotFound
 
 router = APIRouter(tags=["pages"])
 

@@ -7,15 +7,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from filrouge.app import thread_report, threads
-from filrouge.app.thread_report import Status
-from filrouge.errors import BadInput
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.answers import Body, answers
-from filrouge.server.paging import Cursor, paged
+from filrouge.core.errors import BadInput
+from filrouge.server.responses import Body, Cursor, answers, elsewhere, paged, parts_of, reading
 from filrouge.server.routes.filtering import moment_of
 from filrouge.server.routes.threads_answers import ThreadAnswer, ThreadDetail, WhyThreadAnswer
-from filrouge.server.short_ids import ThreadId, TurnId
+from filrouge.server.validation import ThreadId, TurnId
+from filrouge.threads import reports, service
+from filrouge.threads.reports import Status
 
 #: Threads of a place, behind a cursor.
 _ALL = 1_000_000
@@ -66,7 +64,7 @@ async def list_threads(
     """The threads, the latest first; all projects unless one is named; with `as_of` as they were then."""
     parts, then = parts_of(request), moment_of("as_of", as_of, end=True)
     narrowed: dict[str, Any] = {"status": status, "limit": _ALL if cursor else limit + 1, "agent": agent, "as_of": then}
-    found = await reading(request, lambda tx: thread_report.listing(parts, tx, project or [], **narrowed))
+    found = await reading(request, lambda tx: reports.listing(parts, tx, project or [], **narrowed))
     return paged(request, response, found, limit=limit, cursor=cursor, by="last_active")
 
 
@@ -74,7 +72,7 @@ async def list_threads(
 async def one_thread(thread_id: ThreadId, request: Request) -> dict[str, Any]:
     """One thread with where its work stood, its ties, newest turns and drifts; the beginning of an id is enough."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: thread_report.detail(parts, tx, thread_id))
+    return await reading(request, lambda tx: reports.detail(parts, tx, thread_id))
 
 
 @router.patch("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
@@ -85,8 +83,8 @@ async def change_thread(thread_id: ThreadId, body: ThreadBody, request: Request)
         raise BadInput("A change is either a title or a status.", remedy="Send one of the two.")
     if body.title is not None:
         title = body.title
-        return await elsewhere(lambda: threads.rename(parts, thread_id, title))
-    act = threads.archive if body.status == "archived" else threads.reopen
+        return await elsewhere(lambda: service.rename(parts, thread_id, title))
+    act = service.archive if body.status == "archived" else service.reopen
     return await elsewhere(lambda: act(parts, thread_id))
 
 
@@ -94,25 +92,25 @@ async def change_thread(thread_id: ThreadId, body: ThreadBody, request: Request)
 async def merge_thread(thread_id: ThreadId, body: MergeBody, request: Request) -> dict[str, Any]:
     """Put all turns of a thread into another; answers the other."""
     parts = parts_of(request)
-    return await elsewhere(lambda: threads.merge(parts, thread_id, body.into))
+    return await elsewhere(lambda: service.merge(parts, thread_id, body.into))
 
 
 @router.post("/api/memory/threads/{thread_id}/split", responses=answers(ThreadDetail))
 async def split_thread(thread_id: ThreadId, body: SplitBody, request: Request) -> dict[str, Any]:
     """Put turns of a thread into a new one; answers the new one."""
     parts = parts_of(request)
-    return await elsewhere(lambda: threads.split(parts, thread_id, body.turns, body.title))
+    return await elsewhere(lambda: service.split(parts, thread_id, body.turns, body.title))
 
 
 @router.post("/api/memory/threads/{thread_id}/move", responses=answers(ThreadDetail))
 async def move_turns(thread_id: ThreadId, body: MoveBody, request: Request) -> dict[str, Any]:
     """Put turns of other threads into this one; answers it."""
     parts = parts_of(request)
-    return await elsewhere(lambda: threads.move(parts, body.turns, thread_id))
+    return await elsewhere(lambda: service.move(parts, body.turns, thread_id))
 
 
 @router.get("/api/memory/turns/{turn_id}/thread", responses=answers(WhyThreadAnswer))
 async def why_thread(turn_id: TurnId, request: Request) -> dict[str, Any]:
     """The thread that a turn is in, and every decision about it with what was weighed."""
     parts = parts_of(request)
-    return await reading(request, lambda tx: thread_report.why(parts, tx, turn_id))
+    return await reading(request, lambda tx: reports.why(parts, tx, turn_id))

@@ -6,12 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from filrouge.model.bridge import BridgeBy, BridgeKind
-from filrouge.model.synthesis import Occasion
-from filrouge.model.thread import Action, ThreadState, TitleBy
-from filrouge.model.topic import Timeframe
-from filrouge.model.turn import Role, SourceType
-from filrouge.server.answers import Answer
+from filrouge.capture.models import Role, SourceType
+from filrouge.server.responses import Answer
+from filrouge.threads.models import Action, BridgeBy, BridgeKind, Occasion, ThreadState, Timeframe, TitleBy
 
 
 class ThreadAnswer(Answer):

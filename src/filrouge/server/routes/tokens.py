@@ -8,16 +8,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from filrouge.app import tokens
-from filrouge.errors import BadInput
-from filrouge.model.token import Allowed, Kind
-from filrouge.server.access import parts_of, reading, settled
-from filrouge.server.answers import Answer, answers
-from filrouge.server.door import LOGIN, cookie_name
-from filrouge.server.keys import Keys
-from filrouge.server.scopes import needs
-from filrouge.server.short_ids import TokenId
-from filrouge.store.tokens import Tokens
+from filrouge.core.errors import BadInput
+from filrouge.runtime import tokens
+from filrouge.runtime.tokens import Allowed, Kind, Tokens
+from filrouge.server.auth import LOGIN, Keys, cookie_name, needs
+from filrouge.server.responses import Answer, answers, parts_of, reading, settled
+from filrouge.server.validation import TokenId
 
 router = APIRouter(tags=["tokens"])
 SIGNED_IN = "/signed-in"

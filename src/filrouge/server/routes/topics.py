@@ -6,20 +6,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from filrouge.app.topics import (
+from filrouge.core.dates import Language
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.server.responses import answers, parts_of, reading
+from filrouge.server.routes.threads_answers import TimelineAnswer, TopicsAnswer
+from filrouge.threads.models import Timeframe
+from filrouge.threads.topics import (
     get_conversation_timeline,
     language_of,
     list_discussed_topics,
     timeline_json,
     topics_json,
 )
-from filrouge.model.scope import LOCAL_USER
-from filrouge.model.topic import Timeframe
-from filrouge.model.when import Language
-from filrouge.ports import Tx
-from filrouge.server.access import parts_of, reading
-from filrouge.server.answers import answers
-from filrouge.server.routes.threads_answers import TimelineAnswer, TopicsAnswer
 
 router = APIRouter(tags=["topics"])
 Agent = Annotated[str | None, Query(description="Only what was said to this agent: its id, or its channel.")]

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
-from filrouge.app.told import Conversation, Message, tell
-from filrouge.errors import BadInput
-from filrouge.model.turn import Role
-from filrouge.ports import Tx
-from filrouge.server.access import elsewhere, parts_of, reading, settled
-from filrouge.server.answers import Answer, answers
+from filrouge.capture.models import Role
+from filrouge.capture.programs import Conversation, Message, tell
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx
+from filrouge.server.responses import Answer, answers, elsewhere, parts_of, reading, settled
 from filrouge.server.routes.filtering import moment_of
 
 router = APIRouter(tags=["turns"])

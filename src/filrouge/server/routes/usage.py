@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from filrouge.app import usage as verbs
-from filrouge.server.access import parts_of, reading
-from filrouge.server.answers import Answer, answers
+from filrouge.maintenance import health as verbs
+from filrouge.server.responses import Answer, answers, parts_of, reading
 
 router = APIRouter(tags=["memory"])
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.app.backing_up import back_up
-from filrouge.app.observe import observe
-from filrouge.clock import SystemClock
+from filrouge.capture.service import observe
+from filrouge.core.clock import SystemClock
+from filrouge.maintenance.backup_service import back_up
 from filrouge.testing import idle, running
 
 from ...app.given import event

@@ -17,7 +17,7 @@ import apsw
 from filrouge.cli.doctor.agents import codex, digest
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, Mended, examine, mend
 from filrouge.cli.doctor.scene import Check, Finding, Scene, scene_of
-from filrouge.home import DATABASE
+from filrouge.core.paths import DATABASE
 
 NAMED = {check.name: check for check in (*CHECKS, *DEEP_CHECKS)}
 HOOK = "filrouge hook --host"

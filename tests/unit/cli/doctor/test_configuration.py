@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import filrouge
-from filrouge.home import CONFIG, HOOK_SETTINGS
+from filrouge.core.paths import CONFIG, HOOK_SETTINGS
 from filrouge.hosts.project import names
 from tests.unit.server.conftest import serving
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from threading import Thread
 
 from filrouge._version import __version__
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import FAILURE, LOCK, LOG, REFUSED, RUNTIME, socket_path
 from filrouge.daemon.logs import LOG_BYTES
-from filrouge.home import FAILURE, LOCK, LOG, REFUSED, RUNTIME, socket_path
-from filrouge.model.token import Allowed, Token
+from filrouge.runtime.sqlite import Database
+from filrouge.runtime.tokens import Allowed, Token, Tokens
 from filrouge.server.listening import Listening
-from filrouge.store.sqlite import Database
-from filrouge.store.tokens import Tokens
 from tests.unit.server.conftest import serving
 
 from .patient import Patient, mode_of, saw

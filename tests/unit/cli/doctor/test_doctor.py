@@ -12,18 +12,18 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from filrouge.app.backing_up import back_up
-from filrouge.app.observe import observe
-from filrouge.app.remember import remember
-from filrouge.app.tokens import create
 from filrouge.capture import inbox
+from filrouge.capture.service import observe
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
 from filrouge.cli.doctor.scene import Check, Scene, Verdict, ok
-from filrouge.clock import SystemClock, to_text
+from filrouge.core.clock import SystemClock, to_text
+from filrouge.core.paths import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
-from filrouge.home import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path
+from filrouge.maintenance.backup_service import back_up
+from filrouge.memories.statements import remember
 from filrouge.notes import vault
+from filrouge.runtime.tokens import create
 from filrouge.testing import idle, running
 from tests.support import shell
 from tests.support.obsidian import KEY, obsidian
@@ -209,7 +209,7 @@ def test_a_report_holds_no_memory_no_prompt_and_no_secret(bare: Patient) -> None
     assert settings["budget"] == {"value": 901, "from": "user file"}
     assert settings["llm_url"]["value"] == "(set)"
     assert "ANTHROPIC_API_KEY" in json.loads(content["filrouge-report/environment.json"])
-    assert "WARNING filrouge.app.worker 3 jobs wait" in content["filrouge-report/log.txt"]
+    assert "WARNING filrouge.runtime.worker 3 jobs wait" in content["filrouge-report/log.txt"]
     assert len(json.loads(content["filrouge-report/findings.json"])) == len(CHECKS)
 
 
@@ -234,7 +234,7 @@ def told_everything(patient: Patient) -> str:
     now = to_text(SystemClock().now())
     patient.write(
         LOG,
-        f"{now} WARNING filrouge.app.worker: 3 jobs wait, token {secret}\n"
+        f"{now} WARNING filrouge.runtime.worker: 3 jobs wait, token {secret}\n"
         f"Traceback: {CANARIES['printed']}\n{now} INFO tantivy: {CANARIES['printed']}\n",
     )
     patient.write(FAILURE, json.dumps({"message": f"It ended near {CANARIES['environment']}.", "remedy": ""}))

@@ -9,8 +9,8 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.app.observe import observe
-from filrouge.home import DATABASE
+from filrouge.capture.service import observe
+from filrouge.core.paths import DATABASE
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from filrouge.clock import SystemClock
-from filrouge.home import BACKUPS, BALLAST, DATABASE, SPOOL
+from filrouge.core.clock import SystemClock
+from filrouge.core.paths import BACKUPS, BALLAST, DATABASE, SPOOL
 
 from .patient import Patient, mode_of, saw
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.clock import SystemClock
-from filrouge.installation import add_extra
-from filrouge.model.asking import Usage
+from filrouge.core.clock import SystemClock
+from filrouge.core.installation import add_extra
 from filrouge.providers import e5_network
-from filrouge.store.sqlite import Database
-from filrouge.store.usage import LlmUsage
+from filrouge.providers.models import Usage
+from filrouge.providers.usage_repository import LlmUsage
+from filrouge.runtime.sqlite import Database
 from tests.support.provider import Provider
 from tests.unit.server.conftest import serving
 

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture import inbox, losses
-from filrouge.clock import SystemClock, to_text
-from filrouge.home import BACKUPS, DATABASE, SPOOL
-from filrouge.store.jobs import Jobs
-from filrouge.store.sql import migrations
-from filrouge.store.sqlite import Database
-from filrouge.transfer import backup
+from filrouge.core.clock import SystemClock, to_text
+from filrouge.core.paths import BACKUPS, DATABASE, SPOOL
+from filrouge.maintenance import backup_files
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.sqlite import Database, migrations
 
 from .patient import Patient, database, saw
 
@@ -102,13 +101,13 @@ def test_an_event_that_is_gone_is_missed(patient: Patient) -> None:
 
 
 def test_a_backup_that_failed_is_told(patient: Patient) -> None:
-    backup.note_failure(patient.home, to_text(SystemClock().now()), "there is no room")
+    backup_files.note_failure(patient.home, to_text(SystemClock().now()), "there is no room")
     saw(patient.finding("Backups"), "fail", "the last one failed: there is no room", "filrouge backup")
 
 
 def test_a_backup_that_is_too_old_is_told_once_something_changed(patient: Patient) -> None:
     assert patient.finding("Backups", now=later(days=9)).state == "ok"
-    for path in Path(backup.folder(patient.home)).glob("*"):
+    for path in Path(backup_files.folder(patient.home)).glob("*"):
         path.unlink()
     saw(patient.finding("Backups", now=later(days=9)), "warn", "there is none yet", "filrouge backup")
 

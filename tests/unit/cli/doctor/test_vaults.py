@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from filrouge.app.vault import Watch
 from filrouge.cli.doctor.report import examine
 from filrouge.cli.doctor.scene import Daemon
-from filrouge.clock import SystemClock
+from filrouge.core.clock import SystemClock
 from filrouge.notes import vault
-from filrouge.store.settings import StoredSettings
+from filrouge.notes.service import Watch
+from filrouge.runtime.settings_repository import StoredSettings
 from tests.support.obsidian import KEY, obsidian
 from tests.unit.server.conftest import Api, serving
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from filrouge.errors import BadConfig, EmbedderUnavailable
-from filrouge.ports import EmbeddingUsage, HealthChecked
+from filrouge.core.errors import BadConfig, EmbedderUnavailable
+from filrouge.core.protocols import HealthChecked
 from filrouge.providers.embedders import WINDOW_TOKENS, EmbedderOptions, embedder, estimated_tokens
+from filrouge.providers.models import EmbeddingUsage
 from filrouge.providers.remote_embedders import RemoteEmbedder
 from tests.unit.providers.servers import Answering, Asked, Server, Told, ollama, openai, serving, unit
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.errors import EmbedderUnavailable
+from filrouge.core.errors import EmbedderUnavailable
 from filrouge.providers.embedders import EmbedderOptions
 from filrouge.providers.remote_embedders import RemoteEmbedder
 from tests.support.tiers import examples

@@ -1,0 +1,192 @@
+"""Events and projects: what was handed over, once, under the project it belongs to.
+
+An event is stored as received, after redaction. Its key makes it unique in its session, so a hook that
+sends twice, or a spool that is read twice, changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from filrouge.capture.events import Event, event_from_json
+from filrouge.core.clock import from_epoch, to_text
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import choose_project
+from filrouge.projects.folder_names import FolderNames, split
+from filrouge.runtime import journal
+
+
+def event_key(event: Event) -> str:
+    """The host's own id for the event, else a hash that the same delivery always has."""
+    if event.key:
+        return event.key
+    body = json.dumps([event.kind, event.agent, event.data], sort_keys=True, ensure_ascii=True, default=str)
+    return f"{event.kind}:{event.id}:{hashlib.sha256(body.encode()).hexdigest()[:16]}"
+
+
+class Events:
+    """The events of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def add(self, event: Event, *, received_at: datetime) -> str | None:
+        """Store an event; returns its project's id (or ''), or None if it was stored before."""
+        project = Projects(self._tx).resolve(event.project, at=received_at) or ""
+        payload = event.to_json()
+        sealed = journal.seal(payload)
+        added = self._tx.run(
+            "events.add",
+            {
+                "id": event.id,
+                "key": event_key(event),
+                "host": event.host,
+                "session_id": event.session,
+                "kind": event.kind,
+                "project_id": project or None,
+                "at": to_text(from_epoch(event.at)),
+                "received_at": to_text(received_at),
+                "payload": json.dumps(payload, ensure_ascii=True),
+                "row_key": sealed.key,
+                "row_hash": sealed.hash,
+            },
+        )
+        return project if added else None
+
+    def add_forgotten(self, event: Event, *, received_at: datetime) -> str | None:
+        """Count an event that was forgotten before it came (again), without its content; as `add`."""
+        project = self.add(event._replace(data={}), received_at=received_at)
+        if project is not None:
+            self._tx.run("events.erase", {"ids": json.dumps([event.id])})
+        return project
+
+    def get(self, event_id: str) -> tuple[Event, str] | None:
+        """An event and its project's id (or '')."""
+        row = self._tx.one("events.get", {"id": event_id})
+        return (event_from_json(json.loads(row["payload"])), row["project_id"] or "") if row else None
+
+    def settle(self, event_id: str, state: str, reason: str = "") -> None:
+        """Say how the event ended: done, skipped (with the reason) or dead."""
+        self._tx.run("events.settle", {"id": event_id, "state": state, "reason": reason})
+
+    def ledger(self) -> dict[str, int]:
+        """received = queued + done + skipped + dead + forgotten, by state."""
+        counts = {row["state"]: int(row["n"]) for row in self._tx.all("events.ledger")}
+        return {state: counts.get(state, 0) for state in ("queued", "done", "skipped", "dead", "forgotten")}
+
+    def received(self) -> int:
+        """How many events were ever numbered; the ledger's sum, unless rows are gone that nobody may take."""
+        row = self._tx.one("events.received")
+        return int(row["n"]) if row else 0
+
+    def abandoned(self) -> int:
+        """How many wait to be understood while no job is left that would do it."""
+        row = self._tx.one("events.abandoned")
+        return int(row["n"]) if row else 0
+
+
+class Projects:
+    """Which project a list of names stands for.
+
+    A name that a `.filrouge.toml` chose is open to the folder that had it first, and to those that the user agreed
+    to; any other folder keeps the project that its own names stand for. Folders are known by their own names, in the
+    table `project_folders`, and compared as those of projects are.
+    """
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def resolve(self, names: tuple[str, ...], *, at: datetime) -> str | None:
+        """The project's id; a project or a name seen for the first time is remembered."""
+        admitted = self.admitted(names)
+        if not admitted:
+            return None
+        folder = split(names)
+        if folder.chosen:
+            state = "agreed" if folder.chosen in admitted else "waiting"
+            self._remember(folder.chosen, folder.holder if state == "agreed" else folder.holder[-1:], state, at)
+        known = self._known(admitted)
+        choice = choose_project(admitted, known)
+        if choice is None:
+            return None
+        if choice.id not in known.values():
+            self._tx.run("projects.add", {"id": choice.id, "name": choice.name, "created_at": to_text(at)})
+        for alias in choice.new_aliases:
+            self._tx.run("projects.alias", {"alias": alias, "project_id": choice.id})
+        return choice.id
+
+    def find(self, names: tuple[str, ...]) -> str | None:
+        """The project's id if it is known; nothing is written."""
+        admitted = self.admitted(names)
+        choice = choose_project(admitted, self._known(admitted))
+        return choice.id if choice and any(r["id"] == choice.id for r in self.all()) else None
+
+    def admitted(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The names that count: the chosen one is left out for a folder that it is not open to."""
+        folder = split(names)
+        if not folder.chosen:
+            return folder.own
+        return (folder.chosen, *folder.own) if self._is_open(folder) else folder.own
+
+    def is_refused(self, names: Sequence[str]) -> bool:
+        """Whether the folder's file chose a name that is not open to it."""
+        folder = split(names)
+        return bool(folder.chosen) and not self._is_open(folder)
+
+    def agree(self, names: Sequence[str], *, at: datetime) -> None:
+        """Open the chosen name to the folder that holds the file."""
+        folder = split(names)
+        self._remember(folder.chosen, folder.holder, "agreed", at)
+
+    def waiting_folders(self) -> list[tuple[str, str]]:
+        """Chosen names that were left out, each with the path of the folder whose file chose it."""
+        rows = self._tx.all("projects.waiting_folders")
+        return [(row["name"], row["alias"].removeprefix("path:")) for row in rows]
+
+    def agreed_folders(self, chosen: str) -> list[str]:
+        """The names of the folders that a chosen name is open to."""
+        return [row["alias"] for row in self._tx.all("projects.agreed_folders", {"name": chosen})]
+
+    def all(self) -> list[dict[str, Any]]:
+        """Every project with its short name."""
+        return self._tx.all("projects.all")
+
+    def aliases(self, project_id: str) -> list[str]:
+        """Every name the project is known by."""
+        return [row["alias"] for row in self._tx.all("projects.aliases", {"project_id": project_id})]
+
+    def _is_open(self, folder: FolderNames) -> bool:
+        agreed = dict.fromkeys(self.agreed_folders(folder.chosen), folder.chosen)
+        known = self._known((folder.chosen, *folder.holder))
+        if not agreed and folder.chosen not in known:
+            return True  # nobody has the name yet
+        if folder.chosen in known and _stands_for(folder.holder, known) == known[folder.chosen]:
+            return True  # the folder belongs to that project without the file
+        return _stands_for(folder.holder, agreed) == folder.chosen
+
+    def _remember(self, chosen: str, aliases: Sequence[str], state: str, at: datetime) -> None:
+        for alias in aliases:
+            self._tx.run("projects.folder", {"name": chosen, "alias": alias, "state": state, "at": to_text(at)})
+
+    def _known(self, names: tuple[str, ...]) -> dict[str, str]:
+        """The owners of these names, with every other name of those owners."""
+        rows = self._tx.all("projects.known", {"names": json.dumps(names)})
+        return {row["alias"]: row["project_id"] for row in rows}
+
+
+def _stands_for(holder: Sequence[str], known: Mapping[str, str]) -> str | None:
+    """The owner of a folder's names, or None where it has none that counts."""
+    choice = choose_project(holder, known)
+    return choice.id if choice and choice.id in known.values() else None
+
+
+def intact(row: dict[str, Any]) -> bool:
+    """True if the row's seal holds."""
+    try:
+        return journal.holds(row["row_key"], row["row_hash"], json.loads(row["payload"]))
+    except ValueError:
+        return False

@@ -1,0 +1,286 @@
+"""Conversations that a program with a loop of its own hands over, and what the user stated in them (API-9)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.guard import strip_own
+from filrouge.capture.intake import skip_reason
+from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
+from filrouge.capture.service import Receipt, observe, to_be_analysed
+from filrouge.core.clock import new_id
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER, Scope
+from filrouge.extraction import understanding
+from filrouge.extraction.heuristics import extract
+from filrouge.extraction.repository import Analyses, Session
+from filrouge.maintenance.health import project_id
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import queue_vectors
+from filrouge.threads.placing import queue_placing
+
+# A history: messages that a program hands over by itself, and what the user stated in them.
+#
+# Where it is known whose they are, they are stored like captured ones, each once, and what the user states in them is
+# decided and stored at once. Where it is not, nothing can be kept for anybody: that is counted and logged.
+
+_LOG = logging.getLogger(__name__)
+History = Sequence[Mapping[str, Any]]
+"""Messages with `role` (user, assistant, tool) and `content`, a text; oldest first."""
+_KINDS: Final[Mapping[str, tuple[Role, SourceType, int]]] = {
+    "user": ("user", "prompt", TRUST_PROMPT),
+    "assistant": ("assistant", "reply", TRUST_AGENT),
+    "tool": ("tool", "command", TRUST_TOOL),
+}
+_PERSONAL: Final = frozenset({"preference", "intent", "constraint", "rule"})
+
+
+def read_history(parts: Parts, session: Session, history: History) -> list[Turn]:
+    """The messages as turns that are not stored; empty ones are left out.
+
+    Raises:
+        BadInput: a message has no such role, or its content is no text.
+    """
+    seen = Counter[str]()
+    turns: list[Turn] = []
+    now = parts.clock.now() - timedelta(microseconds=len(history))
+    for place, message in enumerate(history):
+        role, content = message.get("role"), message.get("content")
+        if role not in _KINDS or not isinstance(content, str):
+            raise BadInput(
+                f"Message {place} of the history cannot be read.",
+                remedy="Each message needs a role (user, assistant, tool) and a text as its content.",
+            )
+        text = parts.redact(strip_own(content))
+        if not text.strip():
+            continue
+        own, source, trust = _KINDS[role]
+        seen[f"{role}:{text}"] += 1
+        digest = hashlib.sha256(f"{role}:{seen[f'{role}:{text}']}:{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        at = now + timedelta(microseconds=place)
+        turns.append(
+            Turn(
+                id=new_id(at),
+                key=f"history:{session.id}:{digest}",
+                scope=Scope(channel=session.host, session=session.id),
+                host=session.host,
+                role=own,
+                source=source,
+                text=text,
+                at=at,
+                trust=trust,
+                skipped=skip_reason(text, source),
+            )
+        )
+    return turns
+
+
+def keep_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id: str | None) -> tuple[bool, Scope]:
+    """Store the turns of a history and what the user states in them; each once, however often it is handed over.
+
+    Returns:
+        Whether they were stored, and where the session takes place.
+    """
+    captured = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
+    place = captured[-1].scope if captured else Scope(channel=session.host, session=session.id)
+    user = user_id or (place.user if captured else None)
+    stated = sum(one.kind in _PERSONAL for turn in turns if to_be_analysed(turn) for one in extract(turn))
+    if user is None:
+        if stated:
+            parts.meters.preference_lost("user_identifier_missing", stated)
+            _LOG.error("%d preferences of session %s belong to nobody: no user id was given", stated, session.id)
+        return False, place
+    scope = replace(place, user=user, agent="")
+    owned = [replace(turn, scope=scope) for turn in turns]
+    try:
+        readings = understanding.read(parts, [turn for turn in owned if to_be_analysed(turn)])
+    except Exception:
+        parts.meters.preference_lost("extraction_error")
+        raise
+    own = {reading.turn.id: reading for reading in readings}
+    done = list[Any]()
+
+    def write(tx: Tx) -> None:
+        fresh: understanding.Fresh = {}
+        for turn in owned:
+            if not parts.turns(tx).add_from_transcript(turn):
+                continue
+            if turn.role != "tool":
+                queue_vectors(tx, "turn", turn.id, parts.clock.now())
+            queue_placing(parts, tx, [turn])
+            if turn.id in own:
+                done.extend(understanding.settle(parts, tx, own[turn.id], fresh))
+
+    try:
+        parts.writer.run(write)
+    except Exception:
+        parts.meters.preference_lost("persistence_error", max(1, stated))
+        raise
+    understanding.reflect(parts, parts.meaning if not readings else readings[0].meaning, done)
+    return True, scope
+
+
+# Told by a program: the messages of a conversation that a program with a loop of its own hands over (API-9).
+#
+# Each message becomes what a hook would have reported of it: a prompt, a reply, a call of a tool. From there on
+# nothing tells it from what was captured: the same redaction, the same gate, the same switches, understood in the
+# background.
+#
+# A message is recognised when it comes again: by the id that its program gave it, else by its words, its role and its
+# time, and where it has no time, by how many equal ones stand before it among those that are handed over together.
+
+_TOLD_KINDS: Mapping[str, EventKind] = {"user": "prompt", "assistant": "reply"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message, as a program tells it.
+
+    Attributes:
+        tool_results: what tools gave back in it, each with `output` and perhaps `name`, `id`, `input`.
+        file_path: the file that it is about, or that a tool read.
+        at: when it was said; None = now.
+        id: the program's own, unique in its session; empty = none.
+    """
+
+    role: Role
+    content: str
+    tool_results: Sequence[Mapping[str, Any]] = ()
+    file_path: str = ""
+    at: datetime | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conversation:
+    """Where messages were said.
+
+    Attributes:
+        user: whose they are; empty = the user whose daemon this is.
+        agent: a helper agent of the program; empty for its main one.
+        project: the names of its project, strongest first; a single plain one is made a project if there is none.
+    """
+
+    channel: str
+    session: str
+    user: str = ""
+    agent: str = ""
+    project: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """What became of messages: those that are new, and those that were known."""
+
+    accepted: int
+    duplicates: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Telling:
+    """The events of messages, and of each event which message it is of."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    owners: list[int] = field(default_factory=list[int])
+
+    def outcome(self, receipt: Receipt) -> Told:
+        """What became of the messages whose events these are; what is not captured counts as neither."""
+        new = {owner for owner, is_new in zip(self.owners, receipt.new, strict=True) if is_new}
+        seen = {owner for owner, place in zip(self.owners, receipt.projects, strict=True) if place is not None}
+        return Told(accepted=len(new), duplicates=len(seen - new))
+
+
+def tell(parts: Parts, where: Conversation, messages: Sequence[Message]) -> tuple[Telling, Future[Receipt]]:
+    """Hand messages over, oldest first; the future ends when they are on disk, long before they are understood."""
+    telling = telling_of(parts, where, messages)
+    return telling, observe(parts, telling.events)
+
+
+def telling_of(parts: Parts, where: Conversation, messages: Sequence[Message]) -> Telling:
+    """The events that a hook would have reported of these messages."""
+    names = parts.readers.here(lambda tx: place_of(tx, where.project)[0])
+    return events_of(where, messages, names, parts.clock.now())
+
+
+def events_of(where: Conversation, messages: Sequence[Message], names: tuple[str, ...], now: datetime) -> Telling:
+    """The events of messages that are told now, of the project of these names."""
+    telling, seen = Telling(), Counter[str]()
+    first = now - timedelta(microseconds=len(messages))
+    for place, message in enumerate(messages):
+        at = min(message.at or first + timedelta(microseconds=place), now)
+        key = _key(message, seen)
+        for kind, data in _data(message):
+            telling.owners.append(place)
+            telling.events.append(
+                Event(
+                    id=new_id(at),
+                    host=where.channel,
+                    kind=kind,
+                    session=where.session,
+                    at=at.timestamp(),
+                    key=f"{key}:{kind}",
+                    cwd="",
+                    project=names,
+                    transcript="",
+                    agent=where.agent,
+                    data=data,
+                    user="" if where.user == LOCAL_USER else where.user,
+                )
+            )
+    return telling
+
+
+def place_of(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    """The names to store something of a program under, and the project's id; a plain name that is new names one."""
+    try:
+        known = project_id(tx, names)
+    except NotFound:
+        return (f"name:{names[0]}",), f"name:{names[0]}"
+    return ((known,) if known and len(names) == 1 else tuple(names)), known
+
+
+def _data(message: Message) -> list[tuple[EventKind, dict[str, Any]]]:
+    """What its events hold: tools had given their results before something was said of them."""
+    calls = [_call(result, message.file_path) for result in message.tool_results]
+    if message.role == "tool" and message.content.strip():
+        calls.append(_call({"output": message.content}, message.file_path))
+    found: list[tuple[EventKind, dict[str, Any]]] = [("tools", {"calls": calls})] if calls else []
+    if message.role != "tool" and message.content.strip():
+        about = {"file_path": message.file_path} if message.file_path else {}
+        found.append((_TOLD_KINDS[message.role], {"text": message.content, **about}))
+    return found
+
+
+def _call(result: Mapping[str, Any], file_path: str) -> dict[str, Any]:
+    """A call of a tool; one without a name that is about a file has read it."""
+    given = result.get("input")
+    if given is None and file_path:
+        given = {"file_path": file_path}
+    return {
+        "name": str(result.get("name") or ("Read" if file_path else "tool")),
+        "id": str(result.get("id") or ""),
+        "input": given,
+        "output": result.get("output"),
+        "failed": bool(result.get("failed")),
+    }
+
+
+def _key(message: Message, seen: Counter[str]) -> str:
+    """What the message is recognised by within its session."""
+    if message.id:
+        return f"told:{message.id}"
+    said = [message.role, message.content, [dict(one) for one in message.tool_results], message.file_path]
+    body = json.dumps([*said, str(message.at or "")], sort_keys=True, ensure_ascii=True, default=str)
+    seen[body] += 1
+    digest = hashlib.sha256(f"{seen[body]}:{body}".encode()).hexdigest()
+    return f"told:{digest[:32]}"

@@ -1,0 +1,681 @@
+"""Importing from the command line: what was found, pages of it, pieces of large ones, and progress."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Any, BinaryIO, Final, cast
+
+from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
+
+from filrouge.capture.models import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, TranscriptRecord, Trouble
+from filrouge.capture.transcripts import Chunk, lines_of, read_from
+from filrouge.cli import output
+from filrouge.cli.client import ask
+from filrouge.cli.output import bars
+from filrouge.core.errors import BadInput, CannotWrite
+from filrouge.core.scope import display_name
+from filrouge.hosts.histories import AGENTS, History, directory, histories
+from filrouge.hosts.packed import Unpacked, is_packed, plain
+from filrouge.hosts.project import captures, names
+from filrouge.hosts.transcripts import records
+from filrouge.notes import pages as markdown
+from filrouge.transfer.exports import Lines
+from filrouge.transfer.importers import FORMATS
+
+# Pieces of an import: what is too large for one request is handed over in several, and their answers are one.
+
+#: Characters of rows that are handed over at once: an export of any size comes in.
+_PIECE: Final = 4 * 1024 * 1024
+_IN_A_DOCUMENT: Final = ("messages", "memories")
+_MOST_PROBLEMS: Final = 100
+Piece = dict[str, Any]
+
+
+def of_document(given: Mapping[str, Any]) -> Iterator[Piece]:
+    """A document in pieces that can be handed over one by one: messages before what cites them, then what was replaced
+    once more, by when its successors are there."""
+    head = {name: value for name, value in given.items() if name not in (*_IN_A_DOCUMENT, "threads")}
+    small = True
+    for table in _IN_A_DOCUMENT:
+        rows: list[Any] = given.get(table, [])
+        if not isinstance(cast("object", rows), list):
+            raise BadInput(f"{table} of this export is no list.")
+        pieces = list(_cut(rows))
+        small = small and len(pieces) <= 1
+        yield from ({**head, table: piece} for piece in pieces or [[]])
+    if not small:
+        memories: list[Any] = given.get("memories", [])
+        replaced: list[Any] = [
+            row for row in memories if isinstance(row, dict) and cast("dict[str, Any]", row).get("superseded_by")
+        ]
+        yield from ({**head, "memories": piece} for piece in _cut(replaced))
+
+
+def hand_over(lines: Lines, send: Callable[[Piece], Mapping[str, Any]]) -> dict[str, Any]:
+    """Hand a whole export over as it is read, and say of each problem in which line it is."""
+    found: dict[str, Any] = {}
+    for piece, numbers in _of_lines(lines):
+        part = dict(send(piece))
+        part["problems"] = [_in_line(one, numbers) for one in part["problems"]]
+        found = together(found, part)
+    problems = [{"table": "", "place": number, "problem": problem} for number, problem in lines.problems]
+    found["problems"] = sorted([*found["problems"], *problems], key=lambda one: one["place"])[:_MOST_PROBLEMS]
+    return found
+
+
+def together(found: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """What became of several pieces."""
+    if not found:
+        return dict(part)
+    for table in ("messages", "memories"):  # each piece of a document has its projects again
+        found[table] = _sum(found[table], part[table])
+    found["beside"] = {table: _sum(found["beside"][table], part["beside"][table]) for table in found["beside"]}
+    found["problems"] = [*found["problems"], *part["problems"]]
+    return found
+
+
+def _of_lines(lines: Lines) -> Iterator[tuple[Piece, dict[str, list[int]]]]:
+    """Pieces of a whole export, with the line of each row; the projects come first and alone."""
+    piece, numbers, size = dict(lines.head), dict[str, list[int]](), 0
+    for number, table, row in lines.rows():
+        if size > _PIECE or (table != "projects" and "projects" in numbers):
+            yield piece, numbers
+            piece, numbers, size = dict(lines.head), {}, 0
+        piece.setdefault(table, []).append(row)
+        numbers.setdefault(table, []).append(number)
+        size += len(json.dumps(row))
+    yield piece, numbers
+
+
+def _in_line(problem: Mapping[str, Any], numbers: Mapping[str, list[int]]) -> dict[str, Any]:
+    return {**problem, "place": numbers[problem["table"]][problem["place"]]}
+
+
+def _cut(rows: list[Any]) -> Iterator[list[Any]]:
+    piece, size = list[Any](), 0
+    for row in rows:
+        piece.append(row)
+        size += len(json.dumps(row))
+        if size > _PIECE:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _sum(found: Mapping[str, int], part: Mapping[str, int]) -> dict[str, int]:
+    counted = Counter[str](found)
+    counted.update(part)
+    return dict(counted)
+
+
+# Pages of memories as files of a folder: written for a person to read, and read in again.
+
+_HEAD = 4096
+
+
+def write(folder: str, document: Mapping[str, Any]) -> list[str]:
+    """Write an export's memories as pages; the names of those that changed or are new.
+
+    A page that was written here before is replaced, any other file is left alone.
+
+    Raises:
+        CannotWrite: it cannot be written there, or a file of another's bears the name of a page.
+    """
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return [
+            name
+            for name, text in markdown.pages(document["projects"], document["memories"])
+            if _written(os.path.join(folder, name), text)
+        ]
+    except OSError as error:
+        raise output.unwritable(folder, error) from error
+
+
+def read(folder: str, head: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The pages of a folder as one document under this head, and what is wrong with lines of them.
+
+    Raises:
+        BadInput: there is no page in it, or it cannot be read.
+    """
+    found: list[tuple[str, markdown.Page]] = []
+    try:
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if name.endswith(".md") and os.path.isfile(path) and (page := markdown.read(_text(path))) is not None:
+                found.append((name, page))
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be read: {error.strerror}.") from error
+    if not found:
+        remedy = "`filrouge export --format markdown --out FOLDER` writes them."
+        raise BadInput(f"{folder} holds no page of Filrouge.", remedy=remedy)
+    problems = [
+        {"table": name, "place": number, "problem": problem}
+        for name, page in found
+        for number, problem in page.problems
+    ]
+    projects = [page.project for _, page in found if page.project is not None]
+    memories = _once(row for _, page in found for row in page.memories)
+    return {**head, "projects": projects, "messages": [], "memories": memories}, problems
+
+
+def _once(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in the order of their birth, each once, and each behind what it replaces."""
+    by_id = {str(row["id"]): row for row in rows}
+    done: dict[str, dict[str, Any]] = {}
+    for id_ in sorted(by_id):
+        line: list[str] = []
+        while id_ in by_id and id_ not in done and id_ not in line:
+            line.append(id_)
+            id_ = str(by_id[id_].get("supersedes"))
+        done |= {one: by_id[one] for one in reversed(line)}
+    return list(done.values())
+
+
+def _text(path: str) -> str:
+    """A file that may be a page; what is no text is none."""
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+        start = file.read(_HEAD)
+        return start + file.read() if start.removeprefix("\ufeff").startswith("---") else start
+
+
+def _written(path: str, text: str) -> bool:
+    """Put a page in its place, unless it is there already."""
+    if os.path.lexists(path):
+        if os.path.islink(path) or not os.path.isfile(path):
+            raise CannotWrite(f"{path} is no plain file.", remedy="Export to another folder.")
+        there = _text(path)
+        if there == text:
+            return False
+        if markdown.read(there) is None:
+            raise CannotWrite(f"{path} is no page of Filrouge.", remedy="Move it, or export to another folder.")
+    handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".filrouge-")
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    os.replace(new, path)
+    return True
+
+
+# The pages that an import is handed over in, with how far each brings it: what a transcript or another format tells,
+# cut so that no page is large.
+#
+# A transcript is read by whole lines from where it was read last, and its page of the last of them carries the new
+# place; a process that ends in between reads those lines again, and they are recognised. A last line that is still
+# being written waits for the next run.
+
+#: Bytes of a transcript that are read at once, and characters that are handed over at once: escaped, they are six
+#: megabytes at the most, and a daemon takes ten.
+_CHUNK: Final = 4 * 1024 * 1024
+_PAGE: Final = LONGEST
+
+_STEP: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What of it is to be read in.
+
+    Attributes:
+        project: names of which one must be the project's; empty = all of them.
+    """
+
+    since: datetime | None = None
+    project: frozenset[str] = frozenset()
+
+    @property
+    def is_everything(self) -> bool:
+        """True where nothing is left out, so that a file may count as read."""
+        return self.since is None and not self.project
+
+    def has_time(self, at: float) -> bool:
+        """True for what was said late enough; what has no time is."""
+        return self.since is None or not at or at >= self.since.timestamp()
+
+    def has_project(self, known_as: tuple[str, ...]) -> bool:
+        """True for a project of one of the names."""
+        return not self.project or bool(self.project & {*known_as, display_name(known_as) if known_as else ""})
+
+
+@dataclass(kw_only=True)
+class Passed:
+    """What was passed over on this side, and what was wrong."""
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    problems: list[Trouble] = field(default_factory=list[Trouble])
+
+    def trouble(self, place: str, problem: str) -> None:
+        """Note what cannot be read."""
+        self.counts["bad"] += 1
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(Trouble(place, problem))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What is handed over at once, and how much of what is to be read is done with it."""
+
+    turns: list[ImportedTurn] = field(default_factory=list[ImportedTurn])
+    memories: list[ImportedMemory] = field(default_factory=list[ImportedMemory])
+    mark: Mapping[str, Any] | None = None
+    done: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that travels."""
+        rows = {"turns": [one.to_json() for one in self.turns], "memories": [one.to_json() for one in self.memories]}
+        return rows | ({"mark": dict(self.mark)} if self.mark else {})
+
+
+def pages_of_history(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
+    """What a transcript holds from `offset` on."""
+    teller = _Teller(agent, history, wanted, passed)
+    place = offset if offset <= history.size else 0  # a file that became shorter was replaced
+    while True:
+        chunk = read_from(history.path, place, _CHUNK)
+        if chunk.offset == place:
+            return
+        yield from teller.pages(chunk, done=chunk.offset - place)
+        place = chunk.offset
+
+
+def pages_of_packed(agent: str, history: History, offset: int, wanted: Wanted, passed: Passed) -> Iterator[Page]:
+    """What a compressed transcript holds from `offset` of its plain bytes on.
+
+    How far it is read is kept under the name that it had before, so that what was read then is not read again; that it
+    was read to its end, under its own name.
+    """
+    teller, taken = _Teller(agent, history, wanted, passed), 0
+    try:
+        raw = Unpacked(history.path)
+    except OSError as error:
+        passed.trouble(history.path, f"it cannot be read: {error.strerror}")
+        return
+    with raw, io.BufferedReader(raw) as file:
+        place = _skipped(file, offset)
+        if place < offset and not raw.trouble:  # a file that became shorter was replaced
+            yield from pages_of_packed(agent, history, 0, wanted, passed)
+            return
+        while (chunk := lines_of(file, place, place + _CHUNK)).offset != place:
+            yield from teller.pages(chunk, done=raw.taken - taken)
+            place, taken = chunk.offset, raw.taken
+    if raw.trouble:
+        passed.trouble(history.path, raw.trouble)
+    elif wanted.is_everything:
+        yield Page(mark=teller.mark(history.path, history.size), done=history.size - taken)
+
+
+def _skipped(file: BinaryIO, offset: int) -> int:
+    """How far a stream is that was to pass over so many bytes."""
+    place = 0
+    while place < offset and (step := file.read(min(_STEP, offset - place))):
+        place += len(step)
+    return place
+
+
+class _Teller:
+    """Tells chunks of one transcript as pages; the directory that a line names holds for those behind it."""
+
+    def __init__(self, agent: str, history: History, wanted: Wanted, passed: Passed) -> None:
+        self._agent, self._history, self._wanted, self._passed = agent, history, wanted, passed
+        self._cwd = history.cwd
+
+    def mark(self, path: str, offset: int, skipped_long: int = 0) -> dict[str, Any]:
+        """How far a file is read."""
+        return {"path": path, "session": self._history.session, "offset": offset, "skipped_long": skipped_long}
+
+    def pages(self, chunk: Chunk, *, done: int) -> Iterator[Page]:
+        """A chunk, cut; the last page carries how far it goes."""
+        history, wanted, passed = self._history, self._wanted, self._passed
+        turns = list[ImportedTurn]()
+        for record in records(self._agent, chunk.lines):
+            self._cwd = record.cwd or self._cwd
+            if (turn := _turn(history, record, self._cwd, wanted, passed)) is not None:
+                turns.append(turn)
+        if chunk.skipped_long:
+            passed.trouble(history.path, f"{chunk.skipped_long} lines are longer than 10 MB and were passed over")
+        mark = self.mark(plain(history.path), chunk.offset, chunk.skipped_long)
+        *before, last = [*_import_pages_cut(turns)] or [[]]
+        yield from (Page(turns=piece) for piece in before)
+        yield Page(turns=last, mark=mark if wanted.is_everything else None, done=done)
+
+
+def pages_of_items(items: Iterable[Item], wanted: Wanted, assigned: tuple[str, ...], passed: Passed) -> Iterator[Page]:
+    """What another format holds.
+
+    Args:
+        assigned: the names of the project of what tells none.
+
+    Raises:
+        BadInput: it cannot be read to its end; what stands before was yielded.
+    """
+    turns, memories, size = list[ImportedTurn](), list[ImportedMemory](), 0
+    failures = list[BadInput]()
+    for item in _until_failure(items, failures):
+        if isinstance(item, Trouble):
+            passed.trouble(item.place, item.problem)
+            continue
+        if not wanted.has_time(item.at):
+            passed.counts["older"] += 1
+            continue
+        clean = item._replace(text=_import_pages_text(item.text, passed), project=item.project or assigned)
+        if not _fits(len(turns) + len(memories), size, clean.text):
+            yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
+            turns, memories, size = [], [], 0
+        if isinstance(clean, ImportedTurn):
+            turns.append(clean)
+        else:
+            memories.append(clean)
+        size += len(clean.text)
+    if turns or memories:
+        yield Page(turns=turns, memories=memories, done=len(turns) + len(memories))
+    for failure in failures:
+        raise failure
+
+
+def _until_failure(items: Iterable[Item], failures: list[BadInput]) -> Iterator[Item]:
+    """The items before what cannot be read, and that for later."""
+    try:
+        yield from items
+    except BadInput as error:
+        failures.append(error)
+
+
+def _turn(history: History, record: TranscriptRecord, cwd: str, wanted: Wanted, passed: Passed) -> ImportedTurn | None:
+    known_as = _names(cwd)
+    if not _captures(cwd):
+        passed.counts["off"] += 1
+    elif not wanted.has_time(record.at):
+        passed.counts["older"] += 1
+    elif not wanted.has_project(known_as):
+        passed.counts["elsewhere"] += 1
+    else:
+        return ImportedTurn(
+            session=history.session,
+            key=record.key,
+            role=record.role,
+            source=record.source,
+            text=_import_pages_text(record.text, passed),
+            at=record.at,
+            call_id=record.call_id,
+            project=known_as,
+        )
+    return None
+
+
+def _import_pages_text(text: str, passed: Passed) -> str:
+    """The text as it can travel and be stored: no half of a character, no NUL, and of a bounded length."""
+    if len(text) > LONGEST:
+        passed.counts["cut"] += 1
+        text = text[:LONGEST]
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
+
+
+@cache
+def _names(cwd: str) -> tuple[str, ...]:
+    return names(cwd, {}) if os.path.isabs(cwd) else ()
+
+
+@cache
+def _captures(cwd: str) -> bool:
+    return captures(cwd, {})
+
+
+def _fits(count: int, size: int, text: str) -> bool:
+    """Whether a text goes into a page of so many with so many characters; an empty one takes any."""
+    return count < TOGETHER and (not count or size + len(text) <= _PAGE)
+
+
+def _import_pages_cut(turns: list[ImportedTurn]) -> Iterator[list[ImportedTurn]]:
+    piece, size = list[ImportedTurn](), 0
+    for turn in turns:
+        if not _fits(len(piece), size, turn.text):
+            yield piece
+            piece, size = [], 0
+        piece.append(turn)
+        size += len(turn.text)
+    if piece:
+        yield piece
+
+
+# Reading in what was said and kept elsewhere: find it, show how far it is, hand it to the daemon page by page.
+
+_LONGEST_SECONDS: Final = 600.0
+_OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What is to be read: how much, and its pages.
+
+    Attributes:
+        size: bytes that are still to be read.
+        total: the same in what pages count their progress in; None where nobody counted.
+        pages: given where what is wrong is noted.
+    """
+
+    source: str
+    files: int
+    size: int
+    total: int | None
+    pages: Callable[[Passed], Iterable[Page]]
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What an import came to so far."""
+
+    turns: Counter[str] = field(default_factory=Counter[str])
+    memories: Counter[str] = field(default_factory=Counter[str])
+    read: int = 0
+    done: int = 0
+
+    def take(self, page: Page, answer: Mapping[str, Mapping[str, int]] | None) -> None:
+        """Count a page, with what became of it."""
+        self.read += len(page.turns) + len(page.memories)
+        self.done += page.done
+        if answer is None:
+            self.turns["found"] += len(page.turns)
+            self.memories["found"] += len(page.memories)
+        else:
+            self.turns.update(answer["turns"])
+            self.memories.update(answer["memories"])
+
+
+def history_of(agent: str, root: str | None, environ: Mapping[str, str], wanted: Wanted, *, anew: bool) -> Found:
+    """The history of an agent, from where each of its files was read last.
+
+    Args:
+        anew: from the beginning, whatever was read.
+
+    Raises:
+        BadInput: there is none.
+    """
+    place = os.path.abspath(root) if root else directory(agent, environ)
+    found = histories(agent, place)
+    if not found:
+        variable = AGENTS[agent][0]
+        raise BadInput(
+            f"There is no history of {agent} in {place}.",
+            remedy=f"Say where it is with --from, or set {variable} as you do for {agent}.",
+        )
+    offsets: Mapping[str, int] = {}
+    if not anew:
+        offsets = ask("GET", "/api/memory/imports", query={"source": agent})["offsets"]
+    late = [one for one in found if wanted.since is None or one.changed >= wanted.since.timestamp()]
+    starts = {one.path: offsets.get(one.path, 0) for one in late}
+    total = sum(max(0, one.size - starts[one.path]) for one in late)
+
+    def pages(passed: Passed) -> Iterator[Page]:
+        for one in late:
+            if is_packed(one.path):
+                if starts[one.path] != one.size:
+                    yield from pages_of_packed(agent, one, offsets.get(plain(one.path), 0), wanted, passed)
+            else:
+                yield from pages_of_history(agent, one, starts[one.path], wanted, passed)
+
+    return Found(source=agent, files=len(late), size=total, total=total, pages=pages)
+
+
+def export_of(
+    name: str, path: str | None, environ: Mapping[str, str], wanted: Wanted, assigned: tuple[str, ...]
+) -> Found:
+    """What another program exported or keeps, in `path` or where it usually is.
+
+    Args:
+        assigned: the names of the project of what tells none.
+
+    Raises:
+        BadInput: nothing is there.
+    """
+    form = FORMATS[name]
+    home = environ.get("HOME") or os.path.expanduser("~")
+    place = path or form.usual.replace("~", home, 1)
+    if not place:
+        raise BadInput(f"Name {form.what}.", remedy=f"`filrouge import {name} FILE`.")
+    if not os.path.exists(place):
+        raise BadInput(f"{place} does not exist.", remedy=f"Name {form.what}: `filrouge import {name} FILE`.")
+    if name == "ai-smartness" and not assigned:
+        assigned = names(os.path.dirname(os.path.abspath(place)), environ)
+    files = list(_files(place))
+    return Found(
+        source=name,
+        files=len(files),
+        size=sum(map(os.path.getsize, files)),
+        total=sum(1 for _ in form.read(place)) if _is_watched() else None,
+        pages=lambda passed: pages_of_items(form.read(place), wanted, assigned, passed),
+    )
+
+
+def _files(place: str) -> Iterator[str]:
+    if os.path.isfile(place):
+        yield place
+    for folder, _, found in os.walk(place):
+        yield from (path for name in found if os.path.isfile(path := os.path.join(folder, name)))
+
+
+def read_in(found: Found, *, trusted: bool, dry_run: bool) -> dict[str, Any]:
+    """Hand everything over, behind a bar where a person reads; what it came to.
+
+    Raises:
+        FilrougeError: the daemon cannot be reached, or refuses; what it took it has, and the next run goes on.
+    """
+    passed, tally, began = Passed(), Tally(), time.monotonic()
+    with _bar(found.total) as show:
+        for page in found.pages(passed):
+            answer = None
+            if not dry_run and (page.turns or page.memories or page.mark):
+                body = {"source": found.source, "trusted": trusted, **page.to_json()}
+                answer = ask("POST", "/api/memory/imports", body, timeout=_LONGEST_SECONDS)
+            tally.take(page, answer)
+            show(tally, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    outcomes = ("found",) if dry_run else _OUTCOMES
+    return {
+        "source": found.source,
+        "dry_run": dry_run,
+        "trusted": trusted,
+        "files": found.files,
+        "bytes": found.size,
+        "turns": {name: tally.turns[name] for name in outcomes},
+        "memories": {name: tally.memories[name] for name in outcomes},
+        "passed_over": {name: passed.counts[name] for name in ("off", "older", "elsewhere", "cut", "bad")},
+        "problems": [{"place": one.place, "problem": one.problem} for one in passed.problems],
+        "seconds": round(seconds, 3),
+        "per_second": round(tally.read / seconds, 1) if seconds else 0.0,
+    }
+
+
+def tell(done: Mapping[str, Any]) -> None:
+    """Say in a few lines what an import came to, or would read."""
+    rows = {name: done[name] for name in ("turns", "memories") if any(done[name].values())} or {"turns": done["turns"]}
+    size = f"{done['files']} files, {done['bytes'] / 1e6:.1f} MB"
+    if done["dry_run"]:
+        counts = ", ".join(f"{counted['found']} {name}" for name, counted in rows.items())
+        output.say(f"{done['source']}: {size}, {counts}. Nothing was read in.")
+    else:
+        told = {"added": "added", "vouched": "vouched for now", "present": "here already"}
+        told |= {"forgotten": "forgotten here", "off": "switched off"}
+        for name, counted in rows.items():
+            shown = [one for one in told if counted[one] or one in ("added", "present")]
+            output.say(f"{name}: " + ", ".join(f"{counted[one]} {told[one]}" for one in shown))
+        output.say(f"{done['source']}: {size} in {done['seconds']:.1f} s ({done['per_second']:.0f} a second).")
+    over = {"off": "switched off by .filrouge.toml", "older": "older than --since", "elsewhere": "of other projects"}
+    over |= {"cut": "longer than a million characters and cut", "bad": "not readable"}
+    for name, word in over.items():
+        if done["passed_over"][name]:
+            output.say(f"{done['passed_over'][name]} {word}.")
+    for one in done["problems"]:
+        output.say(f"{one['place']}: {one['problem']}")
+    added = sum(counted.get("added", 0) for counted in rows.values())
+    if added and not done["trusted"]:
+        output.say("Nothing of it counts as your own word: --trust vouches for it. See the guide on importing.")
+
+
+@contextmanager
+def _bar(total: int | None) -> Generator[Callable[[Tally, float], None]]:
+    """What shows how far it is: a bar with the rate and the time left, where a person reads."""
+    if not _is_watched():
+        yield lambda _tally, _seconds: None
+        return
+    columns = (
+        "{task.fields[read]} read, {task.fields[rate]:.0f} a second",
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with bars(*columns) as bar:
+        task = bar.add_task("", total=total or None, read=0, rate=0.0)
+
+        def show(tally: Tally, seconds: float) -> None:
+            bar.update(task, completed=tally.done, read=tally.read, rate=tally.read / seconds if seconds else 0.0)
+
+        yield show
+
+
+def _is_watched() -> bool:
+    """True where a person looks on."""
+    return output.is_watched() and "--json" not in sys.argv
+
+
+# What was said to an agent before Filrouge was there: offered once, read in with leave.
+
+
+def backfill(names: Iterable[str], *, asked: bool, wanted: bool, quiet: bool, anew: bool) -> list[str]:
+    """Read in the history of these agents where there is one.
+
+    Args:
+        asked: ask for each; without, it is only said how to.
+        wanted: the user said so already.
+        quiet: print nothing but what is asked.
+        anew: from the beginning, also what the memory before read in already.
+
+    Returns:
+        The agents whose history waits.
+    """
+    waiting = list[str]()
+    for name in (name for name in names if name in AGENTS):
+        found = histories(name, directory(name, os.environ))
+        if not found:
+            continue
+        files = f"{len(found)} file{'s' if len(found) > 1 else ''}"
+        said = f"{files}, {sum(one.size for one in found) / 1e6:,.1f} MB"
+        if wanted or (asked and output.confirm(f"Read in what {name} kept of before ({said})?", default=False)):
+            done = read_in(history_of(name, None, os.environ, Wanted(), anew=anew), trusted=False, dry_run=False)
+            if not quiet:
+                tell(done)
+            continue
+        waiting.append(name)
+        if not quiet:
+            output.say(f"{name} has a history of its own ({said}): `filrouge import {name}` reads it in.")
+    return waiting

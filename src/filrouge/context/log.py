@@ -1,0 +1,161 @@
+"""The recall log: one row for each retrieval made for a prompt, also when nothing was injected.
+
+A row keeps what explains the block: everything that was injected, and the best of what was not, as far as 2,200 bytes
+go. What is left out is counted by its reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from filrouge.core.clock import from_text, to_text
+from filrouge.core.protocols import Tx
+from filrouge.search.models import START_PREVIEW, Recall, RecallItem
+
+MOST_BYTES: Final = 2200
+"""Of the items of one row, unless what was injected alone takes more."""
+#: Scores that are left out where there is little room: they show how the others came about.
+_DETAILS: Final = ("boosts", "bm25_score", "vector_score", "score", "coverage")
+_ALWAYS: Final = ("id", "kind", "injected", "reason", "section", "value")
+
+
+def compact(
+    items: Sequence[Mapping[str, Any]], omitted: Mapping[str, int] | None = None, *, most: int = MOST_BYTES
+) -> tuple[str, dict[str, int]]:
+    """The items as JSON of at most `most` bytes, and how many were left out by their reason.
+
+    Everything injected stays, with fewer scores where all of them do not fit; of the rest the most valuable stay.
+
+    Args:
+        omitted: how many were left out before.
+    """
+    inside = [item for item in items if item["injected"]]
+    others = sorted((item for item in items if not item["injected"]), key=lambda item: -float(item.get("value") or 0))
+    left = Counter[str](omitted or {})
+    shown = [_json(item) for item in inside]
+    if _size(shown) > most // 2:
+        shown = [_json({name: item[name] for name in item if name not in _DETAILS}) for item in inside]
+    if _size(shown) > most // 2:
+        shown = [_json({name: item[name] for name in _ALWAYS if name in item}) for item in inside]
+    size = _size(shown)
+    for item in others:
+        text = _json({name: value for name, value in item.items() if name not in _DETAILS})
+        if size + len(text.encode()) + 1 > most:
+            left[str(item["reason"])] += 1
+            continue
+        shown.append(text)
+        size += len(text.encode()) + 1
+    return f"[{','.join(shown)}]", dict(left)
+
+
+def _json(item: Mapping[str, Any]) -> str:
+    return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+
+
+def _size(texts: Sequence[str]) -> int:
+    return 2 + sum(len(text.encode()) + 1 for text in texts)
+
+
+class Recalls:
+    """The table `memory_retrievals`."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def add(self, recall: Recall) -> None:
+        """Log one recall."""
+        items, omitted = compact([item.to_json() for item in recall.items], recall.omitted)
+        self._tx.run(
+            "recalls.add",
+            {
+                "id": recall.id,
+                "channel": recall.channel,
+                "session_id": recall.session,
+                "project_id": recall.project,
+                "preview": recall.preview,
+                "memories_injected": recall.memories_injected,
+                "notes_injected": recall.notes_injected,
+                "tokens": recall.tokens_added,
+                "items": items,
+                "omitted": json.dumps(omitted, ensure_ascii=False),
+                "outcome": recall.outcome,
+                "notices": json.dumps(list(recall.notices), ensure_ascii=False),
+                "nonce": recall.nonce,
+                "latency_ms": recall.latency_ms,
+                "created_at": to_text(recall.at),
+            },
+        )
+
+    def last(self, limit: int) -> list[dict[str, Any]]:
+        """The newest recalls, with their items."""
+        return [_parsed(row) for row in self._tx.all("recalls.last", {"limit": limit})]
+
+    def by_day(self, since: datetime) -> list[dict[str, Any]]:
+        """How many there were by day and project from that day on, with what they added; the newest day first."""
+        return self._tx.all("recalls.by_day", {"since": to_text(since)[:10]})
+
+    def useful(self, since: datetime) -> dict[str | None, int]:
+        """How many different memories went in front of an agent and are still believed, by project."""
+        rows = self._tx.all("recalls.useful", {"since": to_text(since)[:10]})
+        return {row["project"]: int(row["memories"]) for row in rows}
+
+    def get(self, recall_id: str) -> dict[str, Any] | None:
+        """One recall, with where it was made."""
+        row = self._tx.one("recalls.get", {"id": recall_id})
+        return row and _parsed(row)
+
+    def read(self, recall_id: str) -> Recall | None:
+        """One recall as a value, without its nonce; of its items those that the log keeps."""
+        row = self.get(recall_id)
+        if row is None:
+            return None
+        named = ("id", "kind", "injected", "reason")
+        return Recall(
+            id=row["id"],
+            at=from_text(row["created_at"]),
+            channel=row["channel"],
+            session=row["session_id"],
+            project=row["project_id"],
+            preview=row["user_message_preview"],
+            memories_injected=row["memories_injected"],
+            notes_injected=row["obsidian_notes_injected"],
+            tokens_added=row["total_tokens_added"],
+            items=tuple(
+                RecallItem(
+                    **{name: item[name] for name in named},
+                    scores={name: value for name, value in item.items() if name not in named},
+                )
+                for item in row["items"]
+            ),
+            notices=tuple(row["notices"]),
+            nonce="",
+            latency_ms=row["latency_ms"],
+            outcome=row["outcome"],
+            omitted=row["omitted"],
+        )
+
+    def deliver(self, recall_id: str) -> None:
+        """Note that an agent got the block of a recall that was logged as late."""
+        self._tx.run("recalls.deliver", {"id": recall_id})
+
+    def began(self, channel: str, session: str, since: str) -> bool:
+        """Whether an agent got the block, or the hook's brief, for the start of this session after that time."""
+        values = {"channel": channel, "session_id": session, "since": since, "preview": START_PREVIEW}
+        return self._tx.one("recalls.began", values) is not None
+
+    def shrink(self, limit: int) -> int:
+        """Shorten rows of earlier releases, which list every candidate, so many at a time; how many were."""
+        rows = self._tx.all("recalls.long", {"limit": limit})
+        for row in rows:
+            items, omitted = compact(json.loads(row["items"]), json.loads(row["omitted"]))
+            short = {"id": row["id"], "items": items, "omitted": json.dumps(omitted, ensure_ascii=False)}
+            self._tx.run("recalls.shorten", short)
+        return len(rows)
+
+
+def _parsed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(row) | {name: json.loads(row[name]) for name in ("items", "notices", "omitted")}

@@ -1,0 +1,711 @@
+"""Sources: what may go in front of a model besides the memories that a prompt needs, one function each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import TRUST_PROMPT
+from filrouge.context.intents import asks_back, resumes, spoken
+from filrouge.context.memories import memories
+from filrouge.context.models import Piece, Section
+from filrouge.context.pieces import piece_of
+from filrouge.context.rendering import LONGEST_NOTE, MOST_THREADS, shortened
+from filrouge.context.request import Moment, Source
+from filrouge.context.turn_candidates import compacted, last_words, what_ended
+from filrouge.core.dates import Language
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.extraction.repository import Session
+from filrouge.extraction.work import WORDS, reminded
+from filrouge.memories.models import Kind, Memory
+from filrouge.memories.repository import DOUBTED, Doubts
+from filrouge.notes.markdown import folded
+from filrouge.notes.models import CHANNEL, NoteHit
+from filrouge.notes.repository import StoredVault
+from filrouge.notes.service import MOST_TAGGED, fixed, search_notes
+from filrouge.runtime.services import Parts
+from filrouge.search.times import spans
+from filrouge.search.turn_ranking import Ended, is_outdated, words_of
+from filrouge.threads.links import linked
+from filrouge.threads.models import Point, Synthesis, Thread, ThreadState, Topic, conversations, nothing_known
+from filrouge.threads.reports import as_it_is, threads_now
+from filrouge.threads.repository import Threads
+from filrouge.threads.synthesis_repository import Syntheses, WorkPlace
+from filrouge.threads.synthesis_service import is_empty, of_today, state_of_session, state_of_thread
+from filrouge.threads.topics import discussed
+
+# Source: what is worth recalling beside the answer: a preference, a plan, a limit that bears on the prompt.
+#
+# Memory was asked about the prompt already. What it found of these kinds and had no place for is offered once more,
+# as what it is, where it is as probable by itself as a whole block must be. What has a place among the memories is
+# not said twice. A plan comes also when its day has come, asked about or not; then it goes along and breaks no
+# silence.
+
+_LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
+    "preference": {"en": "A preference: ", "fr": "Une préférence : ", "es": "Una preferencia: "},
+    "intent": {"en": "Planned, perhaps still to do: ", "fr": "Prévu, peut-être encore à faire : ", "es": "Previsto: "},
+    "constraint": {"en": "A limit to respect: ", "fr": "Une contrainte à respecter : ", "es": "Un límite: "},
+}
+_DUE: Final[Mapping[Language, str]] = {
+    "en": "Planned for now: ",
+    "fr": "Prévu pour maintenant : ",
+    "es": "Previsto para ahora: ",
+}
+#: What a plan is worth whose day has come, where nobody asked about it; days that it stays so, and plans looked at.
+_DUE_VALUE: Final = 0.25
+_DUE_DAYS: Final = 3
+_PLANS: Final = 50
+#: Why a memory had no place that nothing else speaks against.
+_NO_PLACE: Final = frozenset({"", "beyond the limit", "over the budget"})
+
+
+def hints(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """Of what was found, what reminds of a preference, a plan or a limit."""
+    least = moment.settings.auto_retrieve_min_score
+    return [
+        replace(piece, section="hints", text=_LABELS[piece.kind][moment.language] + piece.text, refused="")
+        for piece in moment.offered
+        if piece.section == "memories" and piece.kind in _LABELS and piece.refused in _NO_PLACE and piece.value >= least
+    ]
+
+
+def due(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """Plans whose day has come: one that was named when they were made, and that is today or a few days past."""
+    plans = parts.memories(tx).planned(project=moment.project, user=moment.user, agent=moment.agent, limit=_PLANS)
+    value = min(_DUE_VALUE, moment.settings.auto_retrieve_min_score / 2)
+    found = [piece_of(plan, "hints", value=value) for plan in plans if _is_due(plan, moment.now)]
+    return [replace(piece, text=_DUE[moment.language] + piece.text) for piece in found]
+
+
+def _is_due(plan: Memory, now: datetime) -> bool:
+    said, today = plan.valid_from.date(), now.date()
+    return any(
+        said <= span.first <= today and (today - span.last).days <= _DUE_DAYS for span in spans(plan.timeframe, today)
+    )
+
+
+# Source: the file of this folder names a project of other folders, and the user has not agreed to that yet.
+
+#: Neither the name nor the path: a stranger may have written both.
+_WORDS: Final[Mapping[Language, str]] = {
+    "en": "The .filrouge.toml of this folder names a project of other folders. Its memories are not shown here."
+    " If the two are one project, the user types: filrouge project join",
+    "fr": "Le fichier .filrouge.toml de ce dossier nomme un projet d’autres dossiers. Ses souvenirs ne sont pas montrés"
+    " ici. Si les deux sont un même projet, l’utilisateur tape : filrouge project join",
+    "es": "El archivo .filrouge.toml de esta carpeta nombra un proyecto de otras carpetas. Sus recuerdos no se muestran"
+    " aquí. Si los dos son un mismo proyecto, el usuario escribe: filrouge project join",
+}
+
+
+def joining(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """The notice, where the folder waits for the user's consent."""
+    if not Projects(tx).is_refused(moment.folder):
+        return []
+    text = _WORDS[moment.language]
+    return [Piece(id="join", kind="reminder", section="reminders", text=text, source="filrouge", value=0.9)]
+
+
+# Sources: what is known of the user and the project, for a session that starts.
+#
+# Core facts have a name (`user_name`); they are short, and many small ones go in. Of what else is worth knowing
+# decisions and constraints stand under headings of their own.
+
+MOST_CORE_FACTS = 20
+MOST_CHARACTERS = 500
+"""Of all core facts together."""
+MOST_WORTH_KNOWING = 12
+"""Of labelled sessions that start, 12 hold .63 of what a colleague would say then, 8 hold .54, 30 no more."""
+_SECTIONS: Mapping[Kind, Section] = {"decision": "decisions", "constraint": "constraints"}
+#: What one of the first is worth where nobody asked anything, and how much less the next.
+_FIRST, _STEP = 0.6, 0.02
+
+
+def core_facts(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """The core facts of the user and the project, as far as 500 characters go."""
+    found = parts.memories(tx).core_facts(
+        project=moment.project, user=moment.user, agent=moment.agent, limit=MOST_CORE_FACTS
+    )
+    offered, used = list[Piece](), 0
+    for n, fact in enumerate(found):
+        piece = piece_of(fact, "facts", value=_FIRST - n * _STEP / 2)
+        too_long = used + len(piece.text) > MOST_CHARACTERS
+        offered.append(piece if not too_long else piece_of(fact, "facts", value=0.0, refused="beyond the limit"))
+        used += 0 if too_long else len(piece.text)
+    return offered
+
+
+def worth_knowing(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """Preferences and constraints, then decisions, facts and plans, newest first, less what is in doubt."""
+    found = parts.memories(tx).worth_knowing(
+        project=moment.project, user=moment.user, agent=moment.agent, limit=2 * MOST_WORTH_KNOWING
+    )
+    doubted = Doubts(tx).among([memory.id for memory in found])
+    shown = [memory for memory in found if memory.id not in doubted][:MOST_WORTH_KNOWING]
+    return [
+        *(_piece(memory, value=_FIRST - n * _STEP) for n, memory in enumerate(shown)),
+        *(_piece(memory, value=0.0, refused=DOUBTED) for memory in found if memory.id in doubted),
+    ]
+
+
+def _piece(memory: Memory, *, value: float, refused: str = "") -> Piece:
+    return piece_of(memory, _SECTIONS.get(memory.kind, "facts"), value=value, refused=refused)
+
+
+# Source: notes of the user's vault: those he named, those with his tag, and before a prompt those that bear on it.
+#
+# What a note says is the user's own text and no instruction: it stands in the block as quoted data, like a memory. A
+# note that is named and not there is passed over, and so is a vault that cannot be read. A note that was found for
+# the prompt is worth what it is likely to help; one that is always brought takes the room that what was found leaves.
+
+#: What a note is worth that the user named, and one with his tag.
+_FIXED_VALUE: Final = 0.45
+_TAGGED_VALUE: Final = 0.4
+_MOST_FOUND: Final = 3
+
+
+def notes(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """Notes for a moment, each once: those found for the prompt, the named ones, those with the tag."""
+    settings = moment.settings
+    if not settings.notes_enabled or moment.user != LOCAL_USER or not parts.noted.looked.is_there:
+        return []
+    store = StoredVault(tx)
+    named = dict.fromkeys(fixed(settings), _FIXED_VALUE)
+    tagged = dict.fromkeys(store.tagged(folded(settings.notes_tag), MOST_TAGGED), _TAGGED_VALUE)
+    found = {piece.id: piece for piece in _found(parts, tx, moment)} if moment.occasion == "prompt" else {}
+    helps = {path: piece.value for path, piece in found.items() if not piece.refused}
+    whole = [_whole(store, path, max(value, helps.get(path, 0.0))) for path, value in (named | tagged | named).items()]
+    always = {piece.id: piece for piece in whole if piece is not None}
+    return [*always.values(), *(piece for path, piece in found.items() if path not in always)]
+
+
+def _whole(store: StoredVault, path: str, value: float) -> Piece | None:
+    """The beginning of a note, or None where it is missing."""
+    begun = store.beginning(path, LONGEST_NOTE)
+    if begun is None:
+        return None
+    text, changed = begun
+    return Piece(
+        id=path, kind="note", section="notes", text=text, said=changed, source=CHANNEL, value=value, verified=False
+    )
+
+
+def _found(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """The notes that bear on the prompt, and those that would not be shown, each with the reason."""
+    found = search_notes(parts, tx, moment.prompt, limit=_MOST_FOUND)
+    least = moment.settings.auto_retrieve_min_score
+    moment.notices.extend(notice for notice in found.notices if notice not in moment.notices)
+    return [_notes_piece(hit, found.known, least) for hit in found.hits]
+
+
+def _notes_piece(hit: NoteHit, known: float, least: float) -> Piece:
+    why = "nothing is known of this" if known < least else "below the threshold" if hit.relevance < least else ""
+    return Piece(
+        id=hit.path,
+        kind="note",
+        section="notes",
+        text=hit.text,
+        said=hit.changed,
+        source=CHANNEL,
+        verified=False,
+        value=hit.relevance,
+        scores=hit.explain() | {"known": round(known, 4)},
+        refused=why,
+    )
+
+
+# Source: reminders of how the user wants work to be done, where the prompt asks for that kind of work (RULE-2).
+
+
+def reminders(_parts: Parts, _tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """Those that are switched on and that the prompt gives occasion for."""
+    return [
+        Piece(
+            id=name,
+            kind="reminder",
+            section="reminders",
+            text=WORDS[name][moment.language],
+            said=moment.now,
+            source="filrouge",
+            value=0.9,
+        )
+        for name in reminded(moment.prompt, moment.settings.reminders)
+    ]
+
+
+# Source: the standing rules that hold here, all of them, the pinned and the newest first.
+
+
+def rules(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """Every rule of the project and of the user."""
+    found = parts.memories(tx).rules(project=moment.project, user=moment.user, agent=moment.agent)
+    return [piece_of(rule, "rules", value=1.0) for rule in found]
+
+
+# Source: what was discussed, for a prompt that asks just that; it always says something.
+#
+# A title is the user's own text. Where nothing is known the block says so: a model that was asked what was discussed
+# makes something up otherwise.
+
+
+def topics(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """The topics of the time that is asked about, latest first, of the current project alone."""
+    period = asks_back(moment.prompt)
+    if period is None:
+        return []
+    found = discussed(
+        parts,
+        tx,
+        user_id=moment.user,
+        period=period,
+        agent_id=moment.agent,
+        project=moment.project,
+        everywhere=False,
+    )
+    if not found:
+        said = nothing_known(spoken(period, moment.language), moment.language)
+        return [Piece(id="", kind="nothing", section="topics", text=said, said=moment.now, source="filrouge")]
+    return [_topics_piece(topic, moment.language) for topic in found]
+
+
+def _topics_piece(topic: Topic, language: Language) -> Piece:
+    summary = f" └─ {topic.summary}" if topic.summary else ""
+    return Piece(
+        id=topic.id,
+        kind="topic",
+        section="topics",
+        text=f"{topic.title} - {conversations(topic, language)}{summary}",
+        said=topic.last,
+        source=topic.channel,
+        value=topic.vitality,
+    )
+
+
+# Source: where the work stands, for a session that starts (GARD-3, INJ-2).
+#
+# After a compaction that is the session's own work, which was just lost: of the threads that it worked on last
+# everything, of those before them what was decided. Any other start, in whatever agent or linked worktree, gets what
+# was worked on last in the project: of the last piece of work everything, of the one before it what was asked and how
+# far it is. `thread_state` gives the same of one thread, for a prompt that takes it up again (THR-10).
+
+#: Pieces of work that a start is told of, and days after which one is no longer work in hand.
+_MOST, _DAYS = 2, 30
+_LOOKED_AT, _NEWEST_PROMPTS = 8, 200
+_FILES: Final = 6
+_Told = tuple[Section, str, Sequence[Point]]
+_SYNTHESIS_LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
+    "asked": {"en": "Last asked: ", "fr": "Dernière demande : ", "es": "Lo último pedido: "},
+    "done": {"en": "The agent reports: ", "fr": "L'agent rapporte : ", "es": "El agente informa: "},
+    "files": {"en": "Files written: ", "fr": "Fichiers écrits : ", "es": "Archivos escritos: "},
+    "error": {"en": "Last failure: ", "fr": "Dernier échec : ", "es": "Último fallo: "},
+    "question": {"en": "Open question: ", "fr": "Question ouverte : ", "es": "Pregunta abierta: "},
+}
+
+
+def synthesis(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """Where the work stands: the session's own after a compaction, else that of the project's last sessions."""
+    own = Session(host=moment.host, id=moment.session)
+    if moment.opening == "compact":
+        found = state_of_session(parts, tx, own)
+        told = [(n, one if n < _MOST else _decided(one)) for n, one in enumerate(found)]
+        return [piece for n, one in told for piece in pieces_of(one, moment, worth=max(0.5, 0.95 - n / 5))]
+    offered: list[Piece] = []
+    for n, one in enumerate(_worked_on(parts, tx, moment, own)):
+        late = (moment.now - one.at).days > _DAYS
+        pieces = pieces_of(one, moment, worth=0.8 - n / 5, briefly=n > 0)
+        offered += [_refused(piece, "too long ago") for piece in pieces] if late else pieces
+    return offered
+
+
+def thread_state(tx: Tx, moment: Moment, thread_id: str) -> Sequence[Piece]:
+    """Where the work in a thread stood, for the section of the thread that a prompt takes up again."""
+    found = state_of_thread(tx, thread_id)
+    return pieces_of(found, moment, worth=0.8, section="thread") if found else ()
+
+
+def in_brief(_parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """The last synthesis of the project, as it is stored, for a brief."""
+    place = _place(moment, Session(host="", id=""))
+    stored = of_today(tx, Syntheses(tx).of_place(place, 1))
+    return [piece for one in stored if not is_empty(one) for piece in pieces_of(one, moment, worth=0.8)]
+
+
+def pieces_of(
+    one: Synthesis, moment: Moment, *, worth: float, section: Section | None = None, briefly: bool = False
+) -> list[Piece]:
+    """A synthesis as pieces, each of one voice: the user's words are not mixed with the agent's.
+
+    Args:
+        worth: the value of the first piece; the others have less.
+        section: where all of it goes, in the place of a section for each kind.
+        briefly: only what was asked and how far it is, if anything was.
+    """
+    language = moment.language
+    briefly = briefly and bool(one.state)
+    asked = [point for point in one.state if point.trust >= TRUST_PROMPT]
+    done = [point for point in one.state if point.trust < TRUST_PROMPT]
+    told: list[_Told] = []
+    if asked:
+        told.append(("synthesis", _said("asked", asked, language), asked))
+    if done:
+        told.append(("synthesis", _said("done", done, language), done))
+    if not briefly:
+        told.extend(("decisions", point.text, [point]) for point in one.decisions)
+        told.extend(("questions", point.text, [point]) for point in one.questions)
+        if one.error:
+            told.append(("synthesis", _said("error", [one.error], language), [one.error]))
+    pieces = [_synthesis_piece(one, section or of, text, points) for of, text, points in told]
+    if section:  # without headings of their own, questions say what they are
+        pieces = [_labelled(piece, of, language) for piece, (of, _, _) in zip(pieces, told, strict=True)]
+    if one.files and not briefly:
+        text = f"{_SYNTHESIS_LABELS['files'][language]}{', '.join(one.files[:_FILES])}"
+        pieces.append(_synthesis_piece(one, section or "synthesis", text, ()))
+    return [_worth(piece, worth - n / 100) for n, piece in enumerate(pieces)]
+
+
+def _decided(one: Synthesis) -> Synthesis:
+    """What of a piece of work before the last ones is still to be known: a decision holds for the whole session."""
+    return replace(one, state=(), questions=(), files=(), error=None)
+
+
+def _worked_on(parts: Parts, tx: Tx, moment: Moment, own: Session) -> list[Synthesis]:
+    """What was worked on last in the project by other sessions, each thread once, the latest first.
+
+    A session that goes on elsewhere, or was killed, has no synthesis of its last turns: it is brought up to date.
+    """
+    store, place = Syntheses(tx), _place(moment, own)
+    latest = store.latest_sessions(place, newest=_NEWEST_PROMPTS, limit=_MOST)
+    behind = [session for session, seq in latest if max((s.until for s in store.of_session(session)), default=0) < seq]
+    fresh = [one for session in behind for one in state_of_session(parts, tx, session)]
+    brought = {(one.host, one.session) for one in fresh}
+    known = of_today(tx, store.of_place(place, _LOOKED_AT))
+    stored = [one for one in known if (one.host, one.session) not in brought]
+    once: dict[str, Synthesis] = {}
+    for one in sorted([*fresh, *stored], key=lambda one: one.at, reverse=True):
+        if one.project == moment.project and (one.state or one.decisions or one.questions):
+            once.setdefault(one.thread_id or f"{one.host} {one.session}", one)
+    return list(once.values())[:_MOST]
+
+
+def _place(moment: Moment, but: Session) -> WorkPlace:
+    return WorkPlace(user=moment.user, project=moment.project, agent=moment.agent, but=but)
+
+
+def _said(label: str, points: Sequence[Point], language: Language) -> str:
+    return _SYNTHESIS_LABELS[label][language] + " ".join(_ended(point.text) for point in points)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _synthesis_piece(one: Synthesis, section: Section, text: str, points: Sequence[Point]) -> Piece:
+    return Piece(
+        id=next((point.memory_id for point in points if point.memory_id), one.id),
+        kind="synthesis",
+        section=section,
+        text=text,
+        said=one.at,
+        source=one.channel,
+        verified=bool(points) and all(point.trust >= TRUST_PROMPT for point in points),
+        turns=tuple(point.turn_id for point in points),
+    )
+
+
+def _labelled(piece: Piece, of: Section, language: Language) -> Piece:
+    return replace(piece, text=_SYNTHESIS_LABELS["question"][language] + piece.text) if of == "questions" else piece
+
+
+def _worth(piece: Piece, value: float) -> Piece:
+    return replace(piece, value=round(max(0.0, value), 4))
+
+
+def _refused(piece: Piece, why: str) -> Piece:
+    return replace(piece, refused=why)
+
+
+# Source: the thread that a prompt picks up again, and where its work stood (INJ-3, THR-10).
+#
+# Which thread that is follows from what was found for the prompt: it bears on a thread as much as on what was said in
+# it. A prompt that says that it goes back to work which was put down ("let's get back to …") gets that thread, with
+# where its work stood, or with its last words. A thread that the session itself is in is before its agent anyway. It
+# comes again once the context was compacted, and then with everything around it: other threads that the prompt bears
+# on, those that are tied to it, its decisions and the limits of the project. Before any other prompt these were
+# noise: of 1,499 lines put before prompts, a line about another thread had to do with its prompt in 5 of 100 cases, a
+# decision in force in 3.
+#
+# All of it goes along with what was found and breaks no silence. A prompt that finds nothing has no thread.
+
+#: What a session's own thread is worth once its context is lost: that the prompt goes on in it is likely, no more.
+_LOST: Final = 0.3
+#: Of what the prompt bears on a thread, the share that its parts are worth, and each next one less.
+_SHARE, _THREADS_STEP = 0.9, 0.01
+_SUMMARY: Final = 240
+#: Turns that are looked at for a thread's last words, and characters of each that is shown.
+_LAST, _THREADS_WORDS = 12, 220
+_BESIDE: Final = 4
+_STATES: Final[Mapping[ThreadState, Mapping[Language, str]]] = {
+    "active": {"en": "", "fr": "", "es": ""},
+    "suspended": {"en": " (suspended)", "fr": " (en suspens)", "es": " (en pausa)"},
+    "archived": {"en": " (archived)", "fr": " (archivé)", "es": " (archivado)"},
+}
+_HERE: Final = "the session is in it"
+_NOT_PICKED_UP: Final = "the prompt does not pick its work up"
+_GONE: Final = "it repeats what is believed no more"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Near:
+    """A thread that a prompt bears on.
+
+    Attributes:
+        value: how probable that is.
+        is_here: its words are in the session's context.
+        is_lost: the session was in it, and its context was compacted since.
+    """
+
+    thread: Thread
+    value: float
+    is_here: bool
+    is_lost: bool
+
+
+def threads(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """The thread that is picked up with its state, after a compaction with what surrounds it; then the refused ones."""
+    near, ended = _near(tx, moment), what_ended(tx, moment)
+    here = [replace(title_of(one.thread, moment, one.value, ended), refused=_HERE) for one in near if one.is_here]
+    if not near or near[0].is_here:
+        return here
+    best = replace(near[0], thread=as_it_is(parts, tx, near[0].thread))
+    if not best.is_lost:
+        title = title_of(best.thread, moment, best.value, ended)
+        if not resumes(moment.prompt):
+            return [replace(title, refused=title.refused or _NOT_PICKED_UP), *here]
+        return [title, *_state(parts, tx, moment, best), *here]
+    rest = [one for one in near[1:] if not one.is_here][:_BESIDE]
+    offered = [
+        title_of(best.thread, moment, best.value, ended),
+        *_state(parts, tx, moment, best),
+        *(replace(title_of(one.thread, moment, one.value * _SHARE, ended), section="threads") for one in rest),
+        *_tied(parts, tx, moment, best, ended),
+        *_limits(parts, tx, moment, best),
+    ]
+    return [*offered, *here]
+
+
+def title_of(thread: Thread, moment: Moment, value: float, ended: Sequence[Ended]) -> Piece:
+    """A thread as one line: its title, its state where it is not active, and what it is about.
+
+    Args:
+        ended: what is believed no more; a summary is told without it, and a thread that is called so is not named.
+    """
+    said = [one for one in " ".join(thread.summary.split()).split("; ") if not _is_gone(one, thread, ended)]
+    about = "; ".join(said)
+    named = f"{thread.title}{_STATES[thread.state][moment.language]}"
+    return Piece(
+        id=thread.id,
+        kind="thread",
+        section="thread",
+        text=f"{named} — {shortened(about, _SUMMARY)}" if about else named,
+        said=thread.last_active,
+        source=thread.channel,
+        value=round(min(1.0, value), 4),
+        scores={"bears": round(value, 4), "state": thread.state},
+        refused=_GONE if _is_gone(thread.title, thread, ended) else "",
+    )
+
+
+def _is_gone(text: str, thread: Thread, ended: Sequence[Ended]) -> bool:
+    return is_outdated(words_of(text), thread.opened_at, ended)
+
+
+def is_in_reach(thread: Thread, moment: Moment) -> bool:
+    """True for a thread of the moment's user and project, and where agents are isolated of its agent."""
+    mine = moment.agent is None or (thread.agent or thread.channel) == moment.agent
+    return mine and thread.merged_into is None and (thread.user, thread.project) == (moment.user, moment.project)
+
+
+def _near(tx: Tx, moment: Moment) -> list[_Near]:
+    """The threads that a prompt bears on, the one that it bears on most first."""
+    store = Threads(tx)
+    spoken = store.in_session(moment.host, moment.session, but=moment.prompt)
+    since = compacted(tx, moment)
+    values = _bearing(store, moment.offered)
+    last = next(iter(spoken), None)
+    if last is not None and spoken[last] < since:
+        values[last] = max(values.get(last, 0.0), _alone(moment))
+    near = [
+        _Near(
+            thread=thread,
+            value=values[thread.id],
+            is_here=spoken.get(thread.id, "") > since,
+            is_lost=thread.id in spoken and spoken[thread.id] <= since,
+        )
+        for thread in store.some(sorted(values))
+        if is_in_reach(thread, moment)
+    ]
+    return sorted(near, key=lambda one: (-one.value, -one.thread.last_active.timestamp(), one.thread.id))
+
+
+def _bearing(store: Threads, offered: Sequence[Piece]) -> dict[str, float]:
+    """By thread: the value of the best that was found and said in it."""
+    found = [piece for piece in offered if piece.section in ("memories", "rules") and not piece.refused]
+    of_turn = store.of_turns({turn for piece in found for turn in piece.turns})
+    of_memory = store.of_memories([piece.id for piece in found if piece.kind != "turn"])
+    values: dict[str, float] = {}
+    for piece in found:
+        own = {of_turn[turn] for turn in piece.turns if turn in of_turn}
+        for thread in own.union(of_memory.get(piece.id, ())):
+            values[thread] = max(values.get(thread, 0.0), min(1.0, piece.value))
+    return values
+
+
+def _state(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
+    """Where the work stood, or where nobody wrote it down, what was said last."""
+    stood = thread_state(tx, moment, best.thread.id)
+    told = stood or _last_words(parts, tx, moment, best.thread)
+    return [_threads_worth(piece, best.value, n) for n, piece in enumerate(told, 1)]
+
+
+def _last_words(parts: Parts, tx: Tx, moment: Moment, thread: Thread) -> list[Piece]:
+    """The last prompt with what was answered, unless what it says is believed no more."""
+    shown = last_words(parts, tx, moment, Threads(tx).turns(thread.id, limit=_LAST, newest=True))
+    if not shown:
+        return []
+    names = {"user": "User", "assistant": "Assistant"}
+    lines = [f"{names[turn.role]}: {shortened(' '.join(turn.text.split()), _THREADS_WORDS)}" for turn in shown]
+    return [
+        Piece(
+            id=shown[0].id,
+            kind="turn",
+            section="thread",
+            text="\n".join(lines),
+            said=shown[0].at,
+            source=shown[0].scope.channel,
+            turns=tuple(turn.id for turn in shown),
+        )
+    ]
+
+
+def _tied(parts: Parts, tx: Tx, moment: Moment, best: _Near, ended: Sequence[Ended]) -> list[Piece]:
+    """The threads that are tied to it, a line each."""
+    ties = linked(parts, tx, best.thread.id, moment.now, agent=moment.agent)[:_BESIDE]
+    reached = {one.id: one for one in Threads(tx).some([tie.thread_id for tie in ties]) if is_in_reach(one, moment)}
+    return [
+        replace(
+            title_of(reached[tie.thread_id], moment, best.value * tie.strength / 2, ended),
+            section="threads",
+            scores={"tie": tie.kind, "strength": round(tie.strength, 4)},
+        )
+        for tie in ties
+        if tie.thread_id in reached
+    ]
+
+
+def _limits(parts: Parts, tx: Tx, moment: Moment, best: _Near) -> list[Piece]:
+    """Decisions of the thread that are in force, and constraints of the thread and of the project."""
+    found = parts.memories(tx).bounding(
+        project=moment.project,
+        user=moment.user,
+        agent=moment.agent,
+        thread=best.thread.id,
+        limit=_BESIDE,
+    )
+    value = best.value
+    return [
+        _threads_worth(
+            piece_of(memory, "decisions" if memory.kind == "decision" else "constraints", value=value), value, n
+        )
+        for n, memory in enumerate(found, 1)
+    ]
+
+
+def _alone(moment: Moment) -> float:
+    """What something is worth that nothing found speaks for: too little to break the silence."""
+    return min(_LOST, moment.settings.auto_retrieve_min_score / 2)
+
+
+def _threads_worth(piece: Piece, value: float, place: int) -> Piece:
+    return replace(piece, value=round(max(0.0, value * _SHARE - place * _THREADS_STEP), 4))
+
+
+# Source: the threads that are in hand, for a session that starts (INJ-2), and what is still open in them.
+#
+# Active threads come before suspended ones, the latest first. Where the work of a thread stands is told by another
+# source for the last of them; those are not told again. What is open in the others is asked of what is stored of
+# them.
+
+#: What the first is worth where nobody asked anything, and how much less the next; what is open in one, beside it.
+_THREADS_AT_START_FIRST, _THREADS_AT_START_STEP, _OPEN = 0.3, 0.02, 0.9
+_TOLD: Final = "where it stands is told"
+
+
+def threads_at_start(parts: Parts, tx: Tx, moment: Moment) -> Sequence[Piece]:
+    """A line for each thread in hand, and its open questions."""
+    told, ended = _told(tx, moment), what_ended(tx, moment)
+    found = threads_now(parts, tx, user=moment.user, project=moment.project, everywhere=False, agent=moment.agent)
+    in_hand = [one for one in found if one.state != "archived" and is_in_reach(one, moment)]
+    in_hand.sort(key=lambda one: one.state != "active")  # each of them the latest first, as they came
+    titles, questions = list[Piece](), list[Piece]()
+    others = 0
+    for thread in in_hand:
+        value = _THREADS_AT_START_FIRST - others * _THREADS_AT_START_STEP
+        line = replace(title_of(thread, moment, value, ended), section="threads")
+        titles.append(replace(line, refused=_TOLD) if thread.id in told else line)
+        if thread.id in told or others >= MOST_THREADS:
+            continue
+        others += 1
+        stood = state_of_thread(tx, thread.id)
+        asked = pieces_of(stood, moment, worth=value * _OPEN) if stood else []
+        questions += [piece for piece in asked if piece.section == "questions"]
+    return [*titles, *questions]
+
+
+def _told(tx: Tx, moment: Moment) -> set[str]:
+    """The threads of which another source told where they stand."""
+    turns = {
+        turn for piece in moment.offered if piece.section == "synthesis" and not piece.refused for turn in piece.turns
+    }
+    return set(Threads(tx).of_turns(turns).values())
+
+
+# Sources: what may go in front of a model, one small module each.
+#
+# A source offers pieces for a moment (`context.request`), those included that it would not show, each with its reason.
+# What a session starts with and what stands before a prompt are two tables; a prompt that asks what was discussed has
+# a third. The order of a table is the order in which its sources are asked, so that one may go by what those before
+# it found; where a piece stands is the business of its section. To add one, write its module and name it here. Each
+# fails alone.
+
+Table = Mapping[str, Source]
+
+AT_START: Table = {
+    "joining": joining,
+    "rules": rules,
+    "synthesis": synthesis,
+    "threads": threads_at_start,
+    "core facts": core_facts,
+    "worth knowing": worth_knowing,
+    "due": due,
+    "notes": notes,
+}
+"""What a session starts with."""
+
+BEFORE_PROMPT: Table = {
+    "reminders": reminders,
+    "memories": memories,
+    "threads": threads,
+    "hints": hints,
+    "due": due,
+    "notes": notes,
+}
+"""What may stand before a prompt."""
+
+ASKED_BACK: Table = {"topics": topics}
+"""What answers a prompt that asks what was discussed."""
+
+IN_BRIEF: Table = {"rules": rules, "synthesis": in_brief}
+"""What a brief holds, for a session that starts before the daemon does."""

@@ -1,0 +1,262 @@
+"""Every error Filrouge raises on purpose.
+
+    FilrougeError
+    ├── BadInput              what was given cannot be used            exit 2   HTTP 400
+    │   └── BadConfig         a setting has no such name or value      exit 2   HTTP 400
+    ├── NotFound              no row has this id                       exit 1   HTTP 404
+    ├── DaemonUnavailable     nobody answers at the daemon's address   exit 3   HTTP 503
+    ├── Busy                  another process holds the lock           exit 5   HTTP 409
+    ├── Stale                 what was shown has changed meanwhile     exit 5   HTTP 409
+    ├── StoreError            the database refused                     exit 6   HTTP 500
+    │   ├── Corrupt           its bytes are damaged                    exit 6   HTTP 500
+    │   ├── CannotWrite       disk full or read-only                   exit 7   HTTP 507
+    │   └── WrongEngine       SQLite or schema of the wrong age        exit 6   HTTP 500
+    ├── EmbedderUnavailable   text cannot be turned into vectors       exit 1   HTTP 503
+    ├── ModelUnavailable      no language model answers                exit 1   HTTP 503
+    │   └── OverBudget        the day's budget for models is spent     exit 1   HTTP 503
+    ├── ExtractionOff         nothing is to be understood here         exit 1   HTTP 501
+    ├── NotInstalled          an extra is missing                      exit 1   HTTP 501
+    ├── VaultUnavailable      the notes cannot be reached              exit 1   HTTP 503
+    ├── Unreadable            what a model answered is no answer       exit 1   HTTP 502
+    ├── Unauthorized          no valid token came with it              exit 4   HTTP 401
+    ├── Forbidden             it may not be done from there            exit 4   HTTP 403
+    │   └── Misdirected       that is not this daemon's address        exit 4   HTTP 421
+    ├── TooLarge              more bytes than are taken at once        exit 2   HTTP 413
+    └── TooMany               more requests than are served a second   exit 5   HTTP 429
+
+The first paragraph of a class docstring is its default message; `remedy` is the next thing to do.
+Foreign exceptions are translated once, where their library is imported, with the cause kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from filrouge.providers.models import Failure, Usage
+
+
+__all__ = [
+    "BadConfig",
+    "BadInput",
+    "Busy",
+    "CannotWrite",
+    "Corrupt",
+    "DaemonUnavailable",
+    "EmbedderUnavailable",
+    "ExtractionOff",
+    "FilrougeError",
+    "Forbidden",
+    "Misdirected",
+    "ModelUnavailable",
+    "NotFound",
+    "NotInstalled",
+    "OverBudget",
+    "Stale",
+    "StoreError",
+    "TooLarge",
+    "TooMany",
+    "Unauthorized",
+    "Unreadable",
+    "VaultUnavailable",
+    "WrongEngine",
+]
+
+
+class FilrougeError(Exception):
+    """Filrouge could not do that."""
+
+    exit_code: int = 1
+    http_status: int = 500
+    default_remedy: str = "Run `filrouge doctor` to see what is wrong."
+
+    def __init__(self, message: str | None = None, *, remedy: str | None = None) -> None:
+        self.message: str = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        self.remedy: str = self.default_remedy if remedy is None else remedy
+        super().__init__(self.message)
+
+
+class BadInput(FilrougeError):
+    """What was given cannot be used."""
+
+    exit_code = 2
+    http_status = 400
+    default_remedy = "See `filrouge --help`."
+
+
+class BadConfig(BadInput):
+    """A setting has no such name or value."""
+
+    default_remedy = "See `filrouge settings` for the names and values that exist."
+
+
+class NotFound(FilrougeError):
+    """Nothing has this id."""
+
+    http_status = 404
+    default_remedy = "List what exists with `filrouge facts --all`."
+
+
+class DaemonUnavailable(FilrougeError):
+    """The Filrouge daemon does not answer."""
+
+    exit_code = 3
+    http_status = 503
+    default_remedy = "Start it with `filrouge daemon start`; its log is filrouge.log in the home directory."
+
+
+class Busy(FilrougeError):
+    """Another Filrouge process is at work here."""
+
+    exit_code = 5
+    http_status = 409
+    default_remedy = "See `filrouge daemon status`."
+
+
+class Stale(FilrougeError):
+    """What was shown has changed meanwhile."""
+
+    exit_code = 5
+    http_status = 409
+    default_remedy = "Look at it again, and decide on what it is now."
+
+
+class StoreError(FilrougeError):
+    """The memory database refused the operation."""
+
+    exit_code = 6
+
+
+class Corrupt(StoreError):
+    """The memory database is damaged."""
+
+    default_remedy = "See what `filrouge repair --dry-run` can save, or put a backup there: `filrouge restore latest`."
+
+
+class CannotWrite(StoreError):
+    """The data directory cannot be written: the disk is full or it is read-only."""
+
+    exit_code = 7
+    http_status = 507
+    default_remedy = "Free some space or make the directory writable; nothing already stored is lost."
+
+
+class WrongEngine(StoreError):
+    """This SQLite or this database schema cannot be used safely."""
+
+    default_remedy = "Upgrade Filrouge and `apsw-sqlite3mc`."
+
+
+class EmbedderUnavailable(FilrougeError):
+    """The embedding model cannot be used, so recall is by words only."""
+
+    http_status = 503
+
+
+class ModelUnavailable(FilrougeError):
+    """No language model answers.
+
+    Attributes:
+        failures: why each one that was tried did not.
+        spent: what the tries cost all the same, by (provider, model).
+    """
+
+    http_status = 503
+    default_remedy = "Nothing is lost: what waits for a model is done once one answers."
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        remedy: str | None = None,
+        failures: tuple[Failure, ...] = (),
+        spent: Mapping[tuple[str, str], Usage] | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.failures = failures
+        self.spent: Mapping[tuple[str, str], Usage] = spent or {}
+
+
+class OverBudget(ModelUnavailable):
+    """The day's budget for models is spent."""
+
+    default_remedy = "It goes on tomorrow; or raise llm_daily_tokens or llm_daily_dollars with `filrouge settings`."
+
+
+class NotInstalled(FilrougeError):
+    """This needs an extra that is not installed."""
+
+    http_status = 501
+    default_remedy = "See docs/reference/library.md for the extras."
+
+
+class ExtractionOff(FilrougeError):
+    """Nothing is understood here: extraction is switched off."""
+
+    http_status = 501
+    default_remedy = "Switch it on: `filrouge settings extract_provider heuristic`, or name a provider."
+
+
+class Unreadable(FilrougeError):
+    """What a model answered is no answer, though it was asked twice.
+
+    Attributes:
+        text: its last answer, to be shown to the user and to nobody else.
+    """
+
+    http_status = 502
+    default_remedy = "What it was asked about is kept; another model may do better."
+
+    def __init__(self, message: str, *, text: str, prompt: str, operation: str) -> None:
+        super().__init__(message)
+        self.text = text
+        self.prompt = prompt
+        self.operation = operation
+
+
+class VaultUnavailable(FilrougeError):
+    """The vault, or a note in it, cannot be read."""
+
+    http_status = 503
+    default_remedy = "Name the folder: `filrouge settings notes_folder PATH`; `filrouge notes` says how it stands."
+
+
+class Unauthorized(FilrougeError):
+    """No valid token came with the request."""
+
+    exit_code = 4
+    http_status = 401
+    default_remedy = "Make a token on the daemon's machine, `filrouge token create`, and set FILROUGE_API_KEY to it."
+
+
+class Forbidden(FilrougeError):
+    """That may not be done from there."""
+
+    exit_code = 4
+    http_status = 403
+    default_remedy = "Use a token of a larger scope: `filrouge token create --scope write`, or admin."
+
+
+class Misdirected(Forbidden):
+    """The request is addressed to a host that is not this daemon."""
+
+    http_status = 421
+    default_remedy = "Use the address in `filrouge daemon status`, or name the host in the setting allowed_hosts."
+
+
+class TooLarge(FilrougeError):
+    """The request has more bytes than are taken at once."""
+
+    exit_code = 2
+    http_status = 413
+    default_remedy = "Send less at once, or raise the setting limit_body_mb."
+
+
+class TooMany(FilrougeError):
+    """More requests came than are served in a second."""
+
+    exit_code = 5
+    http_status = 429
+    default_remedy = "Wait a second and try again, or raise the setting limit_requests."

@@ -1,0 +1,292 @@
+"""Settings: what can be changed, what holds now, and where each value comes from.
+
+Layers, each over the one before: default < the table `memory_settings` < the user's `config.toml` in the home < the
+project's `.filrouge.toml` < environment `FILROUGE_<KEY>` < command-line flag. The environment is read here and
+nowhere below. A repository may be hostile, so its file may only set what concerns recall and capture, never a
+provider, a key or an address.
+
+Origin = Literal["default", "stored", "user file", "project file", "environment"]
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from filrouge.core.choices import REMEDY, closest_first, did_you_mean, listed, refusal
+from filrouge.core.errors import BadConfig
+from filrouge.core.paths import CONFIG
+from filrouge.core.unknown_names import ALSO_CALLED, NOT_SETTINGS, PREFIX, nearest
+from filrouge.extraction.models import Reminder
+
+Origin = Literal["default", "stored", "user file", "project file", "environment"]
+
+_PROJECT_MAY = frozenset(
+    {"auto_retrieve_enabled", "auto_retrieve_max_results", "auto_retrieve_min_score", "notes_enabled", "notes_paths"}
+    | {"notes_tag", "budget", "language", "mode", "isolation", "auto_capture", "project_name"}
+)
+_CALLED_BEFORE = {
+    "obsidian_context_enabled": "notes_enabled",
+    "obsidian_context_notes": "notes_paths",
+    "obsidian_context_tag": "notes_tag",
+}
+
+_SET_ANEW: Final = "Set it again: `filrouge settings NAME VALUE`."
+Provider = Literal["", "anthropic", "openai", "ollama", "claude_cli", "codex_cli", "heuristic", "off"]
+
+
+class Settings(BaseModel):
+    """Every setting with its default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    auto_retrieve_enabled: bool = Field(default=True, description="Put memories in front of prompts.")
+    auto_retrieve_max_results: int = Field(default=4, ge=1, le=10, description="At most this many memories a prompt.")
+    auto_retrieve_min_score: float = Field(
+        default=0.5, ge=0.0, le=1.0, description="How probable it must be that something about a prompt is known."
+    )
+    hook_wait_ms: int = Field(
+        default=1500,
+        ge=50,
+        le=8000,
+        description="Milliseconds that a prompt waits for its memories while the daemon works on them.",
+    )
+    notes_enabled: bool = Field(default=True, description="Bring notes of the vault into prompts.")
+    notes_folder: str = Field(
+        default="",
+        description="The vault: a folder of Markdown notes, or the address of Obsidian's plugin; empty = none.",
+    )
+    notes_paths: tuple[str, ...] = Field(default=(), description="Notes that are always brought, by path.")
+    notes_tag: str = Field(default="filrouge", description="Up to 5 notes with this tag are brought.")
+    notes_write_folder: str = Field(
+        default="", description="Folder of the vault that what is known is written into, as pages; empty = it is not."
+    )
+    budget: int = Field(default=2000, ge=200, le=6000, description="Characters of one injected block at the most.")
+    language: Literal["auto", "en", "fr", "es"] = Field(default="auto", description="Language of headings.")
+    mode: Literal["light", "normal", "heavy", "max"] = Field(
+        default="normal", description="How much work understanding may do."
+    )
+    isolation: bool = Field(default=False, description="Each agent sees only its own memories.")
+    reminders: tuple[Reminder, ...] = Field(
+        default=(), description="Said where a prompt asks for such work; none unless you name them."
+    )
+    auto_capture: bool = Field(default=True, description="Capture what agents do.")
+    disabled_projects: tuple[str, ...] = Field(default=(), description="Projects in which nothing is captured.")
+    project_name: str = Field(default="", description="Overrides the detected project.")
+    extract_provider: Provider = Field(
+        default="", description="Who understands: a provider of models, heuristic (also if empty), or off."
+    )
+    llm_model: str = Field(default="", description="Model that understands; empty = the provider's own for the mode.")
+    llm_url: str = Field(default="", description="Address of the model's server; empty = the provider's own.")
+    llm_cascade: tuple[str, ...] = Field(
+        default=(), description="Models to try after that one, in order, each PROVIDER or PROVIDER:MODEL."
+    )
+    llm_operations: tuple[str, ...] = Field(
+        default=(), description="Other models for single operations: OPERATION=PROVIDER or OPERATION=PROVIDER:MODEL."
+    )
+    llm_decides: Literal["auto", "yes", "no"] = Field(
+        default="auto", description="May a model decide what is known; auto = unless it is a local one."
+    )
+    llm_seconds: float = Field(default=30.0, gt=0, le=600, description="A model has so long to answer.")
+    ollama_seconds: float = Field(default=60.0, gt=0, le=600, description="A model of Ollama has so long to answer.")
+    llm_max_tokens: int = Field(default=1024, ge=128, le=32_000, description="Longest answer of a model.")
+    llm_daily_tokens: int = Field(default=200_000, ge=0, description="Tokens that models may cost a day (UTC).")
+    llm_daily_dollars: float = Field(default=0.0, ge=0, description="Dollars that models may cost a day; 0 = no limit.")
+    claude_cli_path: str = Field(default="", description="Where the Claude command line is, an absolute path.")
+    codex_cli_path: str = Field(default="", description="Where the Codex command line is, an absolute path.")
+    analyzer_allow_offline: bool = Field(
+        default=True, description="Understand without the model while it does not answer; false = wait for it."
+    )
+    retention_tool_days: int = Field(
+        default=90,
+        ge=0,
+        le=36_500,
+        description="Raw output of tools that no memory cites is kept so long; 0 = for ever.",
+    )
+    retention_noise_days: int = Field(
+        default=30, ge=0, le=36_500, description="Messages that were filtered as noise are kept so long; 0 = for ever."
+    )
+    retention_log_days: int = Field(
+        default=30, ge=0, le=36_500, description="The log of recalls, and answers nobody could read; 0 = for ever."
+    )
+    size_cap_mb: int = Field(
+        default=5000, ge=0, description="Beyond this size of the home, the same goes sooner; 0 = no cap."
+    )
+    embedding_model: str = Field(
+        default="e5", description="Embedder: e5 (multilingual), hashing (words only), or PROVIDER:MODEL."
+    )
+    embedding_url: str = Field(default="", description="Address of the embedding server; empty = the provider's own.")
+    embedding_dimensions: int = Field(default=0, ge=0, le=8192, description="Length of vectors; 0 = the model's own.")
+    backup_hours: float = Field(
+        default=24.0, ge=0, le=8760, description="Back up when something changed and so much time is over; 0 = never."
+    )
+    backup_keep: int = Field(default=7, ge=1, le=1000, description="Keep so many of the newest scheduled backups.")
+    backup_keep_weeks: int = Field(default=4, ge=0, le=520, description="Keep one for each of so many weeks before.")
+
+    garden_idle_minutes: int = Field(
+        default=30, ge=0, le=1440, description="The garden is tended when nothing was captured for so long; 0 = never."
+    )
+    garden_rest_hours: int = Field(default=12, ge=1, le=720, description="Between two runs at idle, at the least.")
+    garden_hour: int = Field(
+        default=-1, ge=-1, le=23, description="Hour of the day at which the garden is tended; -1 = at none."
+    )
+
+    log_format: Literal["text", "json"] = Field(default="text", description="Lines of the log, from the next start on.")
+
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; one that others reach needs a token and TLS."
+    )
+    port: int = Field(
+        default=8900, ge=0, le=65_535, description="TCP port to listen on, or the next free one; 0 or off = none."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="Other names, HOST or HOST:PORT, that this daemon is called by, as behind a proxy."
+    )
+    tls_cert: str = Field(default="", description="File with the certificate, for an address that others reach.")
+    tls_key: str = Field(default="", description="File with the key of that certificate.")
+    limit_body_mb: float = Field(default=10.0, gt=0, le=1024, description="Largest body of a request over TCP.")
+    limit_requests: int = Field(default=100, ge=1, le=100_000, description="Requests a second of one token.")
+    limit_connections: int = Field(default=64, ge=1, le=10_000, description="Connections over TCP at once.")
+    limit_seconds: float = Field(
+        default=10.0, gt=0, le=3600, description="A connection over TCP may idle so long, or a request take to arrive."
+    )
+
+    @field_validator("port", mode="before")
+    @classmethod
+    def _off(cls, value: Any) -> Any:
+        return 0 if isinstance(value, str) and value.strip().lower() == "off" else value
+
+    @field_validator("notes_write_folder")
+    @classmethod
+    def _within(cls, value: str) -> str:
+        names = value.strip().strip("/").split("/") if value.strip() else []
+        if any(not name or name.startswith(".") or name == "~" or set(name) & set("\\:\0") for name in names):
+            raise ValueError("it names a folder within the vault, such as Filrouge or Notes/Memory")
+        return "/".join(names)
+
+    @field_validator("extract_provider", mode="before")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        return value.strip().lower().replace("-", "_") if isinstance(value, str) else value
+
+
+_DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effective:
+    """The settings that hold, and where each value comes from."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+
+    def to_json(self) -> dict[str, Any]:
+        """Every value, as the API answers it."""
+        return self.settings.model_dump(mode="json")
+
+
+def resolve(stored: Mapping[str, Any], *, home: str, environ: Mapping[str, str], cwd: str | None = None) -> Effective:
+    """Lay the layers over each other.
+
+    Raises:
+        BadConfig: naming the key and the layer that gave it.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = dict.fromkeys(Settings.model_fields, "default")
+    user_file, (project_file, in_project) = os.path.join(home, CONFIG), _project_file(cwd)
+    layers: list[tuple[Origin, Mapping[str, Any], str, str]] = [
+        ("stored", {key: value for key, value in stored.items() if _was_changed(key, value)}, "stored", _SET_ANEW),
+        ("user file", _toml(user_file), user_file, f"Correct it in {user_file}."),
+        ("project file", in_project, project_file, f"Correct it in {project_file}."),
+        ("environment", from_environment(environ), "environment", "Correct or unset that variable, FILROUGE_<KEY>."),
+    ]
+    for origin, layer, where, remedy in layers:
+        validated = check(layer, where=where, remedy=remedy)
+        values |= validated
+        origins |= dict.fromkeys(validated, origin)
+    return Effective(settings=Settings.model_validate(values), origins=origins)
+
+
+def _was_changed(key: str, value: Any) -> bool:
+    """Defaults are seeded into the table, so only what differs from one was somebody's choice."""
+    return key in _DEFAULTS and value != _DEFAULTS[key]
+
+
+def by_todays_names(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Some settings, with those of the notes that go by a name of before under today's."""
+    return {_CALLED_BEFORE.get(key, key): value for key, value in changes.items()}
+
+
+def check(changes: Mapping[str, Any], *, where: str, remedy: str = REMEDY) -> dict[str, Any]:
+    """Validate some settings; returns them in their own types.
+
+    Args:
+        where: what they stand in, for the message: `request`, the path of a file.
+        remedy: what to do about one that does not fit.
+
+    Raises:
+        BadConfig: naming the first key that is unknown or whose value does not fit, with those that exist, the closest
+            first.
+    """
+    for key in changes:
+        if key not in Settings.model_fields:
+            near, known = did_you_mean(key, Settings.model_fields), listed(closest_first(key, Settings.model_fields))
+            raise BadConfig(f"There is no setting {key!r} ({where}).{near} There are: {known}.", remedy=remedy)
+    try:
+        model = Settings.model_validate(dict(changes))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else "?"
+        if first["type"] == "literal_error":
+            message = refusal(f"Setting {key!r} ({where})", first["input"], choices_of(key))
+            raise BadConfig(message, remedy=remedy) from error
+        raise BadConfig(f"Setting {key!r} ({where}) does not fit: {first['msg']}.", remedy=remedy) from error
+    return {key: getattr(model, key) for key in changes}
+
+
+def choices_of(key: str) -> tuple[str, ...]:
+    """The values that a setting may have, where there are only some."""
+    return tuple(str(one) for one in get_args(Settings.model_fields[key].annotation))
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that the environment fixes. Lists are separated by commas."""
+    found: dict[str, Any] = {}
+    for name, value in environ.items():
+        if not name.startswith(PREFIX):
+            continue
+        key = name.removeprefix(PREFIX)
+        key = ALSO_CALLED.get(key, key)
+        if key in NOT_SETTINGS or key.lower() not in Settings.model_fields or not value.strip():
+            continue
+        is_list = isinstance(Settings.model_fields[key.lower()].default, tuple)
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        found[key.lower()] = parts if is_list else value.strip()
+    return found
+
+
+def may_stand_in_a_project(key: str) -> bool:
+    """Whether a repository's own file may set this."""
+    return key in _PROJECT_MAY
+
+
+def _project_file(cwd: str | None) -> tuple[str, dict[str, Any]]:
+    """The nearest `.filrouge.toml` at or above `cwd`: its path, and its settings less those that it may not set."""
+    found = nearest(os.path.abspath(cwd)) if cwd else ""
+    raw = _toml(found) if found else {}
+    return found, {key: raw[key] for key in raw if key in _PROJECT_MAY}
+
+
+def _toml(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise BadConfig(f"{path} cannot be read: {error}.", remedy=f"Mend or remove {path}.") from error

@@ -1,0 +1,65 @@
+"""Control characters in text that somebody else wrote: shown instead of obeyed.
+
+A terminal obeys C0 and C1 controls (escape sequences, a carriage return, a backspace), and everything that displays
+text obeys bidirectional overrides, line separators and invisible format characters, Unicode tags among them. Here they
+become visible: `\x1b`, `\u202e`, `\U000e0041`. A person reads that notation; JSON has escapes of its own, which a
+program reads back as the exact text.
+
+The joiners U+200C and U+200D stay, because words and emoji are spelt with them, and so does the soft hyphen.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: C1 and DEL, Arabic letter mark, zero width space, marks and overrides of direction, line and paragraph separators,
+#: invisible operators and isolates, interlinear annotation, halves of surrogate pairs, shorthand and musical controls,
+#: tags and the variation selectors behind them.
+_BEYOND_C0: Final = (
+    "\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_CONTROLS: Final = re.compile(f"[\0-\x08\x0b-\x1f{_BEYOND_C0}]")
+_NOT_ESCAPED_BY_JSON: Final = re.compile(f"[{_BEYOND_C0}]")
+_LINE_ENDS: Final = re.compile(r"\r\n|[\n\t]")
+_NAMED: Final = {"\r": "\\r", "\x08": "\\b"}
+_ONE_BYTE, _TWO_BYTES = 0xFF, 0xFFFF
+
+
+def visible(text: str) -> str:
+    """A text of several lines in which no control character is left but the ends of lines and tabs."""
+    return _CONTROLS.sub(lambda found: _notation(found[0]), text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The same as one line: its ends of lines and its tabs become spaces."""
+    return visible(_LINE_ENDS.sub(" ", text))
+
+
+def in_json(document: str) -> str:
+    """A JSON document with the same meaning in which every control character is an escape of JSON.
+
+    Outside of strings JSON has no such character, so each that is found stands in a string.
+    """
+    return _NOT_ESCAPED_BY_JSON.sub(lambda found: _json_escape(found[0]), document)
+
+
+def is_control(character: str) -> bool:
+    """Whether `visible` would replace it."""
+    return _CONTROLS.match(character) is not None
+
+
+def _notation(character: str) -> str:
+    number = ord(character)
+    if number <= _ONE_BYTE:
+        return _NAMED.get(character) or f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number <= _TWO_BYTES else f"\\U{number:08x}"
+
+
+def _json_escape(character: str) -> str:
+    number = ord(character)
+    if number <= _TWO_BYTES:
+        return f"\\u{number:04x}"
+    number -= _TWO_BYTES + 1
+    return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"

@@ -1,0 +1,218 @@
+"""Old copies: what is forgotten leaves the backups of the home as well.
+
+Each is copied, brought to the present schema, and the same rows and the same words are taken out of it there, with
+whatever hangs on them in that copy; once it is sound and holds none of it, it takes the place of the former file. A
+backup of before is so rewritten whole or, where anything fails, left as it was and named in the receipt.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from filrouge.core.clock import monotonic
+from filrouge.core.errors import Busy, FilrougeError
+from filrouge.core.paths import BACKUPS
+from filrouge.core.protocols import Tx
+from filrouge.erasure.deletion import carry_out
+from filrouge.erasure.models import Copy, counted
+from filrouge.erasure.repository import Forgetting, Found
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.copies import content
+from filrouge.runtime.services import Parts
+from filrouge.runtime.sqlite import Database
+
+_ENDING: Final = ".db"
+_LONGEST_WAIT, _LOOK_SECONDS = 120.0, 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sought:
+    """What is taken out of a copy: rows by their id, and whatever says these words."""
+
+    ids: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Swept:
+    """What became of a copy: rewritten, or why not."""
+
+    copy: Copy
+    rewritten: bool
+    trouble: str = ""
+
+
+def copies(home: str) -> list[str]:
+    """The backups in the home."""
+    folder = backup_files.folder(home)
+    with suppress(OSError):
+        found = [
+            name for name in os.listdir(folder) if name.endswith(_ENDING) and not name.startswith(backup_files.NEW)
+        ]
+        return sorted(os.path.join(folder, name) for name in found)
+    return []
+
+
+def holding(parts: Parts, sought: Sought) -> list[Copy]:
+    """The backups that hold some of it; one of an older schema is named without counts: it is searched later."""
+    found: list[Copy] = []
+    for path in copies(parts.home):
+        name = os.path.basename(path)
+        try:
+            database = Database(path, readonly=True)
+        except FilrougeError:
+            continue
+        try:
+            rows = _reach(parts, database.tx, sought)[1]
+        except FilrougeError:
+            found.append(Copy(name=name, rows={}))
+        else:
+            if rows:
+                found.append(Copy(name=name, rows=rows))
+        finally:
+            database.close()
+            _remove_empty_logs(path)
+    return found
+
+
+def sweep(parts: Parts, sought: Sought, *, at: datetime, actor: str) -> list[Swept]:
+    """Take it out of every backup."""
+    if not copies(parts.home):
+        return []
+    with _lock(parts.home):
+        return _swept(parts, sought, at, actor)
+
+
+@contextmanager
+def _lock(home: str) -> Generator[None]:
+    """Wait for the lock of the backups: one that is being made may be of before, and is to be swept as well.
+
+    Raises:
+        Busy: it takes too long.
+    """
+    deadline = monotonic() + _LONGEST_WAIT
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(backup_files.one_at_a_time(home))
+                break
+            except Busy:
+                if monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+        yield
+
+
+def _swept(parts: Parts, sought: Sought, at: datetime, actor: str) -> list[Swept]:
+    done: list[Swept] = []
+    for path in copies(parts.home):
+        name = os.path.basename(path)
+        try:
+            swept = _rewrite(parts, path, sought, at, actor)
+        except (FilrougeError, OSError) as error:
+            said = error.message if isinstance(error, FilrougeError) else str(error.strerror)
+            swept = Swept(copy=Copy(name=name, rows={}), rewritten=False, trouble=said)
+        if swept is not None:
+            done.append(swept)
+    return done
+
+
+def _rewrite(parts: Parts, path: str, sought: Sought, at: datetime, actor: str) -> Swept | None:
+    """Rewrite one backup; None where it holds nothing of it."""
+    new = backup_files.unfinished(backup_files.folder(parts.home))
+    try:
+        backup_files.private_copy(path, new)
+        with suppress(FileNotFoundError):
+            backup_files.private_copy(f"{path}-wal", f"{new}-wal")
+        database = Database(new)
+        try:
+            database.migrate(parts.clock)
+            rows = _taken_out(parts, database, sought, at, actor)
+            if not rows:
+                return None
+            trouble = "; ".join(database.check())
+            database.checkpoint()
+            left = _reach(parts, database.tx, sought)[1]
+            database.lay_flat()
+        finally:
+            database.close()
+        if trouble or left:
+            return Swept(
+                copy=Copy(name=os.path.basename(path), rows=rows), rewritten=False, trouble=trouble or "held on"
+            )
+        _put_in_place(new, path)
+        return Swept(copy=Copy(name=os.path.basename(path), rows=rows), rewritten=True)
+    finally:
+        _remove(new, *_logs(new))
+
+
+def _taken_out(parts: Parts, database: Database, sought: Sought, at: datetime, actor: str) -> dict[str, int]:
+    with database.transaction() as tx:
+        found, rows = _reach(parts, tx, sought)
+        if rows:
+            reach = Forgetting(tx, parts.analyser).reach(found)
+            carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.meaning.space.id)
+    return rows
+
+
+def _reach(parts: Parts, tx: Tx, sought: Sought) -> tuple[Found, dict[str, int]]:
+    """What of it a copy holds, and how many rows of each table that touches."""
+    forgetting = Forgetting(tx, parts.analyser)
+    found: dict[str, list[str]] = {table: list(ids) for table, ids in forgetting.exact(sought.words).items()}
+    for table, ids in forgetting.present(sought.ids).items():
+        found[table] = list(dict.fromkeys([*found.get(table, []), *ids]))
+    if not any(found.values()):
+        return found, {}
+    rows = forgetting.rows(forgetting.reach(found), {}, {})
+    return found, {table: sum(deeds.values()) for table, deeds in counted(rows).items()}
+
+
+def _put_in_place(new: str, path: str) -> None:
+    """Let the copy take the backup's place, with a manifest that is true of it; what has none gets none."""
+    about = backup_files.read_manifest(path)
+    if about is None:
+        _sync(new)
+        os.replace(new, path)
+        backup_files.sync_directory(os.path.dirname(path))
+    else:
+        held = content(new)
+        size = os.path.getsize(new)
+        _sync(new)
+        backup_files.publish(new, path, replace(about, bytes=size, rows=held.rows, hash=held.hash, schema=held.schema))
+    _remove(*_logs(path))
+
+
+def _sync(path: str) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _logs(path: str) -> tuple[str, ...]:
+    return f"{path}-wal", f"{path}-shm", f"{path}-journal"
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _remove_empty_logs(path: str) -> None:
+    """Looking into a database that was copied as it was in use makes a log beside it."""
+    with suppress(FileNotFoundError):
+        if os.path.getsize(f"{path}-wal") == 0:
+            _remove(*_logs(path))
+
+
+def names_of(swept: Sequence[Swept]) -> list[str]:
+    """The files that were rewritten."""
+    return [f"{BACKUPS}/{one.copy.name}" for one in swept if one.rewritten]

@@ -1,0 +1,485 @@
+"""Erasing in one database: what goes with what is named, the rows themselves, and signed receipts."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, cast
+
+from filrouge.capture.models import Turn
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.clock import from_text, to_text
+from filrouge.core.errors import BadInput, Busy, NotFound
+from filrouge.core.protocols import Analyser, Tx
+from filrouge.erasure.models import Deed, How, Receipt, Row
+from filrouge.extraction.repository import Analyses, Session, output_hash
+from filrouge.memories.models import telling_run
+from filrouge.memories.repository import Lives, Memories
+from filrouge.notes.repository import StoredVault
+from filrouge.runtime import journal as seals
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.rows import as_json, by_table, once, pairs
+from filrouge.search.vector_repository import NEEDS
+from filrouge.search.word_repository import Words
+from filrouge.threads.repository import ThreadErasing
+from filrouge.threads.synthesis_repository import Syntheses
+
+# Erasing: memories and turns leave every table, and the journal keeps its chain without their words.
+#
+# A memory goes with the turns that it rests on, because they hold its words, and a turn with the payload of the event
+# that brought it. Nothing is erased that nobody named, except for those: where another memory rests on such a turn
+# alone, the whole is refused and that memory named. One that has other evidence keeps its text and loses this
+# evidence. What was said again in a turn that no erased memory cites is another turn, and stays. A thread goes with
+# the last of its turns. What an analysed session came to goes with any of its turns: its summaries, where its work
+# stood, the concepts that no other session spoke of, and what was kept of tool output.
+#
+# The rows are overwritten in the file (`secure_delete`) once the write-ahead log is empty; that is the caller's to
+# do.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doomed:
+    """What is to go: ids of memories, of turns, and of the events whose payloads hold the turns."""
+
+    memories: tuple[str, ...]
+    turns: tuple[str, ...]
+    events: tuple[str, ...]
+
+
+class Erasing:
+    """Takes rows out of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._memories = Memories(tx, analyser)
+        self._turns = Turns(tx, analyser)
+        self._words = {"memory": Words(tx, analyser, "memory"), "turn": Words(tx, analyser, "turn")}
+        self._analyses = Analyses(tx, analyser)
+        self._journal = Journal(tx)
+
+    def reach(self, ids: Collection[str]) -> Doomed:
+        """What goes with the memories and turns of these ids.
+
+        Raises:
+            BadInput: a memory that is not among them rests on what would go, and on nothing else.
+            Busy: a transcript that may hold one of the turns is about to be read, and would bring it back.
+            NotFound: there is no memory and no turn of one of these ids.
+        """
+        given = tuple(dict.fromkeys(ids))
+        memories = tuple(self._memories.some(given))
+        named = tuple(turn.id for turn in self._turns.get(given))
+        for unknown in [id_ for id_ in given if id_ not in memories and id_ not in named]:
+            raise NotFound(f"There is no memory and no turn {unknown!r}.")
+        cited = [row["turn_id"] for row in self._tx.all("evidence.of", {"ids": json.dumps(memories)})]
+        turns = self._turns.get(tuple(dict.fromkeys([*named, *cited])))
+        ids_of_turns = tuple(turn.id for turn in turns)
+        self._refuse_orphans(memories, ids_of_turns)
+        sessions = sorted({(turn.host, turn.scope.session) for turn in turns})
+        if self._tx.one("jobs.reading", {"sessions": json.dumps(sessions)}):
+            raise Busy(
+                "A transcript that may hold these words is about to be read.", remedy="Try again in a few seconds."
+            )
+        derived = self._analyses.sums(self._analyses.about(memories, ids_of_turns))
+        memories = tuple(dict.fromkeys([*memories, *derived]))
+        events = tuple(dict.fromkeys(turn.event_id for turn in turns if turn.event_id))
+        return Doomed(memories=memories, turns=ids_of_turns, events=events)
+
+    def carry_out(self, doomed: Doomed, *, at: datetime, actor: str) -> int:
+        """Take them out; how many entries of the journal lost their payload. Each id leaves a record without words."""
+        memories, turns, events = (json.dumps(ids) for ids in (doomed.memories, doomed.turns, doomed.events))
+        self._tx.run("answered.empty")
+        going = self._turns.get(doomed.turns)
+        found = [*self._memories.some(doomed.memories).values(), *going]
+        sessions = self._analyses.about(doomed.memories, doomed.turns)
+        texts = json.dumps([one.text for one in found])
+        quoting = self._tx.all("journal.quoting", {"memories": memories, "turns": turns, "texts": texts})
+        self._tx.run("journal.redact", {"seqs": json.dumps([row["seq"] for row in quoting])})
+        repeated = [row["id"] for row in self._tx.all("recalls.quoting", {"texts": texts})]
+        self._tx.run("recalls.erase", {"ids": json.dumps(repeated)})
+        self._tx.run("jobs.erase", {"dedupe_keys": json.dumps(jobs_about(doomed, going))})
+        self._analyses.forget(sessions, doomed.memories)
+        Syntheses(self._tx).forget(doomed.turns)
+        self._tx.run("informed.erase", {"hashes": json.dumps([output_hash(turn.text) for turn in going])})
+        self._words["memory"].remove(doomed.memories)
+        self._words["turn"].remove(doomed.turns)
+        self._tx.run("vectors.erase", {"owner_kind": "memory", "ids": memories})
+        self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": turns})
+        if self._tx.run("need_vectors.erase", {"memories": memories, "turns": turns}):
+            Jobs(self._tx).enqueue(NEEDS, {"after": 0}, dedupe=NEEDS, at=at)
+        self._tx.run("evidence.erase", {"memories": memories, "turns": turns})
+        self._tx.run("doubts.erase", {"ids": memories})
+        self._tx.run("reviews.erase", {"ids": memories})
+        self._tx.run("reviews.unlink", {"ids": memories})
+        self._tx.run("memories.unlink", {"ids": memories})
+        self._tx.run("memories.unfollow", {"ids": memories})
+        self._tx.run("memories.erase", {"ids": memories})
+        ThreadErasing(self._tx).carry_out(doomed.turns)
+        self._tx.run("unread.erase", {"turns": turns})
+        self._tx.run("turns.erase", {"ids": turns})
+        self._tx.run("events.erase", {"ids": events})
+        for id_ in (*doomed.memories, *doomed.turns):
+            self._journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "asked for"})
+        return len(quoting)
+
+    def _refuse_orphans(self, memories: Sequence[str], turns: Sequence[str]) -> None:
+        rests_on: dict[str, set[str]] = {}
+        for row in self._tx.all("evidence.citing", {"turns": json.dumps(turns)}):
+            rests_on.setdefault(row["memory_id"], set()).add(row["turn_id"])
+        orphans = [id_ for id_, cited in rests_on.items() if id_ not in memories and cited <= set(turns)]
+        if orphans:
+            raise BadInput(
+                f"Other memories rest on the same words alone: {', '.join(sorted(orphans))}.",
+                remedy="Erase them together, or leave all of them.",
+            )
+
+
+def jobs_about(doomed: Doomed, turns: Sequence[Turn]) -> list[str]:
+    """The names of the jobs that would read what is gone, or have read it and not yet written what they made of it."""
+    of_turns = [f"{kind}:{id_}" for kind in ("analyse", "index_turn", "thread", "reconsider") for id_ in doomed.turns]
+    sums = ("digest", "synthesise", "recount")
+    of_turns += {f"{kind}:{turn.host}:{turn.scope.session}" for turn in turns for kind in sums}
+    of_turns += {f"synthesise:{turn.host}:{turn.scope.session}:again" for turn in turns}
+    return [
+        NEEDS,
+        *of_turns,
+        *(f"index_memory:{id_}" for id_ in doomed.memories),
+        *(f"read_turns:{e}" for e in doomed.events),
+    ]
+
+
+# Forgetting in one database: from the rows that somebody wants gone to every row that hangs on them, and their going.
+#
+# A `Reach` names each row by table and id before anything is written, and nothing else is written afterwards. From a
+# memory it goes to all its versions, to the turns that they rest on, to memories that would be left without evidence,
+# and to what was derived from their sessions and threads, until nothing new comes. `erasure.repository` takes out what
+# is erased.
+
+Found = Mapping[str, Collection[str]]
+"""Ids by the name of their table."""
+_EXCERPT: Final = 160
+_FEW: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """Every row that goes or changes.
+
+    Attributes:
+        doomed: what is erased with its own words.
+        shared: those of its memories that nobody asked about: they rest on the same words alone.
+        recounted: concepts that other sessions speak of, too.
+        sessions: analysed ones, to be analysed anew; `worked`: those whose syntheses are made anew.
+        ended: threads of which nothing is left; `changed`: those that are named anew; `renamed`: of these, the ones
+            whose own title or summary holds the words, whoever wrote it.
+        bridges: to be found anew; `reasons`: those that stay without their reason.
+        journal: entries that lose their payload.
+        notes: of the vault, by path, that leave the index; `chunks`: of others, too; `passages`: what these say. The
+            files are the user's and stay.
+        texts: of what is erased; `sayings`: titles, reasons, values that go.
+        keys: host, session and key of what was handed over.
+    """
+
+    doomed: Doomed
+    shared: tuple[str, ...]
+    recounted: tuple[str, ...]
+    sessions: tuple[Session, ...]
+    worked: tuple[Session, ...]
+    syntheses: tuple[str, ...]
+    ended: tuple[str, ...]
+    changed: tuple[str, ...]
+    renamed: tuple[str, ...]
+    bridges: tuple[str, ...]
+    reasons: tuple[str, ...]
+    journal: tuple[str, ...]
+    recalls: tuple[str, ...]
+    jobs: tuple[str, ...]
+    informed: tuple[str, ...]
+    unread: tuple[str, ...]
+    reviews: tuple[str, ...]
+    topics: tuple[str, ...]
+    decisions: tuple[str, ...]
+    notes: tuple[str, ...]
+    chunks: tuple[str, ...]
+    passages: tuple[str, ...]
+    texts: tuple[str, ...]
+    sayings: tuple[str, ...]
+    keys: tuple[tuple[str, str, str], ...]
+
+
+class Forgetting:
+    """Finds and takes out of one database what is to be forgotten."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._memories = Memories(tx, analyser)
+        self._turns = Turns(tx, analyser)
+        self._analyses = Analyses(tx, analyser)
+        self._erasing = Erasing(tx, analyser)
+
+    def exact(self, words: Sequence[str]) -> dict[str, list[str]]:
+        """The rows that hold one of these texts (`memories.models`), by table."""
+        # Few are looked for one by one: the engine passes over what has not even their longest word.
+        alone = len(words) <= _FEW
+        looks = [([one], f"%{telling_run(one)}%") for one in words] if alone else [(list(words), "%")]
+        found: dict[str, dict[str, None]] = {}
+        for sought, run in looks:
+            asked = {"words": json.dumps(sought), "run": run}
+            for row in self._tx.all("exact.found", asked):
+                found.setdefault(row["place"], {})[row["id"]] = None
+        return {table: list(ids) for table, ids in found.items()}
+
+    def is_within(self, word: str) -> bool:
+        """True if a row has these letters inside of longer words: then a file that has them need not say the word."""
+        escaped = word.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return self._tx.one("exact.within", {"like": f"%{escaped}%"}) is not None
+
+    def known(self, id_: str) -> list[str]:
+        """The tables that have a row of this id."""
+        return [row["place"] for row in self._tx.all("forgetting.known", {"id": id_})]
+
+    def texts_of(self, id_: str) -> list[str]:
+        """What the row of this id says."""
+        said = [one.text for one in self._memories.some([id_]).values()] + [one.text for one in self._turns.get([id_])]
+        return said + list(self._sayings((), [id_], [id_]))
+
+    def newest(self) -> tuple[int, ...]:
+        """Up to where the tables are filled whose rows others are made of: another one once anything came."""
+        row = self._tx.one("forgetting.newest")
+        return tuple(int(value) for value in row.values()) if row else ()
+
+    def is_coming(self, text: str) -> bool:
+        """True while an event that says this is not yet understood."""
+        return self._tx.one("forgetting.queued", {"words": json.dumps([text])}) is not None
+
+    def is_read(self, sessions: Sequence[Session]) -> bool:
+        """True while a look into a transcript of these sessions is to come."""
+        return self._tx.one("jobs.reading", as_json(sessions=pairs(sessions))) is not None
+
+    def hasten(self, sessions: Sequence[Session], now: datetime) -> None:
+        """Let these looks come at once."""
+        self._tx.run("jobs.hasten", as_json(sessions=pairs(sessions)) | {"now": to_text(now)})
+
+    def present(self, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Those of these memories, turns and events that are there with their words, by table."""
+        return by_table(self._tx.all("forgetting.present", as_json(ids=ids)))
+
+    def parts_of(self, found: Found) -> dict[str, list[str]]:
+        """The same with the turns of the events and threads among them, where somebody named these."""
+        of_events = self._ids("forgetting.turns_of_events", {"ids": found.get("events", ())})
+        threads = [row["id"] for row in self._tx.all("threads.with_merged", as_json(ids=found.get("threads", ())))]
+        of_threads = self._ids("forgetting.turns_of_threads", {"ids": threads})
+        turns = list(dict.fromkeys([*found.get("turns", ()), *of_events, *of_threads]))
+        return {table: list(ids) for table, ids in found.items()} | {"turns": turns}
+
+    def reach(self, found: Found) -> Reach:
+        """Everything that goes with these rows."""
+        memories, turns, shared, sessions = self._widened(found)
+        going = self._turns.get(turns)
+        events = [*found.get("events", ()), *(turn.event_id for turn in going if turn.event_id)]
+        doomed = Doomed(memories=memories, turns=turns, events=tuple(dict.fromkeys(events)))
+        texts = tuple(dict.fromkeys(one.text for one in (*self._memories.some(memories).values(), *going)))
+        threads = ThreadErasing(self._tx)
+        touched = list(dict.fromkeys([*threads.of(turns), *found.get("threads", ())]))
+        ended = tuple(threads.emptied(touched, but=turns))
+        changed = tuple(id_ for id_ in touched if id_ not in ended)
+        bridges = self._ids("forgetting.bridges", {"ended": ended, "changed": changed})
+        held = found.get("bridges", ())
+        renamed = tuple(id_ for id_ in found.get("threads", ()) if id_ not in ended)
+        worked = list(Syntheses(self._tx).sessions(turns))
+        worked += self._sessions("forgetting.sessions_of_syntheses", {"ids": found.get("syntheses", ())})
+        worked = list(dict.fromkeys(worked))
+        syntheses = self._ids("forgetting.syntheses", {"threads": ended, "sessions": pairs(worked)})
+        quoting = self._tx.all("journal.quoting", as_json(memories=memories, turns=turns, texts=texts))
+        keys = jobs_about(doomed, going)
+        notes = tuple(found.get("vault_notes", ()))
+        passages = StoredVault(self._tx).doomed(found.get("vault_chunks", ()), notes)
+        return Reach(
+            doomed=doomed,
+            shared=shared,
+            recounted=self._ids("forgetting.recounted", {"sessions": pairs(sessions), "memories": memories}),
+            sessions=sessions,
+            worked=tuple(worked),
+            syntheses=syntheses,
+            ended=ended,
+            changed=changed,
+            renamed=renamed,
+            bridges=bridges,
+            reasons=tuple(id_ for id_ in held if id_ not in bridges),
+            journal=once([*found.get("journal", ()), *(str(row["seq"]) for row in quoting)]),
+            recalls=once([*found.get("memory_retrievals", ()), *self._ids("recalls.quoting", {"texts": texts})]),
+            jobs=once([*found.get("jobs", ()), *self._ids("jobs.about", {"dedupe_keys": keys})]),
+            informed=once([*found.get("informed_outputs", ()), *(output_hash(turn.text) for turn in going)]),
+            unread=once([*found.get("unread_answers", ()), *self._ids("forgetting.unread", {"turns": turns})]),
+            reviews=tuple(id_ for id_ in found.get("reviews", ()) if id_ not in memories),
+            topics=tuple(id_ for id_ in found.get("thread_turns", ()) if id_ not in turns),
+            decisions=tuple(found.get("thread_decisions", ())),
+            notes=notes,
+            chunks=tuple(passages),
+            passages=tuple(passages.values()),
+            texts=texts,
+            sayings=self._sayings(memories, [*renamed, *ended], held),
+            keys=self._keys(doomed),
+        )
+
+    def rows(self, reach: Reach, exact: Found, related: Mapping[str, float]) -> tuple[Row, ...]:
+        """Everything that is touched, row by row.
+
+        Args:
+            exact: what holds the words; related: by id, how relevant a search found it.
+        """
+        holding = {(table, id_) for table, ids in exact.items() for id_ in ids}
+        found = self._tx.all("forgetting.rows", _parameters(reach))
+        return tuple(_row(row, holding, related) for row in found)
+
+    def carry_out(self, reach: Reach, *, at: datetime, actor: str) -> None:
+        """Take it out; each memory and turn that goes leaves a record without words in the journal."""
+        self._tx.run("journal.redact", {"seqs": json.dumps([int(seq) for seq in reach.journal])})
+        self._tx.run("recalls.empty", as_json(ids=reach.recalls))
+        self._tx.run("jobs.drop", as_json(ids=reach.jobs))
+        self._tx.run("informed.erase", as_json(hashes=reach.informed))
+        self._tx.run("forgetting.unanswer", as_json(ids=reach.unread))
+        self._tx.run("forgetting.unreview", as_json(ids=reach.reviews))
+        self._tx.run("forgetting.untopic", as_json(ids=reach.topics))
+        self._tx.run("forgetting.undecide", {"ids": json.dumps([int(seq) for seq in reach.decisions])})
+        self._tx.run("forgetting.unreason", as_json(ids=reach.reasons))
+        self._tx.run("bridges.drop", as_json(ids=reach.bridges))
+        self._tx.run("forgetting.unsum", as_json(ids=reach.syntheses))
+        StoredVault(self._tx).forget(reach.chunks, reach.notes)
+        self._analyses.forget(reach.sessions, reach.doomed.memories)
+        self._erasing.carry_out(reach.doomed, at=at, actor=actor)
+        journal = Journal(self._tx)
+        for id_ in (*reach.renamed, *reach.reasons):
+            journal.append(at=at, actor=actor, action="erase", subject_id=id_, payload={"reason": "its words"})
+
+    def _widened(self, found: Found) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Session, ...]]:
+        """Memories, turns, the memories among them that only rest on the same words, and the analysed sessions."""
+        memories, turns = dict.fromkeys(found.get("memories", ())), dict.fromkeys(found.get("turns", ()))
+        named = {*found.get("session_analyses", ()), *found.get("analysis_cache", ())}
+        own = [Session(host=host, id=id_) for one in sorted(named) for host, _, id_ in [one.partition(" ")]]
+        shared = dict[str, None]()
+        sessions: tuple[Session, ...] = ()
+        size = -1
+        while size != (size := len(memories) + len(turns) + len(sessions)):
+            memories |= dict.fromkeys(Lives(self._tx).kin(tuple(memories)))
+            turns |= dict.fromkeys(row["turn_id"] for row in self._tx.all("evidence.of", as_json(ids=memories)))
+            left = self._left_alone(memories, turns)
+            shared |= dict.fromkeys(left)
+            memories |= dict.fromkeys(left)
+            about = self._analyses.about(tuple(memories), tuple(turns))
+            sessions = tuple(dict.fromkeys([*own, *about]))
+            memories |= dict.fromkeys(self._analyses.sums(sessions))
+        return tuple(memories), tuple(turns), tuple(shared), sessions
+
+    def _left_alone(self, memories: Collection[str], turns: Collection[str]) -> list[str]:
+        """Memories that these turns are all the evidence of."""
+        rests_on: dict[str, set[str]] = {}
+        for row in self._tx.all("evidence.citing", as_json(turns=turns)):
+            rests_on.setdefault(row["memory_id"], set()).add(row["turn_id"])
+        return [id_ for id_, cited in rests_on.items() if id_ not in memories and cited <= set(turns)]
+
+    def _sayings(self, memories: Sequence[str], threads: Sequence[str], bridges: Collection[str]) -> tuple[str, ...]:
+        asked = as_json(memories=memories, threads=threads, bridges=bridges)
+        return tuple(row["text"] for row in self._tx.all("forgetting.sayings", asked) if row["text"])
+
+    def _keys(self, doomed: Doomed) -> tuple[tuple[str, str, str], ...]:
+        rows = self._tx.all("forgetting.keys", as_json(events=doomed.events, turns=doomed.turns))
+        return tuple((row["host"], row["session_id"], row["key"]) for row in rows)
+
+    def _ids(self, name: str, lists: Mapping[str, Collection[object]]) -> tuple[str, ...]:
+        return tuple(str(row["id"]) for row in self._tx.all(name, as_json(**lists)))
+
+    def _sessions(self, name: str, lists: Mapping[str, Collection[object]]) -> list[Session]:
+        return [Session(host=row["host"], id=row["session_id"]) for row in self._tx.all(name, as_json(**lists))]
+
+
+def _row(row: Mapping[str, Any], holding: set[tuple[str, str]], related: Mapping[str, float]) -> Row:
+    table, id_ = str(row["place"]), str(row["id"])
+    how: How = "exact" if (table, id_) in holding else "related" if id_ in related else "tied"
+    content = f"{row['deed']}\n{row['content']}".encode("utf-8", "surrogatepass")
+    return Row(
+        table=table,
+        id=id_,
+        deed=cast("Deed", row["deed"]),
+        how=how,
+        excerpt=" ".join(str(row["words"] or "")[: 2 * _EXCERPT].split())[:_EXCERPT],
+        relevance=related.get(id_),
+        content=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _parameters(reach: Reach) -> dict[str, object]:
+    return as_json(
+        memories=reach.doomed.memories, turns=reach.doomed.turns, events=reach.doomed.events,
+        recounted=reach.recounted, sessions=pairs(reach.sessions), syntheses=reach.syntheses, ended=reach.ended,
+        changed=reach.changed, bridges=reach.bridges, reasons=reach.reasons, recalls=reach.recalls, jobs=reach.jobs,
+        informed=reach.informed, unread=reach.unread, reviews=reach.reviews, topics=reach.topics,
+        notes=reach.notes, chunks=reach.chunks,
+        journal=[int(seq) for seq in reach.journal], decisions=[int(seq) for seq in reach.decisions],
+    )  # fmt: skip
+
+
+# Receipts: what forgetting took, in counts, signed; never what it was.
+#
+# The signature is an HMAC-SHA-256 under the key of the home. It proves to whoever holds that key that the receipt was
+# made in this home and not changed since; it proves nothing to anybody else, for whom the holder could have made any.
+
+
+class Receipts:
+    """The table."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def put(self, receipt: Receipt, key: bytes) -> Receipt:
+        """Keep a receipt, or what became of it since; with its signature."""
+        signed = receipt.signed(sign(receipt, key))
+        row = {
+            "id": signed.id,
+            "at": to_text(signed.at),
+            "actor": signed.actor,
+            "content": json.dumps(dict(signed.content), ensure_ascii=True),
+            "signature": signed.signature,
+        }
+        self._tx.run("receipts.put", row)
+        return signed
+
+    def get(self, id_: str) -> Receipt:
+        """One of them.
+
+        Raises:
+            NotFound: naming the id.
+        """
+        row = self._tx.one("receipts.get", {"id": id_})
+        if row is None:
+            raise NotFound(f"There is no receipt {id_!r}.", remedy="List them with `filrouge forget --receipts`.")
+        return _receipt(row)
+
+    def all(self, limit: int) -> list[Receipt]:
+        """The newest, newest first."""
+        return [_receipt(row) for row in self._tx.all("receipts.all", {"limit": limit})]
+
+
+def sign(receipt: Receipt, key: bytes) -> bytes:
+    """The signature of a receipt's content, date and author."""
+    said = {"id": receipt.id, "at": to_text(receipt.at), "actor": receipt.actor, "content": dict(receipt.content)}
+    return hmac.digest(key, b"receipt\0" + seals.canonical(said), hashlib.sha256)
+
+
+def holds(receipt: Receipt, key: bytes | None) -> bool:
+    """True if the receipt is as this home made it."""
+    return key is not None and hmac.compare_digest(sign(receipt, key), receipt.signature)
+
+
+def _receipt(row: dict[str, Any]) -> Receipt:
+    return Receipt(
+        id=row["id"],
+        at=from_text(row["at"]),
+        actor=row["actor"],
+        content=json.loads(row["content"]),
+        signature=row["signature"],
+    )

@@ -1,0 +1,639 @@
+"""Forgetting: a preview of every row that goes, a token for exactly that, deletion, verification, and a receipt."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from filrouge.capture import inbox
+from filrouge.capture.service import drain_spool
+from filrouge.context.hook_files import write_briefs
+from filrouge.core.clock import monotonic, new_id
+from filrouge.core.errors import BadInput, Busy, CannotWrite, FilrougeError, NotFound, Stale
+from filrouge.core.paths import DATABASE, FAILURE, LOG, SPOOL, inside
+from filrouge.core.protocols import Tx
+from filrouge.erasure.deletion import carry_out, rebuilt, tombstones_of
+from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED, NOT_PROMISED, Preview, Receipt, Row, counted
+from filrouge.erasure.old_backups import Sought, Swept, holding, names_of, sweep
+from filrouge.erasure.repository import Doomed, Erasing, Forgetting, Found, Reach, Receipts
+from filrouge.erasure.repository import holds as signature_holds
+from filrouge.erasure.tombstone_repository import StoneFile, Tombstones
+from filrouge.extraction.repository import Analyses
+from filrouge.extraction.sessions import queue_digest
+from filrouge.memories.models import folded, holds
+from filrouge.notes.service import search_notes
+from filrouge.runtime import journal
+from filrouge.runtime.disk import with_room
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.worker import Outcome, Payload
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.turn_search import search_turns
+from filrouge.threads.repository import ThreadErasing, Threads
+from filrouge.threads.synthesis_repository import Syntheses
+from filrouge.threads.synthesis_service import queue_synthesis
+from filrouge.threads.upkeep import refit
+
+# The files of a home beside its database: what holds the words is taken out of them, and all are searched afterwards.
+#
+# A text may stand in a file as it is, in other letters, escaped as in JSON, as UTF-16 or as base64. Files of models
+# are not looked into: nobody's words get there. The log is never to hold what was said, but a failing job's error may
+# repeat it; there the words are overwritten in place, so that who writes the log meanwhile is not disturbed.
+
+#: Folders that hold nobody's words.
+_NOT_OURS: Final = ("models",)
+#: A long text is looked for by pieces of it, since a database cuts it into pages.
+_PIECE: Final = 40
+_SHORTEST: Final = 3
+#: So many bytes do not stand in a file by chance; fewer count only where they are a word by themselves.
+_SURE: Final = 8
+#: A file is read piece by piece: a database may be larger than what this process should take.
+_CHUNK, _OVERLAP = 8 << 20, 1024
+#: So many of the texts that went are looked for in the files; of rows all of them are.
+MOST_TEXTS: Final = 12
+
+
+def clean_beside(home: str, words: Sequence[str]) -> list[str]:
+    """Take these words out of the spool's left files and the log; the names of the files that held them."""
+    changed: list[str] = []
+    spool = inside(home, SPOOL)
+    for name in _names(spool):
+        path = os.path.join(spool, name)
+        if _spooled_holds(path, words):
+            inbox.remove(path)
+            changed.append(f"{SPOOL}/{name}")
+    for name in _names(home):
+        if (name.startswith(LOG) or name == FAILURE) and _overwritten(inside(home, name), words):
+            changed.append(name)
+    return changed
+
+
+def traces(home: str, texts: Sequence[str]) -> list[str]:
+    """The names of the files of a home in which one of these texts stands, in whatever writing."""
+    pieces = list(dict.fromkeys(piece for text in texts for piece in _pieces(text)))
+    plain = list(dict.fromkeys(form for piece in pieces for form in _plain(piece)))
+    exact = list(dict.fromkeys(form for text in texts for piece in _pieces(text)[:1] for form in _encoded(piece)))
+    return sorted(os.path.relpath(path, home) for path in _files(home) if pieces and _holds(path, plain, exact))
+
+
+def _holds(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
+    """True if a file holds one of these; the plain ones in letters of any case."""
+    before = b""
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                content = before + chunk
+                lower = content.lower()
+                if any(_stands_in(form, lower) for form in plain) or any(form in content for form in exact):
+                    return True
+                before = content[-_OVERLAP:]
+    except OSError:
+        pass  # it went meanwhile
+    return False
+
+
+def _plain(text: str) -> Iterator[bytes]:
+    """A text as it is and escaped as in JSON, in UTF-8 and UTF-16, letters that are not ASCII's in either case."""
+    for one in (text, folded(text), text.lower(), text.upper()):
+        for written in (one, json.dumps(one)[1:-1]):
+            for code in ("utf-8", "utf-16-le", "utf-16-be"):
+                yield written.encode(code, "surrogatepass").lower()
+
+
+def _encoded(text: str) -> Iterator[bytes]:
+    """A text in base64, wherever in what was encoded it begins."""
+    for one in dict.fromkeys((text, folded(text))):
+        for shift in range(3):
+            encoded = base64.b64encode(b"\0" * shift + one.encode("utf-8", "surrogatepass"))
+            if len(encoded) > _SURE + 8:
+                yield encoded[4 if shift else 0 : -4]
+
+
+def _stands_in(form: bytes, content: bytes) -> bool:
+    if len(form) >= _SURE:
+        return form in content
+    place = content.find(form)
+    while place >= 0:
+        around = content[max(place - 1, 0) : place] + content[place + len(form) : place + len(form) + 1]
+        if not any(chr(byte).isalnum() for byte in around):
+            return True
+        place = content.find(form, place + 1)
+    return False
+
+
+def _pieces(text: str) -> list[str]:
+    """The text, or its beginning and end: a database cuts a long one into pages."""
+    plain = text.strip()
+    if len(plain) < _SHORTEST:
+        return []
+    return [plain] if len(plain) <= 2 * _PIECE else [plain[:_PIECE], plain[-_PIECE:]]
+
+
+def _files(directory: str) -> Iterator[str]:
+    for place, folders, names in os.walk(directory):
+        folders[:] = [name for name in folders if name not in _NOT_OURS]
+        for name in names:
+            path = os.path.join(place, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                yield path
+
+
+def _names(directory: str) -> list[str]:
+    with suppress(OSError):
+        return sorted(entry.name for entry in os.scandir(directory) if entry.is_file(follow_symlinks=False))
+    return []
+
+
+def _spooled_holds(path: str, words: Sequence[str]) -> bool:
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError:
+        return False
+    events = inbox.decode(raw).events
+    said = "\n".join(json.dumps(event.get("data"), ensure_ascii=False) for event in events)
+    return holds(said, words) or holds(raw.decode("utf-8", "replace"), words)
+
+
+def _overwritten(path: str, words: Sequence[str]) -> bool:
+    """Blank these words in a file, byte for byte; True if it held any."""
+    changed = False
+    with suppress(OSError), open(path, "r+b") as file:
+        content = file.read()
+        lower, pieces = content.lower(), [piece for text in words for piece in _pieces(text)]
+        found = [(form, lower) for piece in pieces for form in _plain(piece) if _stands_in(form, lower)]
+        found += [(form, content) for piece in pieces for form in _encoded(piece) if form in content]
+        for form, within in found:
+            place = within.find(form)
+            while place >= 0:
+                file.seek(place)
+                file.write(b"x" * len(form))
+                changed, place = True, within.find(form, place + 1)
+        file.flush()
+        os.fsync(file.fileno())
+    return changed
+
+
+# Erase: what is named leaves the tables, the indexes in memory, the small files and the write-ahead log.
+#
+# The lowest step of forgetting, without preview or receipt. `erasure.repository` says what goes along and what is
+# refused. Afterwards no file of the home holds the words, unless somebody read the database so long that the log could
+# not be emptied: then it is when the daemon stops, or at the next erasure, and the answer says so.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erased:
+    """What went.
+
+    Attributes:
+        redacted: entries of the journal that lost their payload.
+        out_of_files: False while the write-ahead log could not be emptied, because somebody was reading.
+    """
+
+    what: Doomed
+    redacted: int
+    out_of_files: bool
+
+
+def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
+    """Erase the memories and turns of these ids for good; there is no way back.
+
+    Raises:
+        BadInput: a memory that is not among them rests on what would go, and on nothing else.
+        Busy: a transcript that may hold one of the turns is about to be read, and would bring it back.
+        NotFound: there is no memory and no turn of one of these ids.
+    """
+
+    def write(tx: Tx) -> tuple[Doomed, int]:
+        erasing = Erasing(tx, parts.analyser)
+        doomed = erasing.reach(ids)
+        sessions = Analyses(tx, parts.analyser).about((), doomed.turns)
+        threads = ThreadErasing(tx).of(doomed.turns)
+        worked = Syntheses(tx).sessions(doomed.turns)
+        redacted = erasing.carry_out(doomed, at=parts.clock.now(), actor=actor)
+        for session in sessions:  # what is left of them is summed up anew
+            queue_digest(parts, tx, session)
+        for session in worked:
+            queue_synthesis(parts, tx, session, "quiet")
+        refit(parts, tx, Threads(tx).some(threads), parts.meaning.space.id)
+        return doomed, redacted
+
+    doomed, redacted = with_room(parts.home, lambda: parts.writer.run(write))
+    leave_indexes(parts, doomed)
+    write_briefs(parts, None, everywhere=True)
+    return Erased(what=doomed, redacted=redacted, out_of_files=parts.writer.checkpoint())
+
+
+def leave_indexes(parts: Parts, doomed: Doomed) -> None:
+    """Take what is gone out of everything that is derived from rows and not one of their tables."""
+    meaning = parts.meaning
+    for id_ in doomed.memories:
+        meaning.memory_index.remove(id_)
+    for id_ in doomed.turns:
+        meaning.turn_index.remove(id_)
+    parts.words.forget("memory", doomed.memories)
+    parts.words.forget("turn", doomed.turns)
+    parts.embedders.forget_texts()
+    parts.grounds.forget()
+    parts.noted.forget()
+
+
+# After the deed: the words leave what is not a row (indexes, caches, files, backups), and are looked for once more.
+#
+# The write-ahead log can only be emptied while nobody reads. It is tried at once and for some seconds; where somebody
+# reads longer, a job goes on trying, and the receipt says which of the two it was.
+
+EMPTY_LOG: Final = "empty_log"
+_TRIES, _PAUSE_SECONDS = 20, 0.1
+_AGAIN_SECONDS: Final = 5.0
+#: Rows are looked through for so many of the texts that went.
+_MOST_SOUGHT: Final = 200
+_FORGETTING_AFTER_SHORTEST: Final = 12
+
+
+def after_the_deed(parts: Parts, reach: Reach, receipt: Receipt, sought: Sought, *, deed_seconds: float) -> Receipt:
+    """Clean what lies beside the database, search for what went, and complete the receipt."""
+    began = time.monotonic()
+    leave_indexes(parts, reach.doomed)
+    write_briefs(parts, None, everywhere=True)
+    files = clean_beside(parts.home, [*sought.words, *_telling(reach)[:MOST_TEXTS]])
+    emptied = _emptied(parts)
+    cleaned = time.monotonic()
+    try:
+        swept, trouble = sweep(parts, sought, at=receipt.at, actor=receipt.actor), ""
+    except FilrougeError as error:
+        swept, trouble = [], error.message
+    copied = time.monotonic()
+    searched = _searched(parts, reach, sought)
+    told: dict[str, Any] = {
+        "files": [DATABASE, *files, *names_of(swept)],
+        "backups": [_told(one) for one in swept] + ([_unswept(trouble)] if trouble else []),
+        "log_emptied": emptied,
+        "searched": searched,
+        "seconds": {
+            "rows": round(deed_seconds, 3),
+            "files": round(cleaned - began, 3),
+            "backups": round(copied - cleaned, 3),
+            "search": round(time.monotonic() - copied, 3),
+        },
+    }
+    return parts.writer.run(lambda tx: _kept(parts, tx, receipt.id, told))
+
+
+def queue_emptying(tx: Tx, receipt_id: str, at: datetime) -> None:
+    """Have the write-ahead log emptied, whoever ends in between."""
+    Jobs(tx).enqueue(EMPTY_LOG, {"receipt": receipt_id}, dedupe=f"{EMPTY_LOG}:{receipt_id}", at=at)
+
+
+def empty_log(parts: Parts, payload: Payload) -> Outcome:
+    """The job: empty the write-ahead log, and say so in the receipt."""
+    emptied = parts.writer.checkpoint()
+
+    def write(tx: Tx) -> None:
+        if emptied:
+            _kept(parts, tx, str(payload["receipt"]), {"log_emptied": True})
+
+    return Outcome(write=write, again=lambda: None if emptied else payload, delay=_AGAIN_SECONDS)
+
+
+def _kept(parts: Parts, tx: Tx, receipt_id: str, told: dict[str, Any]) -> Receipt:
+    """Complete a receipt; it is `ok` once everything is done and nothing was found afterwards."""
+    former = Receipts(tx).get(receipt_id)
+    content = {**former.content, **told}
+    content["log_emptied"] = bool(content.get("log_emptied") or former.content.get("log_emptied"))
+    rewritten = all(one["rewritten"] for one in content.get("backups", ()))
+    searched = content.get("searched")
+    content["ok"] = bool(content["log_emptied"] and searched and not searched["left"] and rewritten)
+    return Receipts(tx).put(former.changed(**content), parts.gate.made()[0])
+
+
+def _emptied(parts: Parts) -> bool:
+    for _ in range(_TRIES):
+        if parts.writer.checkpoint():
+            return True
+        time.sleep(_PAUSE_SECONDS)
+    return False
+
+
+def _searched(parts: Parts, reach: Reach, sought: Sought) -> dict[str, Any]:
+    """Look for it as somebody would who wants to find it: in every row and every byte, by the words and by the texts.
+
+    `left` is what still says the words; `inside_other_words`, files that have their letters as rows have them that say
+    longer words, where nobody can tell the two apart; `repeated`, what nobody asked about and says a whole text that
+    went.
+    """
+    texts = [text for text in _telling(reach) if text not in sought.words]
+    words = list(sought.words)
+    left, repeated = _holding(parts, words), _holding(parts, texts[:_MOST_SOUGHT])
+    gone = {*reach.doomed.memories, *reach.doomed.turns}
+    returned = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).present([*gone]))
+    files = traces(parts.home, words)
+    within: list[str] = []
+    if files and parts.readers.here(lambda tx: all(Forgetting(tx, parts.analyser).is_within(word) for word in words)):
+        files, within = [], files
+    in_files = traces(parts.home, texts[:MOST_TEXTS])
+    back = {f"returned_{table}": len(ids) for table, ids in returned.items()}
+    return {
+        "left": {**left, **({"files": files} if files else {}), **back},
+        "repeated": {**repeated, **({"files": in_files} if in_files else {})},
+        **({"inside_other_words": within} if within else {}),
+        "texts_in_rows": min(len(texts), _MOST_SOUGHT),
+        "texts_in_files": min(len(texts), MOST_TEXTS),
+        "texts": len(texts),
+    }
+
+
+def _holding(parts: Parts, texts: Sequence[str]) -> dict[str, Any]:
+    if not texts:
+        return {}
+    found = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).exact(texts))
+    return {table: len(ids) for table, ids in sorted(found.items())}
+
+
+def _telling(reach: Reach) -> list[str]:
+    """The texts that went, those of any length, the longest first."""
+    return sorted(
+        (text for text in reach.texts if len(text.strip()) >= _FORGETTING_AFTER_SHORTEST), key=len, reverse=True
+    )
+
+
+def _unswept(trouble: str) -> dict[str, Any]:
+    return {"name": "*", "rows": {}, "rewritten": False, "trouble": trouble}
+
+
+def _told(swept: Swept) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": swept.copy.name, "rows": dict(swept.copy.rows), "rewritten": swept.rewritten}
+    return told | ({"trouble": swept.trouble} if swept.trouble else {})
+
+
+# Forgetting: a preview of every row that goes, a token for exactly that, the deed, a look whether it held, a receipt.
+#
+# What is asked is never stored: the token is an HMAC over the rows that the preview listed, so whoever shows it asks
+# for these and no others, and gets `Stale` where anything of them changed. What was asked, and the texts that went,
+# are held in memory until they have been looked for everywhere once more.
+
+_LOG = logging.getLogger(__name__)
+LONGEST: Final = 2000
+#: A text this short, folded, is everywhere, and says nothing about whether it is the same: characters and words.
+_TELLING, _TELLING_WORDS = 12, 2
+#: The queue and what is made anew by itself change all the time; they are listed, and no token depends on them.
+_RESTLESS: Final = frozenset({"jobs", "vectors", "thread_vectors", "evidence", "concept_mentions"})
+_LONGEST_WAIT: Final = 15.0
+_LOOK_SECONDS: Final = 0.05
+_FORGETTING_TRIES: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What is to be forgotten: everything about a text, or one row with what hangs on it."""
+
+    text: str = ""
+    id: str = ""
+
+    def checked(self) -> Asked:
+        """The same.
+
+        Raises:
+            BadInput: neither is given, or both, or a text of which nobody could tell what it is about.
+        """
+        if bool(self.text.strip()) == bool(self.id.strip()):
+            raise BadInput("Say what to forget: a text, or an id.", remedy="See `filrouge forget --help`.")
+        if len(self.text) > LONGEST:
+            raise BadInput(f"The text has {len(self.text)} characters; at most {LONGEST} say what to forget.")
+        if self.text and not any(sign.isalnum() for sign in self.text):
+            raise BadInput("There is no word in the text.", remedy="Name what is to be forgotten.")
+        return replace(self, text=self.text.strip(), id=self.id.strip())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Glance:
+    """What a look found: the rows to begin with, why, and by which words others would be known."""
+
+    found: Found
+    exact: Found
+    related: Mapping[str, float]
+    words: tuple[str, ...]
+    notices: tuple[str, ...]
+    newest: tuple[int, ...]
+
+
+def preview(parts: Parts, asked: Asked) -> Preview:
+    """Everything that forgetting this would touch. Nothing is changed but the spool, which is taken in.
+
+    Raises:
+        BadInput: nothing is asked, or more than one thing.
+        NotFound: no row has this id.
+    """
+    asked = asked.checked()
+    _take_in_spool(parts)
+    _await_understood(parts, asked)
+    with_room(parts.home, parts.gate.made)  # signs the token
+
+    def look(tx: Tx) -> tuple[_Glance, Reach, tuple[Row, ...]]:
+        seen = _look(parts, tx, asked)
+        reach, rows = _rows(parts, tx, seen)
+        return seen, reach, rows
+
+    seen, reach, rows = parts.readers.here(look)
+    return Preview(
+        rows=rows,
+        shared=reach.shared,
+        rebuilt=rebuilt(reach),
+        backups=tuple(holding(parts, _sought(reach, seen))),
+        notices=seen.notices,
+        token=_token(parts, asked, rows),
+    )
+
+
+def forget(parts: Parts, asked: Asked, token: str, *, actor: str = "user") -> Receipt:
+    """Forget what a preview listed.
+
+    Raises:
+        Stale: any of it changed since, or something was added to it.
+        Busy: a transcript that may hold it is being read, and would bring it back.
+        NotFound: no row has this id any more.
+    """
+    asked, began = asked.checked(), time.monotonic()
+    _take_in_spool(parts)
+    _await_understood(parts, asked)
+    seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
+    if with_room(parts.home, lambda: _await_transcripts(parts, seen)):
+        seen = parts.readers.here(lambda tx: _look(parts, tx, asked))
+    id_ = new_id(parts.clock.now())
+
+    def write(tx: Tx) -> tuple[Reach, Receipt]:
+        if Forgetting(tx, parts.analyser).newest() != seen.newest and _has_more(parts, tx, seen):
+            raise Stale("More of it came while it was looked for.")
+        reach, rows = _rows(parts, tx, seen)
+        if not hmac.compare_digest(_token(parts, asked, rows).encode(), token.encode()):
+            raise Stale("What is to be forgotten has changed since it was shown.")
+        if Forgetting(tx, parts.analyser).is_read(reach.worked):
+            raise _read_meanwhile()
+        key, stones = parts.gate.made()
+        at = parts.clock.now()
+        carry_out(parts, tx, reach, at=at, actor=actor, space_id=parts.meaning.space.id)
+        buried = tombstones_of(reach, stones, at)
+        Tombstones(tx).add(buried)
+        queue_emptying(tx, id_, at)
+        content = {"counts": counted(rows), "rebuilt": list(rebuilt(reach)), "not_promised": list(NOT_PROMISED)}
+        receipt = Receipts(tx).put(Receipt(id=id_, at=at, actor=actor, content=content), key)
+        StoneFile(parts.home).append(buried)  # last: what cannot be written down is not done either
+        return reach, receipt
+
+    with_room(parts.home, parts.gate.made)
+    reach, receipt = with_room(parts.home, lambda: parts.writer.run(write))
+    parts.work_waiting.set()
+    done = time.monotonic() - began
+    sought = _sought(reach, seen)
+    return with_room(parts.home, lambda: after_the_deed(parts, reach, receipt, sought, deed_seconds=done))
+
+
+def forget_at_once(parts: Parts, asked: Asked, *, actor: str = "user") -> tuple[Preview, Receipt]:
+    """Preview and forget; where something changed in between, look again.
+
+    Raises:
+        Stale: it changes all the time.
+        Busy, BadInput, NotFound: as `preview` and `forget`.
+    """
+    for _ in range(_FORGETTING_TRIES - 1):
+        shown = preview(parts, asked)
+        try:
+            return shown, forget(parts, asked, shown.token, actor=actor)
+        except Stale:
+            time.sleep(_LOOK_SECONDS)
+    shown = preview(parts, asked)
+    return shown, forget(parts, asked, shown.token, actor=actor)
+
+
+def receipts(parts: Parts, tx: Tx, *, limit: int = 100) -> list[dict[str, Any]]:
+    """The newest receipts, each with whether its signature holds."""
+    key = parts.gate.secret
+    return [one.to_json() | {"signature_holds": signature_holds(one, key)} for one in Receipts(tx).all(limit)]
+
+
+def receipt_of(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
+    """One receipt, with whether its signature holds.
+
+    Raises:
+        NotFound: naming the id.
+    """
+    found = Receipts(tx).get(id_)
+    return found.to_json() | {"signature_holds": signature_holds(found, parts.gate.secret)}
+
+
+def _look(parts: Parts, tx: Tx, asked: Asked) -> _Glance:
+    """Find the rows to begin with."""
+    forgetting = Forgetting(tx, parts.analyser)
+    newest = forgetting.newest()
+    if asked.id:
+        tables = forgetting.known(asked.id)
+        if not tables:
+            raise NotFound(
+                f"Nothing has the id {asked.id!r}.",
+                remedy="To forget a topic, give it as a text: `filrouge forget TEXT`.",
+            )
+        named = forgetting.parts_of({table: [asked.id] for table in tables})
+        words = tuple(text for text in forgetting.texts_of(asked.id) if _is_telling(text))
+        exact = forgetting.exact(words)
+        return _Glance(found=_merged(named, exact), exact=exact, related={}, words=words, notices=(), newest=newest)
+    exact = forgetting.exact([asked.text])
+    question = Question(text=asked.text, everywhere=True, limit=MOST_RELATED)
+    rankings = (recall(parts, tx, question), search_turns(parts, tx, question))
+    hits = sorted((hit for one in rankings for hit in one.hits), key=lambda hit: -hit.relevance)
+    near = [hit for hit in hits if hit.relevance >= LEAST_RELEVANCE][:MOST_RELATED]
+    memories = [hit.id for hit in near if hit in rankings[0].hits]
+    turns = [hit.id for hit in near if hit in rankings[1].hits]
+    notes = search_notes(parts, tx, asked.text, limit=MOST_RELATED).hits[: MOST_RELATED - len(near)]
+    chunks = {hit.chunk: round(hit.relevance, 4) for hit in notes if hit.relevance >= LEAST_RELEVANCE}
+    return _Glance(
+        found=_merged(exact, {"memories": memories, "turns": turns, "vault_chunks": list(chunks)}),
+        exact=exact,
+        related={hit.id: round(hit.relevance, 4) for hit in near} | chunks,
+        words=(asked.text,),
+        notices=tuple(dict.fromkeys(notice for one in rankings for notice in one.notices)),
+        newest=newest,
+    )
+
+
+def _rows(parts: Parts, tx: Tx, seen: _Glance) -> tuple[Reach, tuple[Row, ...]]:
+    forgetting = Forgetting(tx, parts.analyser)
+    reach = forgetting.reach(seen.found)
+    return reach, forgetting.rows(reach, seen.exact, seen.related)
+
+
+def _token(parts: Parts, asked: Asked, rows: tuple[Row, ...]) -> str:
+    """A keyed hash of what was asked and of every row as it is, good for these alone."""
+    key, _ = parts.gate.made()
+    listed = sorted((row.table, row.id, row.deed, row.content) for row in rows if row.table not in _RESTLESS)
+    said = journal.canonical({"text": folded(asked.text), "id": asked.id, "rows": listed})
+    return hmac.new(key, b"token\0" + said, hashlib.sha256).hexdigest()
+
+
+def _sought(reach: Reach, seen: _Glance) -> Sought:
+    return Sought(ids=(*reach.doomed.memories, *reach.doomed.turns, *reach.doomed.events), words=seen.words)
+
+
+def _has_more(parts: Parts, tx: Tx, seen: _Glance) -> bool:
+    """True if rows hold the words that the look before did not find."""
+    exact = Forgetting(tx, parts.analyser).exact(seen.words)
+    return any(set(ids) - set(seen.exact.get(table, ())) for table, ids in exact.items())
+
+
+def _take_in_spool(parts: Parts) -> None:
+    """Take the spool in. On a full disk its files stay, and those that hold the words are removed afterwards."""
+    try:
+        drain_spool(parts)
+    except CannotWrite as error:
+        _LOG.warning("the spool was not taken in: %s", error.message)
+
+
+def _await_understood(parts: Parts, asked: Asked) -> None:
+    """What came in a moment ago is read first: then the preview knows all that hangs on it."""
+    deadline = monotonic() + _LONGEST_WAIT
+    while asked.text and monotonic() < deadline:
+        if not parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).is_coming(asked.text)):
+            return
+        parts.work_waiting.set()
+        time.sleep(_LOOK_SECONDS)
+
+
+def _await_transcripts(parts: Parts, seen: _Glance) -> bool:
+    """Let looks into transcripts that may bring it back come first; True if any was waited for."""
+    deadline = monotonic() + _LONGEST_WAIT
+    sessions = parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).reach(seen.found).worked)
+    waited = False
+    while parts.readers.here(lambda tx: Forgetting(tx, parts.analyser).is_read(sessions)):
+        if monotonic() > deadline:
+            raise _read_meanwhile()
+        parts.writer.run(lambda tx: Forgetting(tx, parts.analyser).hasten(sessions, parts.clock.now()))
+        parts.work_waiting.set()
+        waited = True
+        time.sleep(_LOOK_SECONDS)
+    return waited
+
+
+def _read_meanwhile() -> Busy:
+    return Busy("A transcript that may hold these words is about to be read.", remedy="Try again in a few seconds.")
+
+
+def _is_telling(text: str) -> bool:
+    plain = folded(text)
+    return len(plain) >= _TELLING and len(plain.split()) >= _TELLING_WORDS
+
+
+def _merged(*founds: Found) -> dict[str, list[str]]:
+    merged: dict[str, dict[str, None]] = {}
+    for found in founds:
+        for table, ids in found.items():
+            merged.setdefault(table, {}).update(dict.fromkeys(ids))
+    return {table: list(ids) for table, ids in merged.items()}

@@ -1,0 +1,179 @@
+"""Tombstones: how a home knows what was forgotten without holding a word of it.
+
+A tombstone is an HMAC-SHA-256, under a key that is in this home alone, of a row's id, of the key by which a host knows
+a message, or of a folded text. They are in a table and, since that table goes when an older database is put back, in a
+small file beside it. What was handed over before and comes again (a transcript read anew, a spooled event, a copy of
+the database) is recognised by them and refused. What is said anew after it was forgotten is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from filrouge.core.clock import from_text, to_text
+from filrouge.core.paths import FORGET_KEY, FORGOTTEN, open_own
+from filrouge.core.protocols import Tx
+from filrouge.memories.models import folded
+
+Kind = Literal["row", "key", "text"]
+KEY, FILE = FORGET_KEY, FORGOTTEN
+_LENGTH: Final = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tombstone:
+    """One thing that must not come back."""
+
+    hash: bytes
+    kind: Kind
+    at: datetime
+
+
+class HomeKey:
+    """The secret of one home, made when it is first needed."""
+
+    def __init__(self, home: str) -> None:
+        self._path = os.path.join(home, KEY)
+
+    def read(self) -> bytes | None:
+        """The key, or None where nothing was ever forgotten here."""
+        try:
+            with open(open_own(self._path, os.O_RDONLY), "rb") as file:
+                found = file.read()
+        except FileNotFoundError:
+            return None
+        return found if len(found) == _LENGTH else None
+
+    def made(self) -> bytes:
+        """The key, made if it is not there.
+
+        Raises:
+            OSError: the home cannot be written; nothing is left of the attempt.
+        """
+        found = self.read()
+        if found is None:
+            found = secrets.token_bytes(_LENGTH)
+            part = f"{self._path}.new"
+            file = open_own(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                _append(file, found)
+                os.replace(part, self._path)
+            except OSError:
+                os.unlink(part)
+                raise
+            finally:
+                os.close(file)
+        return found
+
+
+class Stones:
+    """Makes tombstones under one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def row(self, id_: str) -> bytes:
+        """Of a row's id."""
+        return self._of("row", id_)
+
+    def key(self, host: str, session: str, key: str) -> bytes:
+        """Of the key of an event or a turn."""
+        return self._of("key", "\0".join((host, session, key)))
+
+    def text(self, text: str) -> bytes:
+        """Of a text, however its letters and white space are written."""
+        return self._of("text", folded(text))
+
+    def _of(self, kind: Kind, content: str) -> bytes:
+        return hmac.digest(self._key, f"{kind}\0{content}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+
+class Tombstones:
+    """The table."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def any(self) -> bool:
+        """True if anything was ever forgotten."""
+        return self._tx.one("tombstones.any") is not None
+
+    def add(self, stones: Iterable[Tombstone]) -> None:
+        """Set them; one that stands already takes the later date."""
+        self._tx.many("tombstones.add", [{"hash": one.hash, "kind": one.kind, "at": to_text(one.at)} for one in stones])
+
+    def of(self, hashes: Collection[bytes]) -> dict[bytes, datetime]:
+        """Since when those of these stand that do."""
+        found = dict[bytes, datetime]()
+        for one in hashes:
+            row = self._tx.one("tombstones.of", {"hash": one})
+            if row:
+                found[one] = from_text(row["at"])
+        return found
+
+    def all(self) -> list[Tombstone]:
+        """All there are."""
+        rows = self._tx.all("tombstones.all")
+        return [Tombstone(hash=row["hash"], kind=row["kind"], at=from_text(row["at"])) for row in rows]
+
+
+class StoneFile:
+    """The file beside the database: a line for each, its kind, hash and date."""
+
+    def __init__(self, home: str) -> None:
+        self._path = os.path.join(home, FILE)
+
+    def read(self) -> dict[bytes, Tombstone]:
+        """Those in the file; a line that was cut off is passed over."""
+        try:
+            with open(open_own(self._path, os.O_RDONLY), encoding="ascii", errors="replace") as file:
+                lines = [line.split() for line in file]
+        except FileNotFoundError:
+            return {}
+        found = dict[bytes, Tombstone]()
+        for line in lines:
+            try:
+                kind, text, at = line
+                stone = Tombstone(hash=bytes.fromhex(text), kind=_KINDS[kind], at=from_text(at))
+            except (KeyError, ValueError):
+                continue
+            found[stone.hash] = stone
+        return found
+
+    def append(self, stones: Iterable[Tombstone]) -> None:
+        """Write more of them, on disk before this returns.
+
+        Raises:
+            OSError: the home cannot be written; the file is as it was.
+        """
+        lines = "".join(f"{one.kind} {one.hash.hex()} {to_text(one.at)}\n" for one in stones)
+        if not lines:
+            return
+        file = open_own(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            _append(file, f"\n{lines}".encode("ascii"))  # the line before may have been cut off
+        finally:
+            os.close(file)
+
+
+def _append(file: int, content: bytes) -> None:
+    """Write all of it to the end of an open file, on disk before this returns; or nothing, and raise."""
+    before = os.fstat(file).st_size
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        os.fsync(file)
+    except OSError:
+        os.ftruncate(file, before)
+        raise
+
+
+_KINDS: Final[Mapping[str, Kind]] = {"row": "row", "key": "key", "text": "text"}

@@ -1,0 +1,40 @@
+"""When a model is to read a conversation: soon after the reply, at its end, or once it has been quiet (EXT-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from filrouge.capture.events import Event
+from filrouge.capture.models import Turn
+from filrouge.core.clock import after
+from filrouge.core.protocols import Tx
+from filrouge.providers.service import NO_MODEL
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+
+EXTRACT = "extract"
+
+
+def queue_reading(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
+    """Have the conversations of new turns read: soon after the agent's reply, or once they have been quiet."""
+    spoken = [turn for turn in turns if turn.scope.session and turn.role != "tool"]
+    if not spoken or (settings := parts.settings(tx)).extract_provider in NO_MODEL:
+        return
+    pace, now = parts.models.pace, parts.clock.now()
+    for turn in spoken:
+        at_once = turn.role == "assistant" and settings.mode != "light"
+        _queue(tx, turn.host, turn.scope.session, now, pace.after_reply if at_once else pace.quiet)
+
+
+def queue_last_reading(parts: Parts, tx: Tx, event: Event) -> None:
+    """Have a conversation read that ends, or is about to be compacted."""
+    if event.kind in ("pre_compact", "session_end") and parts.settings(tx).extract_provider not in NO_MODEL:
+        _queue(tx, event.host, event.session, parts.clock.now(), parts.models.pace.after_reply)
+
+
+def _queue(tx: Tx, host: str, session: str, now: datetime, delay: float) -> None:
+    """One job a conversation; the earliest moment that anything asks for."""
+    name = f"{EXTRACT}:{host}:{session}"
+    if not Jobs(tx).enqueue(EXTRACT, {"host": host, "session": session}, dedupe=name, at=now, delay=delay):
+        Jobs(tx).sooner(name, after(now, delay))

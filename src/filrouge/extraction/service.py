@@ -1,0 +1,330 @@
+"""Extraction by a model: of what a conversation says anew, and at once for a program that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from filrouge.capture.event_repository import Events
+from filrouge.capture.events import Event
+from filrouge.capture.intake import Cut, cleaned, turns_of
+from filrouge.capture.models import Turn
+from filrouge.capture.programs import Conversation, Message, telling_of
+from filrouge.context.hook_files import write_briefs
+from filrouge.core.errors import BadConfig, ExtractionOff, ModelUnavailable, Unreadable
+from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.settings import Settings
+from filrouge.extraction import understanding
+from filrouge.extraction.heuristics import statements_of, written_by_host
+from filrouge.extraction.model_answers import Judged, Understood, boot_texts, overview, stretch
+from filrouge.extraction.model_answers import understanding as understanding_of
+from filrouge.extraction.output_service import worth_reading
+from filrouge.extraction.repository import Readings, Session, Unread
+from filrouge.extraction.schedule import queue_reading
+from filrouge.extraction.sessions import gather, keep, prepare
+from filrouge.extraction.summaries import vote
+from filrouge.extraction.understanding import (
+    Answering,
+    Considered,
+    Fresh,
+    Reading,
+    read,
+    readings_of,
+    reflect,
+    settle,
+    vectors_at_once,
+)
+from filrouge.memories.models import Kind, Statement
+from filrouge.memories.repository import Action, Origin
+from filrouge.runtime.services import Parts
+from filrouge.runtime.worker import Outcome, Payload
+from filrouge.search.spaces import queue_vectors
+from filrouge.search.vector_search import Meaning
+from filrouge.threads.placing import queue_placing
+
+# Have a model read what a conversation says anew (EXT-2, EXT-11), and write what it understood.
+#
+# A conversation is read in stretches, from where the last one ended. The user's prompts were understood by the rules
+# already, as they came; the model adds what rules cannot read, and sees what they made. What it reads is embedded and
+# compared as ever, and applied in one transaction with the mark of how far it has read.
+#
+# An answer that nobody can read is set aside with the turns that it was about, and reading goes on behind them.
+
+_TURNS = 60
+
+
+def extract(parts: Parts, payload: Payload) -> Outcome:
+    """The job: read the next stretch of a conversation.
+
+    Raises:
+        ModelUnavailable: nobody answers, or the budget is spent; nothing is marked as read.
+    """
+    session = Session(host=str(payload["host"]), id=str(payload["session"]))
+    settings = parts.readers.here(lambda tx: parts.settings(tx))
+    unread, given, asked_in = parts.readers.here(lambda tx: _found(parts, tx, session))
+    if _nobody(parts, settings) or not unread.turns:
+        return Outcome(write=lambda _: None)
+    count = stretch(unread.turns)
+    turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
+    left: list[Turn] = []
+
+    def end(tx: Tx) -> None:
+        Readings(tx).read_up_to(session.host, session.id, unread.places[count - 1], parts.clock.now())
+        left[:] = Readings(tx).unread(session.host, session.id, 1).turns  # others may have come meanwhile
+
+    def outcome(write: Callable[[Tx], None], afterwards: Callable[[], None] = lambda: None) -> Outcome:
+        delay = 0.0 if len(unread.turns) > count else parts.models.pace.after_reply
+        return Outcome(write=write, afterwards=afterwards, again=lambda: payload if left else None, delay=delay)
+
+    readable = [turn for turn in turns if turn.source != "summary" and not written_by_host(turn.text)]
+    if not any(turn.role != "tool" and not turn.skipped for turn in readable):
+        return outcome(end)
+    answering = Answering(parts, parts.meaning, settings)
+    language = vote(asked_in, settings.language if settings.language != "auto" else "en")
+    material = parts.readers.here(lambda tx: gather(parts, tx, session))
+    try:
+        found = answering.run(
+            understanding_of(
+                worth_reading(parts, readable, answering.judge(language)),
+                parts.models.prompts,
+                language,
+                given=given,
+                most_tokens=settings.llm_max_tokens,
+                decides={"auto": None, "yes": True, "no": False}[settings.llm_decides],
+                before=material.former.summary,
+                isolated=settings.isolation,
+            )
+        )
+    except Unreadable as error:
+        unreadable = error
+
+        def give_up(tx: Tx) -> None:
+            _set_aside(parts, tx, turns, unreadable)
+            end(tx)
+
+        return outcome(give_up)
+    analysis = overview(prepare(parts, material), found.extraction)
+    readings = _readings(answering.meaning, found)
+    done: list[tuple[Action, Vectors | None]] = []
+
+    def write(tx: Tx) -> None:
+        fresh: understanding.Fresh = {}
+        done[:] = [one for reading in readings for one in understanding.settle(parts, tx, reading, fresh)]
+        _refuse(parts, tx, turns[-1], found)
+        if analysis.summary:
+            keep(parts, tx, material, analysis)
+        end(tx)
+
+    return outcome(write, lambda: understanding.reflect(parts, answering.meaning, done))
+
+
+def _found(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
+    """What is unread, what the agent was given (instructions that it read, memories in front of prompts), and the last
+    prompts of the conversation, newest last."""
+    readings = Readings(tx)
+    given = (*readings.injected(session.host, session.id), *boot_texts(readings.files(session.host, session.id)))
+    last = parts.turns(tx).last_user_texts(session.host, session.id)
+    unread = readings.unread(session.host, session.id, _TURNS)
+    return unread, given, last[::-1]
+
+
+def _nobody(parts: Parts, settings: Settings) -> bool:
+    """True where no model is to read; a provider that is set wrongly is one that does not answer.
+
+    Raises:
+        ModelUnavailable: the settings name a provider that cannot be built.
+    """
+    try:
+        return parts.models.panel(settings) is None
+    except BadConfig as error:
+        raise ModelUnavailable(error.message, remedy=error.remedy) from error
+
+
+def _readings(meaning: Meaning, found: Understood) -> list[Reading]:
+    """What was understood, turn by turn in the order they were said, ready to be settled."""
+    by = found.extraction.by
+    vectors = vectors_at_once(meaning, [one.candidate.statement.text for one in found.facts])
+    grouped: dict[str, list[tuple[Judged, Considered]]] = {}
+    for judged, own in zip(found.facts, vectors, strict=True):
+        considered = Considered(
+            statement=judged.candidate.statement,
+            vectors=own,
+            refusal=judged.refusal,
+            decision=judged.decision,
+            made_by=f"{by.provider}:{by.model}",
+            prompt_version=found.extraction.prompt_version,
+            note=judged.note,
+        )
+        grouped.setdefault(judged.candidate.turn.id, []).append((judged, considered))
+    ordered = sorted(grouped.values(), key=lambda group: (group[0][0].candidate.turn.at, group[0][0].candidate.turn.id))
+    return [
+        Reading(turn=group[0][0].candidate.turn, meaning=meaning, considered=tuple(one for _, one in group))
+        for group in ordered
+    ]
+
+
+def _refuse(parts: Parts, tx: Tx, turn: Turn, found: Understood) -> None:
+    """Note what the model decided that cannot be carried out."""
+    by = found.extraction.by
+    origin = Origin(
+        scope=turn.scope,
+        trust=turn.trust,
+        at=turn.at,
+        turn_id=turn.id,
+        made_by=f"{by.provider}:{by.model}",
+        prompt_version=found.extraction.prompt_version,
+    )
+    for reason in found.rejected:
+        parts.memories(tx).refuse(origin, reason)
+
+
+def _set_aside(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -> None:
+    Readings(tx).keep_unreadable(
+        turns,
+        operation=error.operation,
+        prompt_version=error.prompt,
+        reason=error.message,
+        answer=error.text,
+        at=parts.clock.now(),
+    )
+
+
+# Extract at once: what a program says at the end of its work is understood while it waits, and it is told what of it
+# was learned.
+#
+# The words go the way of captured ones: events and turns once each, the same rules, the same decisions, each message
+# in its place. A message with the role `user` is trusted as a captured prompt is. A string is one message of the
+# program, whatever labels stand in it: `User:` in a text proves nobody's words. It teaches facts and decisions of its
+# project, with an agent's trust; no rule, preference or intent comes of it, and it ends nothing that the user said. A
+# model, where one is set, reads the conversation afterwards, as it reads every other.
+
+#: What only the user's own words make (RELIABILITY 6).
+_USERS_ALONE: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
+Spoken = str | Message
+"""A message, or a text without a speaker."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extracted:
+    """What came of the messages: every decision, in the order in which things were said."""
+
+    actions: tuple[Action, ...]
+    extracted: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the route, but for the actions."""
+        names = [action.name for action in self.actions]
+        return {
+            "extracted_count": self.extracted,
+            "stored_count": names.count("add"),
+            "updated_count": names.count("update"),
+            "deleted_count": names.count("delete"),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Prepared:
+    """An event with its turns, what is read in those that say something, and their words by the ids of the turns."""
+
+    event: Event
+    turns: Sequence[Turn]
+    readings: Sequence[Reading]
+    tokens: Mapping[str, str]
+
+
+def extract_now(parts: Parts, messages: str | Sequence[Spoken], *, source: str = "", context: str = "") -> Extracted:
+    """Understand messages now, and keep them; those that were told before by this source are passed over.
+
+    Args:
+        source: `agent/project`, either of which may be missing.
+        context: on what occasion; noted with the events, and nothing more.
+
+    Raises:
+        ExtractionOff: the user wants nothing to be understood.
+    """
+    if not parts.extracting():
+        raise ExtractionOff
+    agent, _, project = source.strip().partition("/")
+    where = Conversation(
+        channel=agent.strip() or "api",
+        session=f"extract:{source.strip() or 'api'}",
+        project=(project.strip(),) if project.strip() else (),
+    )
+    told = [one for part in ([messages] if isinstance(messages, str) else messages) for one in _spoken(part)]
+    telling = telling_of(parts, where, [one for one, _ in told])
+    prepared = [
+        _prepared(parts, _noted(event, context), has_speaker=told[owner][1])
+        for event, owner in zip(telling.events, telling.owners, strict=True)
+    ]
+    fresh: Fresh = {}
+    written = [(one, parts.writer.submit(lambda tx, one=one: _store(parts, tx, one, fresh))) for one in prepared]
+    done = [(one, future.result()) for one, future in written]
+    for one, outcome in done:
+        for reading in one.readings:
+            reflect(parts, reading.meaning, outcome)
+    if any(outcome for _, outcome in done):
+        write_briefs(parts, None, everywhere=True)
+    parts.work_waiting.set()
+    actions = tuple(action for _, outcome in done for action, _ in outcome)
+    return Extracted(actions=actions, extracted=len(actions))
+
+
+def _spoken(part: Spoken) -> list[tuple[Message, bool]]:
+    """The message of a part, with whether it has a speaker; a string is the program's own text."""
+    if isinstance(part, Message):
+        return [(part, True)]
+    return [(Message(role="assistant", content=part.strip()), False)] if part.strip() else []
+
+
+def _noted(event: Event, context: str) -> Event:
+    return event._replace(data={**event.data, "context": context}) if context else event
+
+
+def _prepared(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
+    cut = Cut()
+    clean = cleaned(event, parts.redact, cut)
+    parts.meters.cut(cut)
+    turns = turns_of(clean, "")
+    if has_speaker:
+        readings = read(parts, turns)
+    else:
+        readings = readings_of(parts.meaning, [(turn, _observed(turn)) for turn in turns])
+    tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}
+    return _Prepared(event=clean, turns=turns, readings=readings, tokens=tokens)
+
+
+def _observed(turn: Turn) -> tuple[Statement, ...]:
+    """The facts and decisions of its project that a program's own text states."""
+    if turn.skipped or written_by_host(turn.text):
+        return ()
+    return tuple(
+        replace(one, scope="project", key=None, value=None)
+        for one in statements_of(turn.text)
+        if one.kind not in _USERS_ALONE and one.scope == "project"
+    )
+
+
+def _store(parts: Parts, tx: Tx, one: _Prepared, fresh: Fresh) -> list[tuple[Action, Vectors | None]]:
+    """Keep an event with its turns and what they state, unless it is here already or was forgotten."""
+    now = parts.clock.now()
+    passed = parts.gate.passed(tx, one.event)
+    if passed is None:
+        Events(tx).add_forgotten(one.event, received_at=now)
+        return []
+    project = Events(tx).add(one.event, received_at=now)
+    if project is None:
+        return []
+    done: list[tuple[Action, Vectors | None]] = []
+    turns = [replace(turn, scope=replace(turn.scope, project=project or None)) for turn in one.turns]
+    added = {turn.id: turn for turn in turns if parts.turns(tx).add(turn, one.tokens[turn.id])}
+    for turn in added.values():
+        if turn.role != "tool":
+            queue_vectors(tx, "turn", turn.id, now)
+    queue_placing(parts, tx, list(added.values()))
+    queue_reading(parts, tx, list(added.values()))
+    for reading in one.readings:
+        if reading.turn.id in added:
+            done += settle(parts, tx, replace(reading, turn=added[reading.turn.id]), fresh)
+    Events(tx).settle(one.event.id, "done")
+    return done

@@ -1,0 +1,293 @@
+"""Sessions analysed: by request, and by themselves when they end, are compacted or fall silent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import TRUST_AGENT, Turn
+from filrouge.capture.programs import History, keep_history, read_history
+from filrouge.core.clock import after, monotonic
+from filrouge.core.errors import Busy
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.extraction.models import NOTHING, Analysis
+from filrouge.extraction.output_service import worth_reading
+from filrouge.extraction.repository import Analyses, Session
+from filrouge.extraction.summaries import Rarity, asked_words, speaker_of
+from filrouge.maintenance.health import number_of
+from filrouge.memories.repository import Origin
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts, StoreContext
+from filrouge.runtime.signals import Every
+from filrouge.runtime.worker import Outcome, Payload
+from filrouge.search.word_repository import Words
+from filrouge.threads.placing import queue_quiet_places
+from filrouge.threads.synthesis_service import queue_quiet
+
+# Analysis of sessions: what each came to, kept as an episode and as mentions of concepts.
+#
+# Asked for by a program, or done by the daemon when a session ends, is compacted or falls silent. A session that was
+# analysed is read on from where it was left; the same history within an hour is answered from the cache. Preferences
+# go the ordinary way, statement by statement, so an analysis never stores a second copy of one.
+
+_LOG = logging.getLogger(__name__)
+HOST: Final = "library"
+#: What a program is told where the user switched extraction off.
+DISABLED: Final[Mapping[str, Any]] = {"error": "extraction_disabled"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """What is to be read of a session, and what it came to before.
+
+    Attributes:
+        stored: the turns behind it that the store must still hold when the result is written.
+        until: the number of the last of them.
+        scope: where the session took place.
+    """
+
+    session: Session
+    turns: tuple[Turn, ...]
+    stored: tuple[Turn, ...]
+    until: int
+    former: Analysis
+    scope: Scope
+    history_hash: str
+
+
+def analyze_session_for_concepts(
+    parts: Parts,
+    session_id: str,
+    history: History | None = None,
+    force: bool = False,
+    user_id: str | None = None,
+) -> dict[str, Any]:
+    """Analyse a session and keep what it came to.
+
+    Args:
+        history: its messages, in the place of what was captured.
+        force: read everything again, whatever is cached or was analysed before.
+        user_id: whose session it is; None = whoever the captured turns say.
+
+    Returns:
+        `summary`, `concepts` and `entities`; or `error`, where extraction is switched off.
+
+    Raises:
+        BadInput: a message of the history has no role or no text.
+    """
+    if not parts.extracting():
+        return dict(DISABLED)
+    session = parts.readers.here(lambda tx: _session(parts, tx, session_id))
+    messages = read_history(parts, session, history or ())
+    digest = _hash(messages) if messages else parts.readers.here(lambda tx: _hash_of(parts, tx, session))
+    cached = None if force else parts.readers.here(lambda tx: _cached(parts, tx, session, digest))
+    parts.meters.cache(hit=cached is not None)
+    if cached is not None:
+        return told(cached)
+    if messages:
+        kept, scope = keep_history(parts, session, messages, user_id)
+        until = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[1]) if kept else 0
+        material = Material(
+            session=session, turns=tuple(messages), stored=(), until=until, former=NOTHING, scope=scope,
+            history_hash=digest,
+        )  # fmt: skip
+    else:
+        material = parts.readers.here(lambda tx: gather(parts, tx, session, digest, force=force))
+    return told(_kept(parts, material))
+
+
+def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str, Any]:
+    """Analyse messages and keep nothing; an answer that is cached is given.
+
+    Raises:
+        BadInput: a message of the history has no role or no text.
+    """
+    if not parts.extracting():
+        return dict(DISABLED)
+    session = parts.readers.here(lambda tx: _session(parts, tx, session_id))
+    messages = read_history(parts, session, history)
+    cached = parts.readers.here(lambda tx: _cached(parts, tx, session, _hash(messages)))
+    return told(cached or read(parts, messages, NOTHING))
+
+
+def gather(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: bool = False) -> Material:
+    """What is new in a captured session; everything where `force` says so."""
+    store = Analyses(tx, parts.analyser)
+    before = None if force else store.of(session)
+    behind = before.until if before and before.analysis != NOTHING else 0
+    turns, until = store.turns(session, behind=behind)
+    last = turns[-1].scope if turns else Scope(channel=session.host, session=session.id)
+    return Material(
+        session=session,
+        turns=tuple(turns),
+        stored=tuple(turns),
+        until=until,
+        former=before.analysis if before else NOTHING,
+        scope=replace(last, agent=""),
+        history_hash=digest or _hash_of(parts, tx, session),
+    )
+
+
+def read(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Analysis:
+    """Read turns; who fails is counted by name.
+
+    Raises:
+        Exception: whatever the analyst raised.
+    """
+    begun = monotonic()
+    try:
+        rarity, projects = parts.readers.here(lambda tx: _background(parts, tx, turns))
+        found = parts.analyst(turns, former=former, rarity=rarity, projects=projects)
+    except Exception as error:
+        parts.meters.analysis_failed(getattr(error, "provider", "heuristic"), error)
+        raise
+    parts.meters.analysed(found.made_by.partition("/")[0], monotonic() - begun)
+    return found
+
+
+def prepare(parts: Parts, material: Material) -> Analysis:
+    """What the session comes to with what is new in it; nothing new, nothing is read."""
+    if not material.turns:
+        return material.former
+    turns = worth_reading(parts, material.turns) if material.stored else material.turns
+    return read(parts, turns, material.former)
+
+
+def keep(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
+    """Write what a session came to, in the caller's transaction; how many memories that made.
+
+    Raises:
+        Busy: some of its turns were erased meanwhile.
+    """
+    store, now = Analyses(tx, parts.analyser), parts.clock.now()
+    if not store.are_there(material.stored):
+        raise Busy("The session was changed while it was read.", remedy="Try again.")
+    session = material.session
+    origin = Origin(
+        scope=material.scope, trust=TRUST_AGENT, at=now, made_by=analysis.made_by.partition("/")[0], actor="digest"
+    )
+    made = store.keep(session, analysis, material.until, origin)
+    store.cache(session, material.history_hash, analysis, now)
+    Jobs(tx).enqueue(
+        "brief", {"project": material.scope.project, "everywhere": True}, dedupe="brief:everywhere", at=now
+    )
+    return made
+
+
+def told(analysis: Analysis) -> dict[str, Any]:
+    """What a program is told of an analysis."""
+    return {
+        "summary": analysis.summary,
+        "concepts": list(analysis.concepts),
+        "entities": [{"name": one.name, "type": one.type, "mentions": one.mentions} for one in analysis.entities],
+    }
+
+
+def _kept(parts: Parts, material: Material) -> Analysis:
+    analysis = prepare(parts, material)
+    if not material.turns:
+        return analysis
+    parts.writer.run(lambda tx: keep(parts, tx, material, analysis))
+    parts.work_waiting.set()
+    return analysis
+
+
+def _session(parts: Parts, tx: Tx, session_id: str) -> Session:
+    return Analyses(tx, parts.analyser).find(session_id) or Session(host=HOST, id=session_id)
+
+
+def _cached(parts: Parts, tx: Tx, session: Session, digest: str) -> Analysis | None:
+    return Analyses(tx, parts.analyser).cached(session, digest, parts.clock.now())
+
+
+def _hash_of(parts: Parts, tx: Tx, session: Session) -> str:
+    return _hash(Analyses(tx, parts.analyser).turns(session)[0])
+
+
+def _hash(turns: Sequence[Turn]) -> str:
+    """SHA-256 of who said what, in order."""
+    said = json.dumps([[turn.role, turn.text] for turn in turns], ensure_ascii=True)
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:
+    """How rare words are in everything that was said, and the names of projects."""
+    words = sorted(asked_words(turns))
+    having = Words(tx, parts.analyser, "turn").frequencies(words)
+    total = number_of(tx, "turns.count")
+    weight = math.log1p(total) or 1.0
+
+    def rarity(word: str) -> float:
+        """Inverse document frequency over all turns, from 0.5 (everybody says it) to 1.5."""
+        return 0.5 + math.log((1 + total) / (1 + min(having.get(word, 0), total))) / weight
+
+    return rarity, [str(row["name"]) for row in Projects(tx).all()]
+
+
+# Digests: the daemon analyses sessions by itself, when they end, are compacted, or fall silent.
+#
+# One job a session, behind all other work; whatever else asks for it meanwhile is the same job. A session in which
+# next to nothing was said is marked as looked at and leaves no memory; when it goes on it is read from its beginning.
+
+#: Messages of the user or the agent that a session must hold to be summed up.
+LEAST: Final = 2
+#: A transcript is read two seconds after the event that tells of it.
+AFTER_TRANSCRIPT_SECONDS: Final = 4.0
+IDLE_SECONDS: Final = 15 * 60.0
+_LOOK_SECONDS: Final = 60.0
+#: So many turns are looked at for idle sessions: some days of one user's work.
+_NEWEST, _AT_ONCE = 2000, 20
+
+
+def queue_digest(parts: StoreContext, tx: Tx, session: Session, *, delay: float = 0.0) -> None:
+    """Have a session analysed, once all that waits before it is done."""
+    if session.id and parts.settings(tx).extract_provider != "off":
+        work = {"host": session.host, "session": session.id}
+        name = f"digest:{session.host}:{session.id}"
+        Jobs(tx).enqueue("digest", work, dedupe=name, at=parts.clock.now(), delay=delay)
+
+
+def digest(parts: Parts, payload: Payload) -> Outcome:
+    """Analyse what is new in a session."""
+    found = read_new(parts, Session(host=payload["host"], id=payload["session"]))
+    if found is None:
+        return Outcome(write=lambda _: None)
+
+    def write(tx: Tx) -> None:
+        keep(parts, tx, *found)
+
+    return Outcome(write=write)
+
+
+def read_new(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:
+    """Read what is new in a session, and what it comes to; None where nothing is new, or nothing is to be read."""
+    material = parts.readers.here(lambda tx: gather(parts, tx, session))
+    spoken = sum(speaker_of(turn) is not None for turn in material.turns)
+    if not material.turns or not parts.extracting():
+        return None
+    too_little = spoken < LEAST and material.former == NOTHING
+    return material, NOTHING if too_little else prepare(parts, material)
+
+
+def queue_idle(parts: Parts) -> int:
+    """Have those sessions analysed that fell silent, and say where their work stands; returns how many."""
+    before = after(parts.clock.now(), -IDLE_SECONDS)
+    queue_quiet(parts, before)
+    queue_quiet_places(parts, before)
+    sessions = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).idle(before, newest=_NEWEST, limit=_AT_ONCE))
+    if sessions:
+        parts.writer.run(lambda tx: [queue_digest(parts, tx, session) for session in sessions])
+        parts.work_waiting.set()
+    return len(sessions)
+
+
+def idle_watch(parts: Parts) -> Every:
+    """Looks once a minute for sessions that fell silent."""
+    return Every(_LOOK_SECONDS, lambda: queue_idle(parts), name="idle", failed="idle sessions could not be looked for")

@@ -1,0 +1,546 @@
+"""Understanding one turn: what it states, what that changes, written in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import accumulate, islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.core.clock import monotonic
+from filrouge.core.errors import ModelUnavailable, Unreadable
+from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.settings import Settings
+from filrouge.extraction import reader, replacing
+from filrouge.extraction.decide import decide, retrieval_terms
+from filrouge.extraction.heuristics import extract
+from filrouge.extraction.model_answers import Candidate, Near, Need, Similar, humble, stated_by, supported
+from filrouge.extraction.output_service import Judge
+from filrouge.extraction.reading import says_change
+from filrouge.extraction.statement_model import EMBEDDER
+from filrouge.extraction.tool_output import Informed, informed, judging_output
+from filrouge.extraction.units import unmasked
+from filrouge.extraction.vocabulary import fold
+from filrouge.memories.models import (
+    EVERYTHING,
+    LEAST_TO_KEEP,
+    Add,
+    Conflict,
+    Decision,
+    Delete,
+    Evidence,
+    Memory,
+    Neighbour,
+    Noop,
+    Span,
+    Statement,
+    Update,
+)
+from filrouge.memories.repository import Action, Doubts, Lives, Origin
+from filrouge.providers.embedders import windows
+from filrouge.providers.models import Ask, Completion
+from filrouge.providers.service import NO_MODEL
+from filrouge.runtime.services import Parts
+from filrouge.search.nearest_memories import nearest_beliefs
+from filrouge.search.retrievers import arm
+from filrouge.search.spaces import keep_vectors
+from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.vector_search import Meaning
+from filrouge.search.word_repository import Place
+
+# Late: what becomes of a statement that arrives after something that was said later.
+#
+# Hooks are missed and their spool is read in the morning, a transcript is read when the session is long over, a model
+# reads what the rules read at once. So a statement is held against two groups: what was said before it, as ever; and
+# what was said after it, with the roles changed: would that have replaced this, had both come in their order? Then
+# this is history at once, and ends, as it would have, what it replaces itself. In whatever order dated statements
+# arrive, the same are believed in the end. A retraction that was heard before what it takes back is not seen: nothing
+# is left of it.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Later:
+    """What was said after a statement: the memory, and when and how it was said then."""
+
+    memory: Memory
+    statement: Statement
+    at: datetime
+    similarity: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overtaken:
+    """A statement that something said later makes history, or says again, or disputes.
+
+    Attributes:
+        decision: made of the later statement, with the earlier one as its only neighbour.
+    """
+
+    by: Later
+    decision: Update | Noop | Conflict
+
+
+def said_later(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[Later]:
+    """What was said after a turn, of these memories and those that they replaced; the first to be said first."""
+    heads = {one.memory.id: one.similarity for one in near if (one.memory.last_mention or turn.at) > turn.at}
+    if not heads:
+        return []
+    kin = Lives(tx).kin(heads)
+    chain = [id_ for id_, one in kin.items() if one.life.state in ("live", "superseded")]
+    known = parts.memories(tx).known(sorted(chain))
+    cited = {one.turn_id for memory in known for one in memory.evidence}
+    turns = {one.id: one for one in parts.turns(tx).get(sorted(cited))}
+    found = [
+        Later(memory=memory, statement=stated, at=at, similarity=heads.get(memory.id, max(heads.values())))
+        for memory in known
+        for at, stated in _sayings(memory, turns)
+        if at > turn.at
+    ]
+    return sorted(found, key=lambda one: (one.at, one.memory.id))
+
+
+def overtaken(statement: Statement, turn: Turn, later: Sequence[Later]) -> Overtaken | None:
+    """The first of what was said later that would have found this statement worth a word."""
+    memory = _memory(statement, turn)
+    for one in later:
+        decision: Decision = decide(one.statement, [Neighbour(memory=memory, similarity=one.similarity)])
+        if isinstance(decision, Update | Noop) or (isinstance(decision, Conflict) and one.memory.state == "live"):
+            return Overtaken(by=one, decision=decision)
+    return None
+
+
+def _memory(statement: Statement, turn: Turn) -> Memory:
+    """The memory that a statement would be, had it been heard in time."""
+    return Memory(
+        id=turn.id,
+        scope=turn.scope,
+        scope_name=statement.scope,
+        kind=statement.kind,
+        text=statement.text,
+        trust=turn.trust,
+        created_at=turn.at,
+        valid_from=turn.at,
+        subject=statement.subject,
+        key=statement.key,
+        value=statement.value,
+        confidence=statement.confidence,
+    )
+
+
+def _sayings(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
+    """When and how a memory was said; what no turn proves was said when it began."""
+    found = [(turns[one.turn_id].at, _stated(memory, one, turns[one.turn_id])) for one in _proving(memory, turns)]
+    return found or [(memory.valid_from, _told(memory))]
+
+
+def _proving(memory: Memory, turns: Mapping[str, Turn]) -> list[Evidence]:
+    return [one for one in memory.evidence if one.turn_id in turns]
+
+
+def _stated(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:
+    """What the words of a turn state; a memory keeps less of it than they say."""
+    return next((one for one in extract(turn) if one.span == evidence.span), _told(memory))
+
+
+def _told(memory: Memory) -> Statement:
+    return Statement(
+        kind=memory.kind,
+        text=memory.text,
+        span=Span(start=0, end=0),
+        scope=memory.scope_name,
+        subject=memory.subject,
+        key=memory.key,
+        value=memory.value,
+        is_correction=says_change(fold(memory.text)),
+        confidence=memory.confidence,
+    )
+
+
+# Understand one turn: what it states, what that changes, written in one transaction.
+#
+# The words are embedded first, outside the transaction. Inside it, each statement is compared with what is believed at
+# that moment, so that two statements of one turn, or of two, see each other, and the decision is applied with its
+# journal entry and its vector. What arrives late takes the place that it would have had (`extraction.understanding`).
+# The index in memory follows after the commit; it can be rebuilt at any time.
+
+_NEIGHBOURS_BY_WORDS = 20
+_NEIGHBOURS_BY_MEANING = 20
+#: Windows that somebody may be kept waiting for: one or two seconds of the bundled model.
+_MOST_AT_ONCE = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Considered:
+    """A statement of a turn, ready to be decided on.
+
+    Attributes:
+        vectors: None where the embedder is down, or a job makes them.
+        refusal: why it is kept out of memory, or empty.
+        decision: what a model decided; None = the rules decide, on what is believed at that moment.
+        made_by, prompt_version: who read it, and with which prompt.
+        note: what is to be said in the journal of how it was decided.
+    """
+
+    statement: Statement
+    vectors: Vectors | None
+    refusal: str = ""
+    decision: Decision | None = None
+    made_by: str = "heuristic"
+    prompt_version: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What a turn states, and what the vectors of it were made with."""
+
+    turn: Turn
+    meaning: Meaning
+    considered: tuple[Considered, ...]
+
+
+Fresh = dict[str, tuple[str, Vectors]]
+"""Memories that the index in memory does not hold yet: of each its group and windows."""
+
+
+def read(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
+    """Extract the statements of turns by the rules, unless they are not to, and embed them together; nothing is
+    written."""
+    ruled = _by_rules(parts.readers.here(lambda tx: parts.settings(tx)))
+    meaning = parts.meaning
+    stated = _understanding_stated(meaning, turns) if ruled else [()] * len(turns)
+    return readings_of(meaning, list(zip(turns, stated, strict=True)))
+
+
+def _understanding_stated(meaning: Meaning, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
+    """The statements of each turn: the statement model reads prompts, patterns alone read everything else."""
+    found = [() if turn.skipped else stated_by(turn) for turn in turns]
+    prompts = {at: reader.prompt(turn.text, found[at]) for at, turn in enumerate(turns) if reader.is_read(turn)}
+    texts = reader.read_units(list(prompts.values()))
+    known = bool(texts) and meaning.space.model == EMBEDDER and not meaning.is_lost
+    made = meaning.passages(texts) if known else None
+    begin = 0
+    for at, prompt in prompts.items():
+        end = begin + len(prompt.texts)
+        found[at] = reader.statements(prompt, None if made is None else made[begin:end])
+        begin = end
+    return found
+
+
+def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]:
+    """What the user agreed to with each of these turns: the words of the agent's message before it, said when the user
+    said yes, and trusted as the user is."""
+    if not _by_rules(parts.readers.here(lambda tx: parts.settings(tx))):
+        return [None] * len(turns)
+    answered = parts.readers.here(
+        lambda tx: [parts.turns(tx).answered(turn) if reader.may_agree(turn) else None for turn in turns]
+    )
+    found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
+    for at, (turn, message) in enumerate(zip(turns, answered, strict=True)):
+        if message and (agreed := reader.agreed(message.text, turn.text)):
+            found[at] = replace(message, at=turn.at, trust=turn.trust), agreed
+    made = dict(zip(found, readings_of(parts.meaning, list(found.values())), strict=True))
+    return [made.get(at) for at in range(len(turns))]
+
+
+def _by_rules(settings: Settings) -> bool:
+    """False where nothing is to be understood, or a model alone is to do it."""
+    if settings.extract_provider == "off":
+        return False
+    return settings.analyzer_allow_offline or settings.extract_provider in NO_MODEL
+
+
+def readings_of(meaning: Meaning, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
+    """Embed the statements of turns."""
+    vectors = iter(vectors_at_once(meaning, [one.text for _, statements in stated for one in statements]))
+    return [
+        Reading(
+            turn=turn,
+            meaning=meaning,
+            considered=tuple(
+                Considered(
+                    statement=statement,
+                    vectors=own,
+                    refusal="" if supported(statement, turn.text) else "its words are not in the turn",
+                )
+                for statement, own in zip(statements, islice(vectors, len(statements)), strict=True)
+            ),
+        )
+        for turn, statements in stated
+    ]
+
+
+def vectors_at_once(meaning: Meaning, texts: Sequence[str]) -> list[Vectors | None]:
+    """The vectors of each text, or None where the embedder is down or the text so long that a job does it, in
+    passes."""
+    pieces = [own if len(own) <= _MOST_AT_ONCE else [] for own in map(windows, texts)]
+    wanted = [piece for own in pieces for piece in own]
+    made = meaning.passages(wanted) if wanted else None
+    if made is None:
+        return [None] * len(texts)
+    ends = accumulate(map(len, pieces))
+    return [made[end - len(own) : end] if own else None for own, end in zip(pieces, ends, strict=True)]
+
+
+def settle(parts: Parts, tx: Tx, reading: Reading, fresh: Fresh | None = None) -> list[tuple[Action, Vectors | None]]:
+    """Decide on every statement and apply it, in the caller's transaction.
+
+    Args:
+        fresh: shared by turns that are settled one after the other before the index is told of any.
+    """
+    done: list[tuple[Action, Vectors | None]] = []
+    fresh = {} if fresh is None else fresh
+    for one in reading.considered:
+        if one.statement.confidence < LEAST_TO_KEEP or not unmasked([one.statement], reading.turn.text):
+            continue
+        if one.refusal:
+            held = parts.memories(tx).quarantine(one.statement, _origin(reading.turn, one), one.refusal)
+            done.append((held, None))
+            continue
+        action = _applied(parts, tx, reading, one, fresh)
+        if action.name in ("add", "update"):
+            keep_vectors(tx, reading.meaning, "memory", action.memory_id, one.vectors, parts.clock.now())
+            if one.vectors is not None:
+                fresh[action.memory_id] = (_group(reading.turn, one.statement), one.vectors)
+        done.append((action, one.vectors))
+    return done
+
+
+def _origin(turn: Turn, one: Considered) -> Origin:
+    return Origin(
+        scope=turn.scope,
+        trust=turn.trust,
+        at=turn.at,
+        turn_id=turn.id,
+        made_by=one.made_by,
+        prompt_version=one.prompt_version,
+    )
+
+
+def _applied(parts: Parts, tx: Tx, reading: Reading, one: Considered, fresh: Fresh) -> Action:
+    """Decide on a statement, in the order in which things were said, and apply it.
+
+    What a model decided it decided with the neighbours before it, whenever they were said; it stands while they do.
+    """
+    store, origin, turn = parts.memories(tx), _origin(reading.turn, one), reading.turn
+    if one.decision is not None and _still_holds(parts, tx, one.decision):
+        return store.apply(one.decision, origin)
+    near = neighbours(parts, tx, turn, reading.meaning, one.statement, one.vectors, fresh)
+    later = said_later(parts, tx, near, turn)
+    decision = _decision(one, near, frozenset(said.memory.id for said in later))
+    old, chance = _likeliest(tx, reading, one, near) if isinstance(decision, Add) and not later else (None, 0.0)
+    if old and chance >= replacing.SURE:
+        decision = _newer_value(one.statement, old, chance)
+    if turn.trust < TRUST_PROMPT:
+        decision = humble(decision, turn.trust, near)
+    late = None if isinstance(decision, Delete) else overtaken(one.statement, turn, later)
+    if late is None:
+        action = store.apply(decision, origin)
+        if old and chance >= replacing.UNSURE and action.name == "add" and turn.trust >= TRUST_PROMPT:
+            Doubts(tx).add(old.id, action.memory_id)
+        return action
+    by, reason = late.by, late.decision.reason
+    if isinstance(late.decision, Conflict):
+        return store.apply(Conflict(statement=one.statement, existing_id=by.memory.id, reason=reason), origin)
+    if isinstance(late.decision, Noop) and by.memory.state == "live":
+        return store.apply(Noop(statement=one.statement, existing_id=by.memory.id, reason=reason), origin)
+    ends = decision.old_ids if isinstance(decision, Update) else ()
+    return store.put_late(one.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
+
+
+def _decision(one: Considered, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
+    """What the rules say now of what was said before."""
+    found = decide(one.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
+    if later and isinstance(found, Add):
+        again = decide(one.statement, near)
+        found = again if isinstance(again, Noop) else found  # it says no more than what was said later
+    return replace(found, reason=f"{found.reason} ({one.note})") if one.note else found
+
+
+def _likeliest(tx: Tx, reading: Reading, one: Considered, near: Sequence[Neighbour]) -> tuple[Memory | None, float]:
+    """The memory that the statement most probably replaces, as was learned of talk, and how probably."""
+    space, statement, turn = reading.meaning.space, one.statement, reading.turn
+    if one.vectors is None or space.model != EMBEDDER or statement.key is not None:
+        return None, 0.0
+    stored = StoredVectors(tx).some("memory", [each.memory.id for each in near], space.id)
+    memories = [each.memory for each in near if each.memory.id in stored]
+    if not memories:
+        return None, 0.0
+    known = [
+        replacing.Known(
+            said=replacing.Said(text=memory.text, kind=memory.kind),
+            similarity=float((stored[memory.id] @ one.vectors[0]).max()),
+            same_turn=any(each.turn_id == turn.id for each in memory.evidence),
+            same_session=memory.scope.session == turn.scope.session,
+        )
+        for memory in memories
+    ]
+    new = replacing.Said(
+        text=statement.text,
+        kind=statement.kind,
+        corrects=statement.corrects,
+        is_correction=statement.is_correction,
+    )
+    place, chance = replacing.likeliest(new, known)
+    return memories[place], chance
+
+
+def _newer_value(statement: Statement, memory: Memory, chance: float) -> Decision:
+    reason = f"another value of the same ({chance:.2f})"
+    if memory.pinned:
+        return Conflict(statement=statement, existing_id=memory.id, reason=f"{reason}, but the memory is pinned")
+    return Update(statement=statement, old_ids=(memory.id,), reason=reason)
+
+
+def _still_holds(parts: Parts, tx: Tx, decision: Decision) -> bool:
+    match decision:
+        case Add():
+            ids: tuple[str, ...] = ()
+        case Update(old_ids=old_ids) | Delete(old_ids=old_ids):
+            ids = old_ids
+        case Noop(existing_id=existing) | Conflict(existing_id=existing):
+            ids = (existing,)
+    known = parts.memories(tx).some(ids)
+    return all(id_ in known and known[id_].state == "live" for id_ in ids)
+
+
+def reflect(parts: Parts, meaning: Meaning, done: Sequence[tuple[Action, Vectors | None]]) -> None:
+    """Bring the index in memory up to what was committed."""
+    for action, vectors in done:
+        for closed in action.closed:
+            meaning.memory_index.remove(closed)
+            parts.meaning.memory_index.remove(closed)  # another, if the space was left meanwhile
+        if action.name in ("add", "update") and vectors is not None:
+            memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
+            number = parts.readers.here(lambda tx, id_=memory.id: StoredVectors(tx).number("memory", id_))
+            if number is not None:
+                meaning.memory_index.put(memory.id, number, group_of(memory), vectors)
+
+
+def group_of(memory: Memory) -> str:
+    """The group that a memory is searched in: its project, or its user."""
+    return f"user:{memory.scope.user}" if memory.scope_name == "user" else memory.scope.project or ""
+
+
+def neighbours(
+    parts: Parts,
+    tx: Tx,
+    turn: Turn,
+    meaning: Meaning,
+    statement: Statement,
+    vectors: Vectors | None,
+    fresh: Fresh,
+) -> list[Neighbour]:
+    """The live memories of the same scope that are near by words or by meaning, the nearest first."""
+    similarity = _similarities(tx, turn, meaning, statement, vectors, fresh)
+    store = parts.memories(tx)
+    terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
+    place = Place(project=turn.scope.project, user=turn.scope.user, everywhere=False)
+    by_words = arm(parts, tx, "memory", place, EVERYTHING, terms).by_words(_NEIGHBOURS_BY_WORDS)
+    known = store.some(list({**by_words, **similarity}))
+    found = {id_: known[id_] for id_ in {**by_words, **similarity} if id_ in known}
+    return [
+        Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
+        for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
+        if memory.state == "live"
+        and memory.kind != "note"
+        and (memory.scope_name, memory.scope.user) == (statement.scope, turn.scope.user)
+    ]
+
+
+def _similarities(
+    tx: Tx, turn: Turn, meaning: Meaning, statement: Statement, vectors: Vectors | None, fresh: Fresh
+) -> dict[str, float]:
+    if vectors is None:
+        return {}
+    space, group = meaning.space, _group(turn, statement)
+    cosines = nearest_beliefs(tx, meaning.memory_index, vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group}))
+    cosines |= {id_: float((other @ vectors[0]).max()) for id_, (place, other) in fresh.items() if place == group}
+    return {id_: space.calibrated(cosine) for id_, cosine in cosines.items()}
+
+
+def _group(turn: Turn, statement: Statement) -> str:
+    """The group that a statement of a turn is compared in."""
+    return f"user:{turn.scope.user}" if statement.scope == "user" else turn.scope.project or ""
+
+
+# Gives a thought what it asks for: a model's answers, similarities of texts, memories near a statement.
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Gives a thought what it asks for."""
+
+    parts: Parts
+    meaning: Meaning
+    settings: Settings
+
+    def run(self, thought: Generator[Need, Any, T]) -> T:
+        """Carry a thought to its end; what cannot be had is thrown into it, where it stands."""
+        answer: object = None
+        failure: Exception | None = None
+        try:
+            while True:
+                need = thought.send(answer) if failure is None else thought.throw(failure)
+                answer, failure = None, None
+                try:
+                    answer = self._answer(need)
+                except (ModelUnavailable, Unreadable) as error:
+                    failure = error
+        except StopIteration as end:
+            return end.value
+
+    def judge(self, language: str) -> Judge:
+        """Who weighs the output of tools: the model in heavy and max mode, a question each; else the rules."""
+
+        def by_model(text: str) -> Informed:
+            try:
+                return self.run(judging_output(text, self.parts.models.prompts, language))
+            except (ModelUnavailable, Unreadable):
+                return informed(text)
+
+        return by_model if self.settings.mode in ("heavy", "max") else informed
+
+    def _answer(self, need: Need) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
+        match need:
+            case Ask():
+                return self._asked(need)
+            case Similar(pairs=pairs):
+                return self._similarities(pairs)
+            case Near(candidates=candidates):
+                vectors = vectors_at_once(self.meaning, [one.statement.text for one in candidates])
+                return self.parts.readers.here(lambda tx: self._near(tx, candidates, vectors))
+
+    def _asked(self, ask: Ask) -> Completion:
+        meters, begun = self.parts.meters, monotonic()
+        try:
+            done = self.parts.models.ask(ask, self.settings)
+        except ModelUnavailable as error:
+            meters.spent(ask.operation, error.spent)
+            meters.analysis_failed(self.settings.extract_provider, error)
+            raise
+        meters.spent(ask.operation, done.spent)
+        meters.analysed(done.provider, monotonic() - begun)
+        return done
+
+    def _similarities(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
+        vectors = vectors_at_once(self.meaning, [text for pair in pairs for text in pair])
+        space = self.meaning.space
+        return tuple(
+            space.calibrated(float(np.max(one @ other.T))) if one is not None and other is not None else 0.0
+            for one, other in zip(vectors[::2], vectors[1::2], strict=True)
+        )
+
+    def _near(
+        self, tx: Tx, candidates: Sequence[Candidate], vectors: Sequence[Vectors | None]
+    ) -> tuple[Sequence[Neighbour], ...]:
+        return tuple(
+            neighbours(self.parts, tx, one.turn, self.meaning, one.statement, own, {})
+            for one, own in zip(candidates, vectors, strict=True)
+        )

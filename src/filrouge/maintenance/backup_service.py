@@ -1,0 +1,199 @@
+"""Backing up: a copy of the database while it is in use, verified before it is called a backup.
+
+The copy and the verifying are a process of their own, behind everything else on the machine: a daemon that hashed its
+rows itself would answer its hooks later.
+
+    python -m filrouge.maintenance.backup_service HOME KIND MOMENT
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from threading import Event as Flag
+from typing import Any, Final, cast, get_args
+
+from filrouge._version import __version__
+from filrouge.core import errors
+from filrouge.core.clock import from_text, monotonic, to_text
+from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, NotFound
+from filrouge.core.paths import DATABASE, inside
+from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance.backup_files import Kind, Manifest
+from filrouge.runtime.soundness import faults, progress
+from filrouge.runtime.sqlite import Database
+
+_ALL: Final = ("equal", "sound", "seals", "journal")
+#: A copy of some gigabytes on a slow disk.
+_LONGEST_SECONDS: Final = 3600.0
+_NICE: Final = 10
+_LOOK_SECONDS: Final = 0.2
+
+
+def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEAST_LEFT) -> Manifest:
+    """Make a backup of the home's database in this process.
+
+    Args:
+        kind: before a migration nothing but equality is verified: what an older schema sealed is not known here.
+        at: the moment that it bears.
+        left: bytes that must be free afterwards.
+
+    Raises:
+        NotFound: there is no database.
+        Busy: another backup is being made.
+        CannotWrite: there is no room, or the directory cannot be written.
+        Corrupt: the database is damaged; the copy is removed, older backups stay.
+    """
+    database = inside(home, DATABASE)
+    if not os.path.exists(database):
+        raise NotFound("There is no memory yet to back up.", remedy="It begins with the first hook or `remember`.")
+    with backup_files.one_at_a_time(home):
+        backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database), left=left)
+        temporary = backup_files.unfinished(backup_files.folder(home))
+        try:
+            held = copies.copy(database, temporary)
+            about = Manifest(
+                name=backup_files.free_name(home, at, kind),
+                kind=kind,
+                version=__version__,
+                schema=held.schema,
+                at=to_text(at),
+                bytes=os.path.getsize(temporary),
+                rows=held.rows,
+                hash=held.hash,
+                mark="" if kind == "before-migration" else _mark(temporary),
+                verified=verify(temporary, held.hash, sealed=kind != "before-migration"),
+            )
+            backup_files.publish(temporary, backup_files.path_of(home, about.name), about)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    return about
+
+
+def rewritten(path: str, new: str) -> Manifest | None:
+    """Put a rewritten file in the place of the backup at `path`, proven and with a manifest that is true of it.
+
+    Args:
+        new: the file, in the same directory, without a log; of the present schema.
+
+    Returns:
+        The manifest; None where the backup had none: then none is made up.
+
+    Raises:
+        Corrupt: the new file is damaged; the backup is what it was.
+        CannotWrite: it cannot take its place.
+    """
+    about, held = backup_files.read_manifest(path), copies.content(new)
+    verified = (*_ALL[:1], *verify(new, None))
+    if about is None:
+        with backup_files.writing(path):
+            os.replace(new, path)
+        return None
+    about = replace(
+        about, schema=held.schema, bytes=os.path.getsize(new), rows=held.rows, hash=held.hash, verified=verified
+    )
+    backup_files.publish(new, path, about)
+    return about
+
+
+def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str, ...]:
+    """What holds of a copy: `equal` to what it was made from, `sound`, every `seal`, and the `journal`.
+
+    Args:
+        expected: the hash of what it was made from; None where nobody knows it.
+        sealed: also look at seals and journal, which needs the present schema.
+
+    Raises:
+        Corrupt: something does not hold, with what.
+    """
+    remedy = "Run `filrouge doctor --deep`; older backups are untouched."
+    if expected is not None and copies.content(path).hash != expected:
+        raise Corrupt("The copy is not what it was made from.", remedy=remedy)
+    held = _ALL[:1] if expected is not None else ()
+    if not sealed:
+        return held
+    if found := copies.complaints(path):
+        raise Corrupt(f"The memory database is damaged: {found[0]}.", remedy=remedy)
+    database = Database(path, readonly=True)
+    try:
+        wrong = faults(database.tx)
+    finally:
+        database.close()
+    if wrong:
+        raise Corrupt(f"The memory database is damaged: {'; '.join(wrong)}.", remedy=remedy)
+    return (*held, *_ALL[1:])
+
+
+def in_a_process(home: str, kind: Kind, at: datetime, leaving: Flag) -> Manifest:
+    """`back_up` in a process of its own, which this one waits for.
+
+    Args:
+        leaving: where it is set, the process is ended, and with it the backup.
+
+    Raises:
+        FilrougeError: as `back_up` does; `Busy` where it was ended.
+    """
+    command = [sys.executable, "-P", "-m", __name__, home, kind, to_text(at)]
+    try:
+        process = subprocess.Popen(  # noqa: S603 (it is ourselves)
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+    except OSError as error:
+        raise CannotWrite(f"No process can be made that makes backups: {error.strerror}.") from error
+    with process:
+        said = _said(process, leaving)
+    if "error" in said:
+        kept = getattr(errors, said["error"], FilrougeError) if said["error"] in errors.__all__ else FilrougeError
+        raise kept(said["message"], remedy=said["remedy"])
+    return backup_files.manifest_from_json(said)
+
+
+def _said(process: subprocess.Popen[str], leaving: Flag) -> dict[str, Any]:
+    """What the process says at its end."""
+    deadline = monotonic() + _LONGEST_SECONDS
+    while True:
+        try:
+            out, _ = process.communicate(timeout=_LOOK_SECONDS)
+            return dict(json.loads(out))
+        except subprocess.TimeoutExpired:
+            if leaving.is_set() or monotonic() > deadline:
+                process.kill()
+                raise Busy("The backup was ended, because Filrouge is stopping.") from None
+        except ValueError as error:
+            raise CannotWrite("The process that makes backups ended without a word.") from error
+
+
+def main(words: list[str]) -> int:
+    """Make one backup and print its manifest, or what went wrong."""
+    home, kind, at = words
+    if kind not in get_args(Kind):
+        raise ValueError(f"no kind of backup: {kind}")
+    with suppress(OSError):
+        os.nice(_NICE)
+    os.umask(0o077)
+    said: dict[str, Any]
+    try:
+        said = back_up(home, cast("Kind", kind), from_text(at)).to_json()
+    except FilrougeError as error:
+        said = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    sys.stdout.write(json.dumps(said))
+    return 0
+
+
+def _mark(path: str) -> str:
+    database = Database(path, readonly=True)
+    try:
+        return progress(database.tx)
+    finally:
+        database.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,662 @@
+"""Tending the garden: what there is to do, when, and how each step is done (GARD-1 to GARD-5)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from filrouge.capture.models import TRUST_AGENT
+from filrouge.capture.service import to_be_analysed
+from filrouge.capture.turn_repository import Turns
+from filrouge.core.clock import from_text, new_id, to_text
+from filrouge.core.dates import Language
+from filrouge.core.errors import Busy, CannotWrite
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.core.settings import Settings
+from filrouge.extraction import understanding
+from filrouge.extraction.profile import profile
+from filrouge.extraction.repository import Analyses, Session
+from filrouge.extraction.sessions import keep, read_new
+from filrouge.extraction.understanding import group_of
+from filrouge.maintenance.consolidation import (
+    PHASE_OF,
+    GardenPlan,
+    MemoryProgress,
+    Step,
+    completed,
+    concept_key,
+    contradiction,
+    estimate,
+    in_order,
+    is_same,
+    is_same_concept,
+    kinds_of,
+    label,
+    may_be_one,
+    message,
+    messages,
+    rank,
+)
+from filrouge.maintenance.garden_repository import Gardens, Merging
+from filrouge.maintenance.models import KINDS, Garden, GardenStep, Occasion, StepKind
+from filrouge.maintenance.retention import begin_retention, is_due
+from filrouge.memories.models import EVERYTHING, Memory
+from filrouge.memories.repository import Origin, Reviews, memory_from_row
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.signals import Every
+from filrouge.runtime.worker import Outcome
+from filrouge.search.nearest_memories import nearest_beliefs
+from filrouge.search.reindexing import next_passes
+from filrouge.search.retrievers import arm
+from filrouge.search.vector_repository import Owner, OwnerKind, StoredVectors
+from filrouge.search.word_repository import Place
+from filrouge.threads.topics import language_of
+from filrouge.threads.upkeep import late_vector
+
+# What there is to do in the garden: sessions that were not read, concepts and memories that are one, contradictions,
+# texts without vectors.
+#
+# Memories are compared with their nearest once, when they are new: a run goes on behind the last one that an earlier
+# run compared, so many at a time. Two that a user set apart again, or was asked about, are left alone.
+
+#: Of one run: sessions, and memories that are compared with others.
+MOST_SESSIONS, MOST_COMPARED = 2000, 1000
+#: Of a memory that is compared.
+_NEAREST: Final = 6
+#: Texts of one batch of vectors, and texts of one run; the reindex does what is more.
+_OWNERS, _MOST_OWNERS = 16, 1600
+_LONGEST_TOLD: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """What came of comparing memories.
+
+    Attributes:
+        until: the number of the last that was compared.
+        left: how many are left for another run.
+    """
+
+    steps: tuple[Step, ...]
+    until: int
+    left: int
+
+
+def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
+    """Two steps for each session that is to be read: what it was about, and what the user stated in it; and how many
+    sessions are left for another run."""
+    if parts.settings(tx).extract_provider == "off":
+        return [], 0
+    found = Analyses(tx, parts.analyser).unread()
+    subjects = [{"host": one.host, "session": one.id} for one in found[:MOST_SESSIONS]]
+    steps = [Step(kind=kind, subject=one) for kind in ("sessions", "preferences") for one in subjects]
+    return steps, len(found) - len(subjects)
+
+
+def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
+    """A step for each concept that another one of its project is as well."""
+    beside: dict[tuple[str, str | None, frozenset[str]], list[Memory]] = {}
+    for row in tx.all("memories.live_concepts"):
+        one = memory_from_row(row)
+        beside.setdefault((one.scope.user, one.scope.project, concept_key(one.text)), []).append(one)
+    merging, steps = Merging(tx, parts.analyser), list[Step]()
+    for group in beside.values():
+        kept = min(group, key=rank)
+        for gone in group:
+            if is_same_concept(kept, gone) and not gone.pinned and not merging.was_merged(kept.id, gone.id):
+                steps.append(_merge("concepts", kept, gone))
+    return steps
+
+
+def compared(parts: Parts, tx: Tx, after: int, *, most: int = MOST_COMPARED) -> Compared:
+    """Compare the memories behind a number, so many of them, with those that are nearest to them; none while the index
+    is being filled, because nobody would be near."""
+    if not parts.meaning.ready.is_set():
+        return Compared(steps=(), until=after, left=0)
+    rows = tx.all("memories.compared", {"after": after, "limit": most})
+    mine = [str(row["id"]) for row in rows]
+    near = _near(parts, tx, mine)
+    ids = list(dict.fromkeys([*mine, *(other for others in near.values() for other in others)]))
+    known = {one.id: one for one in parts.memories(tx).known(ids)}
+    isolated = parts.settings(tx).isolation
+    same, against = dict[str, set[str]](), list[tuple[Memory, Memory, str]]()
+    seen = set[frozenset[str]]()
+    for id_ in mine:
+        for other, similarity in near[id_].items():
+            pair = frozenset((id_, other))
+            if len(pair) < 2 or pair in seen or other not in known:
+                continue
+            seen.add(pair)
+            one, two = known[id_], known[other]
+            if isolated and _agent(one) != _agent(two):
+                continue
+            if is_same(one, two, similarity):
+                same.setdefault(id_, set()).add(other)
+                same.setdefault(other, set()).add(id_)
+            elif (found := contradiction(one, two, similarity)) is not None:
+                against.append(found)
+    merged = _merged(parts, tx, same, known)
+    gone = {str(step.subject["gone"]) for step in merged}
+    open_ = [one for one in against if gone.isdisjoint((one[0].id, one[1].id)) and _is_open(tx, one[0])]
+    asked = {one[0].id: one for one in reversed(open_)}  # of one memory one question, about the nearest
+    steps = (*merged, *(_contradiction(*one) for one in reversed(asked.values())))
+    until = max((int(row["seq"]) for row in rows), default=after)
+    left = tx.one("memories.not_compared", {"after": until}) or {"n": 0}
+    return Compared(steps=steps, until=until, left=int(left["n"]))
+
+
+def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
+    """A step for each batch of texts that lack vectors in the current space."""
+    if parts.meaning.is_lost:
+        return []
+    kinds: tuple[OwnerKind, ...] = ("memory", "turn")
+    steps: list[Step] = []
+    for kind in kinds:
+        ids = [one.id for one in StoredVectors(tx).missing(kind, parts.meaning.space.id, _MOST_OWNERS)]
+        batches = [ids[place : place + _OWNERS] for place in range(0, len(ids), _OWNERS)]
+        steps += [Step(kind="vectors", subject={"owner": kind, "ids": batch}) for batch in batches]
+    return steps
+
+
+def _near(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Of each memory the nearest with their calibrated similarity; of one without vectors those that share words."""
+    meaning = parts.meaning
+    memories = parts.memories(tx).some(ids)
+    vectors = StoredVectors(tx).some("memory", ids, meaning.space.id)
+    found: dict[str, dict[str, float]] = {}
+    for id_ in ids:
+        memory = memories[id_]
+        if id_ in vectors:
+            groups = frozenset({group_of(memory)})
+            cosines = nearest_beliefs(tx, meaning.memory_index, vectors[id_][0], _NEAREST + 1, groups)
+            found[id_] = {other: meaning.space.calibrated(cosine) for other, cosine in cosines.items() if other != id_}
+        else:
+            place = Place(project=memory.scope.project, user=memory.scope.user, everywhere=False)
+            words = arm(parts, tx, "memory", place, EVERYTHING, parts.analyser.terms(memory.text))
+            found[id_] = {other: 0.0 for other in words.by_words(_NEAREST + 1) if other != id_}
+    return found
+
+
+def _merged(parts: Parts, tx: Tx, same: Mapping[str, set[str]], known: Mapping[str, Memory]) -> list[Step]:
+    """Who goes into whom: each goes once, into one that stays, and only where those two say the same."""
+    merging, gone, steps = Merging(tx, parts.analyser), set[str](), list[Step]()
+    for kept in sorted((known[id_] for id_ in same), key=rank):
+        if kept.id in gone:
+            continue
+        for other in sorted((known[id_] for id_ in same[kept.id]), key=rank):
+            goes = rank(other) > rank(kept) and not other.pinned and other.id not in gone
+            if goes and not merging.was_merged(kept.id, other.id):
+                gone.add(other.id)
+                steps.append(_merge("duplicates", kept, other))
+    return steps
+
+
+def _merge(kind: StepKind, kept: Memory, gone: Memory) -> Step:
+    told = f"{_short(gone.text)} → {_short(kept.text)}"
+    return Step(kind=kind, subject={"kept": kept.id, "gone": gone.id}, told=told)
+
+
+def _contradiction(newer: Memory, older: Memory, reason: str) -> Step:
+    told = f"{_short(older.text)} ↔ {_short(newer.text)}"
+    return Step(kind="contradictions", subject={"newer": newer.id, "older": older.id, "reason": reason}, told=told)
+
+
+def _is_open(tx: Tx, newer: Memory) -> bool:
+    """True for a memory that the user was never asked about."""
+    return tx.one("reviews.get", {"memory_id": newer.id}) is None
+
+
+def _agent(memory: Memory) -> str:
+    return memory.scope.agent or memory.scope.channel
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line}”" if len(line) <= _LONGEST_TOLD else f"“{line[:_LONGEST_TOLD].rstrip()}…”"
+
+
+# How the steps of the garden are done: each is prepared outside any transaction, and writes in one.
+#
+# Fading is no work: how lively a memory is follows from when it was met (`maintenance.decay`).
+
+About = Mapping[str, Any]
+Counts = Mapping[str, int]
+"""What a step came to, by name; those of a run are summed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effects:
+    """What a step wants written.
+
+    Attributes:
+        write: writes it, and says what it came to; None = there is more of it, and the step is taken up again.
+        afterwards: done once it is on disk.
+    """
+
+    write: Callable[[Tx], Counts | None]
+    afterwards: Callable[[], None] = lambda: None
+
+
+Finder = Callable[[Parts, Tx], Sequence[Step]]
+Doer = Callable[[Parts, About], Effects]
+
+
+def read_session(parts: Parts, subject: About) -> Effects:
+    """Read what is new in a session: its summary, its concepts, and when they were spoken of."""
+    found = read_new(parts, Session(host=subject["host"], id=subject["session"]))
+    if found is None:
+        return Effects(write=lambda _: {})
+    material, analysis = found
+    return Effects(write=lambda tx: {"sessions": 1, "new_items": keep(parts, tx, material, analysis)})
+
+
+def read_preferences(parts: Parts, subject: About) -> Effects:
+    """Read what the user stated in a session and nothing was ever made of, as it is read when it comes."""
+    session = Session(host=subject["host"], id=subject["session"])
+    turns = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
+    own = [turn for turn in turns if to_be_analysed(turn)]
+    wanted = parts.readers.here(lambda tx: Turns(tx, parts.analyser).proving_nothing([turn.id for turn in own]))
+    readings = [_without_retractions(one) for one in understanding.read(parts, [t for t in own if t.id in wanted])]
+    readings = [one for one in readings if one.considered]
+    done = list[Any]()
+
+    def write(tx: Tx) -> Counts:
+        still = Turns(tx, parts.analyser).proving_nothing([one.turn.id for one in readings])
+        fresh: understanding.Fresh = {}
+        for one in readings:
+            if one.turn.id in still:
+                done.extend(understanding.settle(parts, tx, one, fresh))
+        _queue_brief(parts, tx, bool(done))
+        return {"new_items": sum(action.name in ("add", "update") for action, _ in done)}
+
+    def afterwards() -> None:
+        if readings:
+            understanding.reflect(parts, readings[0].meaning, done)
+
+    return Effects(write=write, afterwards=afterwards)
+
+
+def merge_concepts(parts: Parts, subject: About) -> Effects:
+    """Let a concept go into another."""
+    return _merging(parts, subject, is_same_concept, "merged_concepts")
+
+
+def merge_memories(parts: Parts, subject: About) -> Effects:
+    """Let a memory go into another that says the same."""
+    return _merging(parts, subject, may_be_one, "merged_memories")
+
+
+def ask_about(parts: Parts, subject: About) -> Effects:
+    """Put two memories that cannot both hold before the user."""
+
+    def write(tx: Tx) -> Counts:
+        known = parts.memories(tx).some([subject["newer"]])
+        if subject["newer"] not in known:
+            return {}
+        origin = _gardeners(parts, known[subject["newer"]])
+        asked = Reviews(tx, parts.analyser).contest(subject["newer"], subject["older"], origin, subject["reason"])
+        return {"contradictions": int(asked)}
+
+    return Effects(write=write)
+
+
+def make_vectors(parts: Parts, subject: About) -> Effects:
+    """Make the vectors of some texts; of long ones some windows at a time.
+
+    Raises:
+        EmbedderUnavailable: the model cannot be used.
+    """
+    meaning = parts.meaning
+    owners = parts.readers.here(lambda tx: _owners(parts, tx, subject, meaning.space.id))
+    passes = next_passes(parts, meaning.embedder, meaning.space.id, owners) if owners else []
+    made = [one for one in passes if one is not None]
+    is_more = len(passes) < len(owners) or any(one.first for one in made)
+
+    def write(tx: Tx) -> Counts | None:
+        for one in made:
+            one.write(tx, meaning.space.id)
+            if one.owner.kind == "turn" and not one.first:
+                late_vector(tx, one.owner.id, meaning.space.id)
+        lacking = _owners(parts, tx, subject, meaning.space.id)
+        return None if is_more and lacking else {"vectors": len(subject["ids"]) - len(lacking)}
+
+    def show() -> None:
+        for one in made:
+            one.show(parts, meaning)
+
+    return Effects(write=write, afterwards=show)
+
+
+def _merging(parts: Parts, subject: About, may: Callable[[Memory, Memory], bool], counted: str) -> Effects:
+    kept_id, gone_id = str(subject["kept"]), str(subject["gone"])
+
+    def write(tx: Tx) -> Counts:
+        known = parts.memories(tx).some([kept_id, gone_id])
+        if len(known) < 2 or not may(known[kept_id], known[gone_id]):
+            return {}
+        kept, gone = known[kept_id], known[gone_id]
+        if gone.pinned or rank(gone) < rank(kept):
+            return {}  # the user has had a hand in it since the plan was made
+        merged = Merging(tx, parts.analyser).merge(kept_id, gone_id, _gardeners(parts, gone), "they say the same")
+        _queue_brief(parts, tx, merged)
+        return {counted: int(merged)}
+
+    return Effects(write=write, afterwards=lambda: _leave_index(parts, gone_id))
+
+
+def _leave_index(parts: Parts, memory_id: str) -> None:
+    known = parts.readers.here(lambda tx: parts.memories(tx).some([memory_id]))
+    if memory_id not in known or known[memory_id].state != "live":
+        parts.meaning.memory_index.remove(memory_id)
+
+
+def _owners(parts: Parts, tx: Tx, subject: About, space_id: str) -> list[Owner]:
+    """Those texts of a batch that are there and lack vectors."""
+    ids = [str(id_) for id_ in subject["ids"]]
+    if subject["owner"] == "turn":
+        owners = [
+            Owner(kind="turn", id=one.id, seq=0, group=one.scope.project or "", text=one.text)
+            for one in parts.turns(tx).get(ids)
+        ]
+    else:
+        live = [one for one in parts.memories(tx).some(ids).values() if one.state == "live"]
+        owners = [Owner(kind="memory", id=one.id, seq=0, group=group_of(one), text=one.text) for one in live]
+    return [one for one in owners if StoredVectors(tx).first_part(one.kind, one.id, space_id) != 0]
+
+
+def _without_retractions(reading: understanding.Reading) -> understanding.Reading:
+    """Without what only takes something back: that was done when it was said, and the user may have brought it back."""
+    kept = [one for one in reading.considered if not profile(one.statement.text).retracts]
+    return replace(reading, considered=tuple(kept))
+
+
+def _gardeners(parts: Parts, memory: Memory) -> Origin:
+    """Where a change comes from that the garden makes: it says nothing itself, so it has no trust to give."""
+    scope = Scope(user=memory.scope.user, project=memory.scope.project, channel="garden")
+    return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by="garden", actor="garden")
+
+
+def _queue_brief(parts: Parts, tx: Tx, wanted: bool) -> None:
+    if wanted:
+        work: dict[str, object] = {"project": None, "everywhere": True}
+        Jobs(tx).enqueue("brief", work, dedupe="brief:everywhere", at=parts.clock.now())
+
+
+def passing(parts: Parts, tx: Tx) -> Sequence[Step]:
+    """One step where there is anything whose time is over."""
+    return [Step(kind="retention", subject={})] if is_due(parts, tx) else []
+
+
+def let_pass(parts: Parts, _: About) -> Effects:
+    """Have it taken out, by a job of its own behind all other work."""
+    return Effects(write=lambda tx: {"retentions": int(begin_retention(parts, tx))})
+
+
+FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors, passing)
+DOERS: Final[Mapping[StepKind, Doer]] = {
+    "sessions": read_session,
+    "concepts": merge_concepts,
+    "preferences": read_preferences,
+    "duplicates": merge_memories,
+    "contradictions": ask_about,
+    "retention": let_pass,
+    "vectors": make_vectors,
+}
+
+
+# Tending the garden: what was said and learned is consolidated step by step, while everything else goes on (GARD-1).
+#
+# A run is planned first and kept with its steps. The job `garden` stands behind all other work and does one step each
+# time it is taken up: prepared outside any transaction, its effects, its mark and its counts written in one. So a
+# process may end between any two instructions, and the run goes on where it was; what it came to is the sum over its
+# steps. What comes up meanwhile is the next run's.
+#
+# A step that fails by itself is counted and passed over. Progress is published once a step is on disk; as it is a
+# function of the steps that are done, whoever asks later is told the same.
+
+_LOG = logging.getLogger(__name__)
+GARDEN: Final = "garden"
+_FILLING_SECONDS: Final = 20.0
+#: What a run is said to have failed of whose job is no more.
+_LOST: Final = "Its job was lost, or set aside after too many tries."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Begun:
+    """A plan, and the run that was begun with it; None where there was nothing to do."""
+
+    plan: GardenPlan
+    garden_id: str | None
+
+
+def plan(parts: Parts) -> GardenPlan:
+    """What a run would do now; right after a start it waits for the index in memory, some seconds at the most."""
+    parts.meaning.ready.wait(_FILLING_SECONDS)
+    return parts.readers.here(lambda tx: _plan(parts, tx))
+
+
+def begin(parts: Parts, occasion: Occasion = "hand") -> Begun:
+    """Plan a run and begin it; it goes on in the background.
+
+    Raises:
+        Busy: one is at work already.
+    """
+    found, garden_id = plan(parts), new_id(parts.clock.now())
+
+    def write(tx: Tx) -> None:
+        now = parts.clock.now()
+        end_lost(parts, tx)
+        steps = [GardenStep(place=n, kind=one.kind, subject=one.subject) for n, one in enumerate(found.steps)]
+        Gardens(tx).begin(garden_id, occasion, found.kept(), steps, now)
+        Jobs(tx).enqueue(GARDEN, {"garden": garden_id}, dedupe=GARDEN, at=now)
+
+    def note(tx: Tx) -> None:
+        """A run without a step: the next one goes on behind what was compared for this."""
+        if Gardens(tx).running() is None and found.memories_until > _compared_until(tx):
+            now = parts.clock.now()
+            Gardens(tx).begin(garden_id, occasion, found.kept(), [], now)
+            Gardens(tx).end(garden_id, now)
+
+    if not found.steps:
+        parts.writer.run(note)
+        return Begun(plan=found, garden_id=None)
+    parts.writer.run(write)
+    parts.work_waiting.set()
+    return Begun(plan=found, garden_id=garden_id)
+
+
+def tend(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """The job: do the next step of a run, or end it where none is left."""
+    garden_id = str(payload["garden"])
+    garden, step = parts.readers.here(lambda tx: (Gardens(tx).get(garden_id), Gardens(tx).next(garden_id)))
+    if garden.state != "running":
+        return Outcome(write=lambda _: None)
+    return _ended(parts, garden) if step is None else _done(parts, garden, step)
+
+
+def end_lost(parts: Parts, tx: Tx) -> None:
+    """End a run whose job is no more, so that another may begin."""
+    garden = Gardens(tx).running()
+    if garden is not None and (error := _trouble(tx)):
+        Gardens(tx).end(garden.id, parts.clock.now(), error=error)
+
+
+def described(tx: Tx, garden: Garden) -> dict[str, Any]:
+    """A run for programs: how far it is, and what it came to so far."""
+    gardens = Gardens(tx)
+    trouble = _trouble(tx) if garden.state == "running" else ""
+    if trouble:
+        garden = gardens.get(garden.id)  # its job is gone where it ended since it was read
+    is_running, is_over = garden.state == "running", garden.state == "completed"
+    error = (trouble if is_running else "") or garden.error
+    return {
+        "id": garden.id,
+        "occasion": garden.occasion,
+        "state": "failed" if error else garden.state,
+        "error": error,
+        "started_at": to_text(garden.started_at),
+        "ended_at": to_text(garden.ended_at) if garden.ended_at else None,
+        "counts": dict(garden.counts),
+        "steps": {"done": garden.steps if is_over else gardens.done_of(garden.id, KINDS), "total": garden.steps},
+        "totals": gardens.totals(garden.id) if is_running else dict(garden.totals),
+    }
+
+
+def progress(parts: Parts, tx: Tx, garden_id: str, after: int) -> dict[str, Any]:
+    """The messages of a run behind the first `after` of them, as they went over the wire, each with its label.
+
+    Raises:
+        NotFound: naming the id.
+    """
+    gardens = Gardens(tx)
+    garden, language = gardens.get(garden_id), language_of(parts, tx)
+    found = [one.to_json() for one in messages(garden, gardens.done(garden_id))]
+    told = [one | {"label": label(one["payload"], language)} for one in found[after:]]
+    return {"garden": described(tx, garden), "messages": told, "next": len(found)}
+
+
+def language_shown(parts: Parts) -> Language:
+    """The language in which plans are shown."""
+    return parts.readers.here(lambda tx: language_of(parts, tx))
+
+
+def _plan(parts: Parts, tx: Tx) -> GardenPlan:
+    sessions, left = unread_sessions(parts, tx)
+    others = compared(parts, tx, _compared_until(tx))
+    found = in_order([*sessions, *others.steps, *(step for finder in FINDERS for step in finder(parts, tx))])
+    return GardenPlan(
+        steps=found,
+        estimate=estimate(found, Gardens(tx).seconds()),
+        memories_until=others.until,
+        left=left + others.left,
+    )
+
+
+def _compared_until(tx: Tx) -> int:
+    """The number of the last memory that a completed run compared with others."""
+    last = Gardens(tx).last_completed()
+    return last.memories_until if last else 0
+
+
+def _done(parts: Parts, garden: Garden, step: GardenStep) -> Outcome:
+    try:
+        prepared = DOERS[step.kind](parts, step.subject)
+    except CannotWrite:
+        raise
+    except Exception as error:  # one session that cannot be read holds up neither the others nor the run
+        _LOG.warning("step %d (%s) of the garden %s is passed over", step.place, step.kind, garden.id, exc_info=error)
+        prepared = Effects(write=_failed)
+    told = list[MemoryProgress]()
+
+    def write(tx: Tx) -> None:
+        counts = prepared.write(tx)
+        if counts is not None:
+            gardens = Gardens(tx)
+            gardens.mark(garden.id, step.place, {name: n for name, n in counts.items() if n}, parts.clock.now())
+            told[:] = [message(garden, step, gardens.done_of(garden.id, kinds_of(PHASE_OF[step.kind])))]
+
+    def afterwards() -> None:
+        prepared.afterwards()
+        _publish(parts, told)
+
+    return Outcome(write=write, afterwards=afterwards, again=lambda: {"garden": garden.id})
+
+
+def _failed(_: Tx) -> Counts:
+    return {"failed": 1}
+
+
+def _ended(parts: Parts, garden: Garden) -> Outcome:
+    told = list[MemoryProgress]()
+
+    def write(tx: Tx) -> None:
+        Gardens(tx).end(garden.id, parts.clock.now())
+        told[:] = [completed(Gardens(tx).get(garden.id))]
+
+    return Outcome(write=write, afterwards=lambda: _publish(parts, told))
+
+
+def _publish(parts: Parts, told: Sequence[MemoryProgress]) -> None:
+    for one in told:
+        parts.bus.publish(one)
+
+
+def _trouble(tx: Tx) -> str:
+    """Why the run at work will not go on; empty while it will."""
+    known = Jobs(tx).known_as(GARDEN)
+    if known is None:
+        return _LOST
+    return str(known["error"] or _LOST) if known["state"] == "dead" else ""
+
+
+# When the garden is tended without being asked: while nobody works, and at an hour of the day.
+#
+# At idle a run begins once nothing was captured for some time, there is something to do, and the last run is long
+# enough ago; where there was nothing to do it is not looked again before something else is captured. At the hour of
+# the settings, in the zone of this machine, a run begins once a day, and a daemon that slept through that hour
+# catches up on it within half a day.
+
+_LOOK_SECONDS: Final = 60.0
+_LATE: Final = timedelta(hours=12)
+
+
+def garden_watch(parts: Parts) -> Every:
+    """Looks once a minute whether it is time."""
+    failed = "it could not be looked whether the garden is to be tended"
+    return Every(_LOOK_SECONDS, Watch(parts).look, name="garden", failed=failed)
+
+
+class Watch:
+    """Begins runs in their time. `look` is called again and again."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._nothing_since: datetime | None = None
+
+    def look(self) -> str | None:
+        """Begin a run if it is time; its id, or None."""
+        parts = self._parts
+        occasion, captured = parts.readers.here(lambda tx: self._occasion(parts, tx))
+        if occasion is None:
+            return None
+        try:
+            begun = begin(parts, occasion)
+        except Busy:  # somebody began one by hand a moment ago
+            return None
+        self._nothing_since = captured if begun.garden_id is None else None
+        return begun.garden_id
+
+    def _occasion(self, parts: Parts, tx: Tx) -> tuple[Occasion | None, datetime | None]:
+        """What a run would begin for now, and when something was captured last."""
+        last = next(iter(Gardens(tx).newest(1)), None)
+        row = tx.one("events.last")
+        captured = from_text(row["at"]) if row and row["at"] else None
+        now, settings = parts.clock.now(), parts.settings(tx)
+        if Gardens(tx).running() is not None or captured is None or captured == self._nothing_since:
+            return None, captured
+        if is_hour(settings, last, now):
+            return "schedule", captured
+        return ("idle" if is_idle(settings, last, captured, now) else None), captured
+
+
+def is_idle(settings: Settings, last: Garden | None, captured: datetime, now: datetime) -> bool:
+    """True once nothing was captured for some time, and the last run is long enough ago."""
+    rested = last is None or now - last.started_at >= timedelta(hours=settings.garden_rest_hours)
+    quiet = now - captured >= timedelta(minutes=settings.garden_idle_minutes)
+    return settings.garden_idle_minutes > 0 and rested and quiet
+
+
+def is_hour(settings: Settings, last: Garden | None, now: datetime) -> bool:
+    """True from the hour of the settings on, until a run was begun since, or half a day is over."""
+    if settings.garden_hour < 0:
+        return False
+    here = now.astimezone()
+    due = here.replace(hour=settings.garden_hour, minute=0, second=0, microsecond=0)
+    if due > here:
+        due -= timedelta(days=1)
+    return here - due < _LATE and (last is None or last.started_at < due)

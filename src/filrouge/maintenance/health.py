@@ -1,0 +1,367 @@
+"""How it stands: health, status, reports and usage, as the API and the command line show them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from filrouge._version import __version__
+from filrouge.capture import inbox, losses
+from filrouge.capture.event_repository import Events, Projects
+from filrouge.capture.models import Turn
+from filrouge.context.log import Recalls
+from filrouge.core.clock import to_text
+from filrouge.core.errors import NotFound
+from filrouge.core.paths import DATABASE, SPOOL, inside
+from filrouge.core.protocols import Tx
+from filrouge.extraction.repository import Analyses
+from filrouge.maintenance.backups import in_brief
+from filrouge.maintenance.retention import last_run, policy_of
+from filrouge.maintenance.sizes import sizes
+from filrouge.memories.models import Memory
+from filrouge.projects.waiting_folders import waiting_folders
+from filrouge.providers.usage_repository import LlmUsage
+from filrouge.runtime.disk import write_state
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.search.models import Hit, Ranking
+from filrouge.search.spaces import notice, wanted, wanted_name
+from filrouge.search.vector_repository import LEAST_COVERAGE, StoredVectors
+from filrouge.threads.bridge_repository import Bridges
+from filrouge.threads.repository import Threads
+from filrouge.threads.upkeep import state_counts
+
+# How threads and bridges stand, in counts: for the status, and for the health of the whole with what is wrong.
+#
+# A warning says what it is about, what was found, and the next command.
+
+#: Below this share, threads are not taken up again; of fewer threads that could be, the share says nothing.
+LEAST_CONTINUED: Final = 0.10
+ENOUGH_THREADS: Final = 20
+_DAYS: Final = 30
+
+
+def of_threads(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """What `status` says: `threads` by state, `bridges`, and the `current_thread`, the one spoken in last, or None."""
+    return {
+        "threads": state_counts(parts, tx),
+        "bridges": Bridges(tx).count()[0],
+        "current_thread": tx.one("standing.current"),
+    }
+
+
+def health(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """The health of the whole: its figures, and `warnings`, each with `what`, `cause` and `next`; none = `ok`."""
+    done, total = StoredVectors(tx).coverage(parts.meaning.space.id)
+    queue = Jobs(tx).count()
+    stored, unsure = Bridges(tx).count()
+    found: dict[str, Any] = {
+        "daemon": "Running",
+        "version": __version__,
+        "threads": state_counts(parts, tx),
+        "bridges": {"stored": stored, "unsure": unsure},
+        "continuation": _share("continued", "could", *Threads(tx).continuation()),
+        "reactivation": _share("woken", "put_down", *_woken(tx)),
+        "embedding_coverage": {"done": done, "total": total, "rate": round(done / total, 4) if total else None},
+        "llm": _spent(parts, tx),
+        "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
+        "ledger": Events(tx).ledger(),
+        "lost": losses.read(parts.home)._asdict(),
+        "storage": stored_bytes(parts, tx),
+        "writes": write_state(parts, probe=True),
+        "backups": in_brief(parts.home),
+    }
+    warnings = _warnings(found)
+    return {"status": "warn" if warnings else "ok", **found, "warnings": warnings}
+
+
+def stored_bytes(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """What the home takes on the disk, by part, its cap, and what retention took last."""
+    found = sizes(parts.home)
+    return {
+        "bytes": sum(found.values()),
+        "parts": found,
+        "cap": policy_of(parts.settings(tx)).cap,
+        "retention": last_run(tx),
+    }
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1_000_000:,.0f} MB"
+
+
+def _share(part: str, whole: str, some: int, of: int) -> dict[str, Any]:
+    """Two counts with their `rate`, which is None where there is nothing to be a part of."""
+    return {part: some, whole: of, "rate": round(some / of, 4) if of else None}
+
+
+def _woken(tx: Tx) -> tuple[int, int]:
+    """How many threads were taken up again, of those that had been put down."""
+    row = tx.one("standing.woken") or {"woken": 0, "put_down": 0}
+    return int(row["woken"]), int(row["put_down"])
+
+
+def _spent(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """Calls to models and their price: today, and in the last days."""
+    now = parts.clock.now()
+    today, month = LlmUsage(tx).spent(now), LlmUsage(tx).by_model(now - timedelta(days=_DAYS))
+    return {
+        "today": {"calls": today.calls, "dollars": today.dollars, "unpriced_entries": today.unpriced},
+        "days": _DAYS,
+        "calls": sum(row["calls"] for row in month),
+        "dollars": sum(row["dollars"] or 0.0 for row in month),
+    }
+
+
+def _warnings(found: dict[str, Any]) -> list[dict[str, str]]:
+    warnings = list[dict[str, str]]()
+
+    def warn(what: str, cause: str, then: str) -> None:
+        warnings.append({"what": what, "cause": cause, "next": then})
+
+    went_on, covered, dead = found["continuation"], found["embedding_coverage"], found["queue"]["dead"]
+    if went_on["could"] >= ENOUGH_THREADS and went_on["rate"] < LEAST_CONTINUED:
+        warn(
+            "Continuation rate",
+            f"{went_on['continued']} of {went_on['could']} threads that could go on did",
+            "filrouge threads --status all",
+        )
+    if covered["rate"] is not None and covered["rate"] < LEAST_COVERAGE:
+        warn("Embedding coverage", f"{covered['done']} of {covered['total']} texts have vectors", "filrouge reindex")
+    if dead:
+        warn("Queue", f"{dead} jobs were set aside after eight tries", "filrouge doctor")
+    if found["lost"]["events"]:
+        warn("Lost events", losses.Losses(**found["lost"]).sentence(), "filrouge doctor")
+    if not found["writes"]["works"]:
+        warn("Writes", found["writes"]["cause"], found["writes"]["next"])
+    size, cap = found["storage"]["bytes"], found["storage"]["cap"]
+    if cap and size > cap:
+        warn("Storage", f"{_mb(size)} of {_mb(cap)}, and what may go has gone", "filrouge settings size_cap_mb")
+    if found["backups"]["failed"]:
+        warn("Backups", f"the last one failed: {found['backups']['failed']['error']}", "filrouge doctor")
+    if found["bridges"]["unsure"]:
+        warn("Bridges", f"{found['bridges']['unsure']} are under a confidence of 0.5", "filrouge doctor --deep")
+    return warnings
+
+
+# Reports: what is stored and how it is going, as the API and the command line show it.
+#
+# Each function answers the body of one route, so that `--json` of a command and the route of the same meaning cannot
+# differ.
+
+
+def project_id(tx: Tx, names: Sequence[str]) -> str | None:
+    """The project that these names stand for; one name may be an id, an alias or a short name.
+
+    Raises:
+        NotFound: a single plain name that no project has.
+    """
+    if not names:
+        return None
+    if len(names) == 1:
+        wanted = names[0]
+        for row in Projects(tx).all():
+            if wanted in (row["id"], row["name"]) or wanted in Projects(tx).aliases(row["id"]):
+                return str(row["id"])
+        if ":" not in wanted:
+            raise NotFound(f"There is no project {wanted!r}.", remedy="See `filrouge project list`.")
+        return wanted
+    projects = Projects(tx)
+    return projects.find(tuple(names)) or projects.admitted(names)[0]
+
+
+def project_names(tx: Tx, names: Sequence[str]) -> tuple[str, ...]:
+    """The names to store something under: a single plain one must be a project that is known.
+
+    Raises:
+        NotFound: a single plain name that no project has.
+    """
+    known = project_id(tx, names) if len(names) == 1 else None
+    return (known,) if known else tuple(names)
+
+
+def audit(tx: Tx) -> dict[str, Any]:
+    """Whether the journal is as it was written."""
+    verdict = Journal(tx).verify()
+    return {
+        "sound": verdict.sound,
+        "entries": verdict.entries,
+        "redacted": verdict.redacted,
+        "broken_at": verdict.broken_at,
+        "reason": verdict.reason,
+    }
+
+
+def hit_json(hit: Hit, names: dict[str, str]) -> dict[str, Any]:
+    """One search result."""
+    item = hit.item
+    return {
+        "id": item.id,
+        "content": item.text,
+        "channel": item.scope.channel,
+        "branch": item.scope.branch,
+        "type": item.kind if isinstance(item, Memory) else "turn",
+        "role": item.role if isinstance(item, Turn) else None,
+        "project": item.scope.project,
+        "project_name": names.get(item.scope.project or "", ""),
+        "created_at": to_text(item.created_at if isinstance(item, Memory) else item.at),
+        **hit.explain(),
+    }
+
+
+def hits(tx: Tx, rankings: Sequence[Ranking], limit: int) -> list[dict[str, Any]]:
+    """The results of several rankings one after the other, at most `limit`."""
+    names = names_of(tx)
+    return [hit_json(hit, names) for ranking in rankings for hit in ranking.hits][:limit]
+
+
+def status(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """The state of the whole, in counts."""
+    spooled = len(inbox.waiting(inside(parts.home, SPOOL)))  # first: what is taken in meanwhile is counted as a job
+    ledger = Events(tx).ledger()
+    count = Jobs(tx).count()
+    memories, rule_count, superseded = 0, 0, 0
+    for row in tx.all("memories.count"):
+        memories += row["n"] if row["state"] == "live" and not row["is_rule"] else 0
+        rule_count += row["n"] if row["state"] == "live" and row["is_rule"] else 0
+        superseded += row["n"] if row["state"] == "superseded" else 0
+    last = tx.one("events.last")
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "events": sum(ledger.values()),
+        "ledger": ledger,
+        "turns": number_of(tx, "turns.count"),
+        "memories": memories,
+        "rules": rule_count,
+        "superseded": superseded,
+        "to_review": number_of(tx, "reviews.count"),
+        "vectors": StoredVectors(tx).count(),
+        "queue": {"waiting": count.waiting, "running": count.running, "dead": count.dead},
+        "spooled": spooled,
+        "lost": losses.read(parts.home).events,
+        "projects": Projects(tx).all(),
+        "waiting_folders": waiting_folders(tx),
+        "last_activity": last["at"] if last else None,
+        "backups": in_brief(parts.home),
+        "database_bytes": os.path.getsize(inside(parts.home, DATABASE)),
+        "embedding_notice": notice(parts.meaning, wanted(parts.embedders, wanted_name(tx, parts.home, parts.environ))),
+        "writes": write_state(parts),
+        **of_threads(parts, tx),
+        **parts.to_json(),
+    }
+
+
+def stats(tx: Tx) -> dict[str, Any]:
+    """The counts of the memory page."""
+    live = sum(row["n"] for row in tx.all("memories.count") if row["state"] == "live")
+    last = tx.one("events.last")
+    return {
+        "factsCount": live,
+        "messagesCount": number_of(tx, "turns.count"),
+        "vectorsCount": StoredVectors(tx).count(),
+        "lastIndexedAt": last["at"] if last else None,
+    }
+
+
+def concepts(parts: Parts, tx: Tx, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """The concepts of a project, or of all where none is named, those of most sessions first."""
+    known, project = names_of(tx), project_id(tx, names)
+    rows = Analyses(tx, parts.analyser).concepts(project=project, everywhere=not names, limit=limit)
+    return [
+        {
+            "id": row["id"],
+            "concept": row["text"],
+            "project": row["project_id"],
+            "project_name": known.get(row["project_id"] or "", ""),
+            "mention_count": row["mention_count"],
+            "first_date": row["first_mention"],
+            "last_date": row["last_mention"],
+            "summary": row["summary"] or "",
+            "sessions": row["sessions"],
+            "thread_ids": row["thread_ids"],
+        }
+        for row in rows
+    ]
+
+
+def metrics(parts: Parts, tx: Tx) -> bytes:
+    """What Prometheus is told, in its text format."""
+    count = Jobs(tx).count()
+    jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
+    return parts.meters.text(
+        jobs=jobs,
+        events=Events(tx).ledger(),
+        received=Events(tx).received(),
+        cached=number_of(tx, "analyses.cached_count"),
+        threads=state_counts(parts, tx),
+        continuation=Threads(tx).continuation(),
+    )
+
+
+def names_of(tx: Tx) -> dict[str, str]:
+    """The short name of every project."""
+    return {row["id"]: row["name"] for row in Projects(tx).all()}
+
+
+def number_of(tx: Tx, query: str) -> int:
+    """What a counting query answers."""
+    row = tx.one(query)
+    return int(row["n"]) if row else 0
+
+
+# What the memory holds, and what it costs: memories by kind, recalls and their tokens by day and project, models.
+#
+# What recall adds to prompts is kept apart from what Filrouge asks models itself: whoever runs the agent pays for it,
+# with the agent's own model.
+
+DAYS: Final = 30
+
+
+def usage(parts: Parts, tx: Tx, days: int = DAYS) -> dict[str, Any]:
+    """The body of `GET /api/memory/usage`.
+
+    Args:
+        days: how many days back recalls and models are summed, today included.
+    """
+    since = parts.clock.now() - timedelta(days=days - 1)
+    names, recalls = names_of(tx), Recalls(tx)
+    models = LlmUsage(tx).by_model(since)
+    by_day = recalls.by_day(since)
+    return {
+        "days": days,
+        "memories": {row["kind"]: row["n"] for row in tx.all("memories.by_kind")},
+        "messages": number_of(tx, "turns.count"),
+        "threads": state_counts(parts, tx),
+        "bridges": Bridges(tx).count()[0],
+        "recalls": [row | {"project_name": names.get(row["project"] or "", "")} for row in by_day],
+        "projects": _projects(by_day, recalls.useful(since), names),
+        "recall_tokens": LlmUsage(tx).by_channel(since),
+        "models": models,
+        "dollars": sum(row["dollars"] or 0.0 for row in models),
+        "bytes": stored_bytes(parts, tx)["parts"],
+    }
+
+
+def _projects(
+    by_day: list[dict[str, Any]], useful: dict[str | None, int], names: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Of each project what recall added, and for how many memories."""
+    tokens, recalls = dict[str | None, int](), dict[str | None, int]()
+    for row in by_day:
+        tokens[row["project"]] = tokens.get(row["project"], 0) + row["tokens"]
+        recalls[row["project"]] = recalls.get(row["project"], 0) + row["recalls"]
+    return [
+        {
+            "project": project,
+            "project_name": names.get(project or "", ""),
+            "recalls": recalls[project],
+            "tokens": spent,
+            "useful_memories": (held := useful.get(project, 0)),
+            "tokens_per_useful_memory": round(spent / held, 1) if held else None,
+        }
+        for project, spent in sorted(tokens.items(), key=lambda one: -one[1])
+    ]

@@ -1,0 +1,196 @@
+"""Restoring: a backup takes the place of the memory, once it is proven, and the memory that was there is kept.
+
+Everything is done to a copy beside the present database: verified, brought to the present schema, and rid of what was
+forgotten since it was made. Then the present database is backed up itself, and only then exchanged, in a way that
+leaves the old or the new whole wherever it is interrupted (`maintenance.backup_files`). For the holder of the home's
+lock: no daemon runs meanwhile, and hooks write to the spool, which the next daemon reads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from filrouge._version import __version__
+from filrouge.core.clock import Clock, to_text
+from filrouge.core.errors import Corrupt, FilrougeError
+from filrouge.core.paths import DATABASE, inside, make_private
+from filrouge.erasure.replay import replay
+from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance.backup_files import Manifest
+from filrouge.maintenance.backup_service import back_up, verify
+from filrouge.runtime.services import StoreContext
+from filrouge.runtime.sqlite import Database
+from filrouge.search.analyser import TextAnalyser
+
+_LOG = logging.getLogger(__name__)
+#: A copy, its migration and what is forgotten in it.
+_ROOM: Final = 1.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restored:
+    """What came of it.
+
+    Attributes:
+        path: the backup's file.
+        at: when it was made; None where its manifest is not beside it.
+        schema: that of the backup; the memory has the present one.
+        verified: what was verified of it; without a manifest nobody knows whether it is equal to its source.
+        forgotten: rows of it that had been forgotten since, and were taken out again.
+        kept: the backup of the memory that was there; None where there was none.
+    """
+
+    path: str
+    at: str | None
+    schema: int
+    verified: tuple[str, ...]
+    rows: dict[str, int]
+    forgotten: int
+    kept: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command prints it."""
+        return {
+            "path": self.path,
+            "at": self.at,
+            "schema": self.schema,
+            "verified": list(self.verified),
+            "rows": self.rows,
+            "forgotten": self.forgotten,
+            "kept": self.kept,
+        }
+
+
+def restore(home: str, what: str, clock: Clock, *, dry_run: bool = False) -> Restored:
+    """Put a backup in the place of the home's memory.
+
+    Args:
+        what: a backup's name, `latest`, or the path of a database.
+        dry_run: verify it, and change nothing; needs no lock.
+
+    Raises:
+        NotFound: there is no such backup.
+        Corrupt: it is damaged; nothing was changed.
+        WrongEngine: a newer Filrouge made it; nothing was changed.
+        CannotWrite: there is no room for it and for what is kept; nothing was changed.
+    """
+    path = backup_files.find(home, what)
+    if not dry_run:
+        with backup_files.writing(home):
+            make_private(home)
+        backup_files.finish(home)
+    schema, about = copies.check_schema(path), backup_files.read_manifest(path)
+    present = inside(home, DATABASE)
+    backup_files.check_space(home, int(_ROOM * (backup_files.bytes_of(path) + backup_files.bytes_of(present))))
+    temporary = backup_files.unfinished(home) if dry_run else backup_files.begun(home)
+    try:
+        held, forgotten = _proven(
+            path,
+            temporary,
+            about,
+            StoreContext(home=home, clock=clock, analyser=TextAnalyser(), environ=os.environ),
+            present,
+        )
+        rows = dict(copies.content(temporary).rows)
+        kept = None if dry_run else keep_present(home, clock)
+        if not dry_run:
+            backup_files.replace(home, temporary)
+            _LOG.info("the memory of %s was restored", os.path.basename(path))
+    finally:
+        backup_files.remove_database(temporary)
+    at = about.at if about else None
+    return Restored(path=path, at=at, schema=schema, verified=held, rows=rows, forgotten=forgotten, kept=kept)
+
+
+def _proven(
+    path: str, temporary: str, about: Manifest | None, context: StoreContext, present: str
+) -> tuple[tuple[str, ...], int]:
+    """Make the copy that is to serve; what was verified of it, and how many rows were forgotten in it again."""
+    copied = copies.copy(path, temporary)
+    if about is not None and copied.hash != about.hash:
+        raise Corrupt(f"{path} is not what was backed up.", remedy="Take another one from `filrouge backup --list`.")
+    if found := copies.complaints(temporary):
+        raise Corrupt(f"{path} is damaged: {found[0]}.", remedy="Take another one from `filrouge backup --list`.")
+    database = Database(temporary)
+    try:
+        database.migrate(context.clock)
+        with _readable(present) as now:
+            forgotten = replay(context, now, database)
+    finally:
+        database.close()
+    copies.merge_log(temporary)
+    sealed = verify(temporary, None)
+    return (("equal", *sealed) if about is not None else sealed), forgotten
+
+
+@contextmanager
+def _readable(path: str) -> Generator[Database | None]:
+    """The present database, or None where there is none that can be read."""
+    database: Database | None = None
+    if os.path.exists(path):
+        try:
+            copies.schema_of(path)
+            database = Database(path, readonly=True)
+        except FilrougeError as error:
+            _LOG.warning("the present database cannot be read: %s", error.message)
+    try:
+        yield database
+    finally:
+        if database is not None:
+            database.close()
+
+
+def keep_present(home: str, clock: Clock) -> str | None:
+    """Back up the memory that is there; where that cannot be verified, keep its files as they are. The backup's name.
+
+    Raises:
+        CannotWrite: there is no room for it.
+    """
+    if not os.path.exists(inside(home, DATABASE)):
+        return None
+    try:
+        return back_up(home, "before-restore", clock.now(), left=0).name
+    except Corrupt as error:
+        _LOG.warning("the present database is kept as it is: %s", error.message)
+        return keep_files(home, clock)
+
+
+def keep_files(home: str, clock: Clock, *, mark: str = "") -> str:
+    """Keep a damaged database, with its log, among the backups: nothing in it is verified.
+
+    Args:
+        mark: what its manifest says of how it came there.
+
+    Raises:
+        CannotWrite: there is no room for it.
+    """
+    database = inside(home, DATABASE)
+    with backup_files.one_at_a_time(home):
+        backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database))
+        at = clock.now()
+        name = backup_files.free_name(home, at, "damaged")
+        path = backup_files.path_of(home, name)
+        with backup_files.writing(path):
+            if os.path.exists(f"{database}-wal"):
+                backup_files.private_copy(f"{database}-wal", f"{path}-wal")
+            temporary = backup_files.unfinished(backup_files.folder(home))
+            backup_files.private_copy(database, temporary)
+            about = Manifest(
+                name=name,
+                kind="damaged",
+                version=__version__,
+                schema=0,
+                at=to_text(at),
+                bytes=os.path.getsize(temporary),
+                rows={},
+                hash="",
+                mark=mark,
+                verified=(),
+            )
+            backup_files.publish(temporary, path, about)
+    return name

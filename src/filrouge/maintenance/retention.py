@@ -1,0 +1,236 @@
+"""Retention: once a day what is old goes, a few rows at a time, and the file gives back its room."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from filrouge.capture import losses
+from filrouge.context.log import Recalls
+from filrouge.core.clock import from_text, to_text
+from filrouge.core.protocols import Analyser, Tx
+from filrouge.core.settings import Settings
+from filrouge.maintenance.decay import Policy, cutoffs, pressed_further
+from filrouge.maintenance.models import Cutoffs
+from filrouge.maintenance.sizes import sizes
+from filrouge.runtime.disk import BYTES, keep, release
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.runtime.signals import Every
+from filrouge.runtime.worker import Outcome, Payload
+from filrouge.search.word_repository import Words
+
+# Retaining: old tool output, noise and logs leave the tables.
+#
+# What any memory cites stays, live or not. The event that brought a turn keeps its place, so that what is delivered
+# again is recognised, and loses its payload.
+
+#: Behind this turn, of everything that is old enough: (when, id).
+Place = tuple[str, str]
+FIRST: Place = ("", "")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expired:
+    """Turns whose time is over, oldest first."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    @property
+    def ids(self) -> list[str]:
+        """Their ids."""
+        return [str(row["id"]) for row in self.rows]
+
+    @property
+    def last(self) -> Place:
+        """Where to go on behind."""
+        return (str(self.rows[-1]["at"]), str(self.rows[-1]["id"]))
+
+
+class Retaining:
+    """Takes what is old out of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._analyser = analyser
+        self._words = Words(tx, analyser, "turn")
+
+    def expired(self, before: Cutoffs, after: Place, limit: int) -> Expired:
+        """Turns whose time is over, behind a place."""
+        at, id_ = after
+        rows = self._tx.all("turns.expired", _moments(before) | {"at": at, "id": id_, "limit": limit})
+        return Expired(rows=tuple(rows))
+
+    def waiting(self, before: Cutoffs) -> dict[str, dict[str, int]]:
+        """How many turns are due, and how many characters they hold, of tools and of noise."""
+        rows = self._tx.all("turns.expired_count", _moments(before))
+        return {row["what"]: {"turns": row["turns"], "characters": row["characters"]} for row in rows}
+
+    def take(self, expired: Expired) -> None:
+        """Take them out, with all that is derived from them alone."""
+        ids = json.dumps(expired.ids)
+        self._unindex(expired.rows)
+        self._tx.run("vectors.erase", {"owner_kind": "turn", "ids": ids})
+        self._tx.run("need_vectors.erase", {"memories": "[]", "turns": ids})
+        self._tx.run("thread_decisions.erase", {"turns": ids})
+        self._tx.run("threads.displace", {"turns": ids})
+        self._tx.run("turns.erase", {"ids": ids})
+        events = [row["event_id"] for row in expired.rows if row["event_id"]]
+        self._tx.run("events.hollow", {"ids": json.dumps(events)})
+
+    def take_logs(self, before: datetime, limit: int) -> int:
+        """Take old recalls and unread answers out, so many at a time; how many went."""
+        when = {"before": to_text(before), "limit": limit}
+        return self._tx.run("recalls.expire", when) + self._tx.run("unread.expire", when)
+
+    def _unindex(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take rows out of the full-text index by the tokens that they were put in under: made anew, since to read
+        them back costs a walk through the whole index."""
+        for row in rows:
+            if row["analyser"] != self._analyser.version:
+                self._words.remove([row["id"]])
+            elif tokens := self._analyser.tokens(row["text"]):
+                self._tx.run("turns.unindex_as", {"id": row["id"], "tokens": tokens})
+
+
+def _moments(before: Cutoffs) -> dict[str, object]:
+    return {
+        "tools": to_text(before.tools) if before.tools else "",
+        "noise": to_text(before.noise) if before.noise else "",
+    }
+
+
+# Retaining: once a day, behind all other work, what is old goes, a few rows at a time; the file gives back its room.
+#
+# A run is one job that goes on until nothing is due; what came of it is one entry of the journal, in counts. Where
+# the home is larger than its cap, the run goes on with shorter times.
+
+_LOG = logging.getLogger(__name__)
+RETAIN: Final = "retain"
+#: Turns, and rows of logs, that go in one transaction: some milliseconds.
+_AT_ONCE: Final = 32
+#: Pages that are given back at once: a megabyte.
+_PAGES: Final = 256
+_EVERY: Final = timedelta(days=1)
+_LOOK_SECONDS: Final = 60.0
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What the settings say."""
+    return Policy(
+        tools=settings.retention_tool_days,
+        noise=settings.retention_noise_days,
+        logs=settings.retention_log_days,
+        cap=settings.size_cap_mb * 1_000_000,
+    )
+
+
+def retention_watch(parts: Parts) -> Every:
+    """Looks now and then whether a day has gone by since the last run."""
+    failed = "retention could not be looked at"
+    return Every(_LOOK_SECONDS, lambda: _look(parts), name="retention", failed=failed)
+
+
+def _look(parts: Parts) -> None:
+    keep(parts.home)
+    losses.reserve(parts.home)
+    queue_retention(parts)
+
+
+def queue_retention(parts: Parts) -> bool:
+    """Have what is old taken out, if that was not done within a day; whether it was queued."""
+    now = parts.clock.now()
+    last = parts.readers.here(last_run)
+    if last is not None and timedelta() <= now - from_text(last["at"]) < _EVERY:
+        return False
+    queued = parts.writer.run(lambda tx: begin_retention(parts, tx))
+    parts.work_waiting.set()
+    return queued
+
+
+def begin_retention(parts: Parts, tx: Tx) -> bool:
+    """Queue a run in the caller's transaction, unless one is under way."""
+    now = parts.clock.now()
+    return Jobs(tx).enqueue(RETAIN, _begun(now), dedupe=RETAIN, at=now)
+
+
+def is_due(parts: Parts, tx: Tx) -> bool:
+    """Whether there is anything whose time is over."""
+    before = cutoffs(policy_of(parts.settings(tx)), parts.clock.now())
+    return bool(Retaining(tx, parts.analyser).expired(before, FIRST, 1).rows)
+
+
+def last_run(tx: Tx) -> dict[str, Any] | None:
+    """When something was taken out last, and what, in counts."""
+    row = tx.one("journal.last_of", {"action": RETAIN})
+    return None if row is None else {"at": row["at"], "taken": Journal(tx).entry(row["seq"]).payload or {}}
+
+
+def retain(parts: Parts, payload: Payload) -> Outcome:
+    """The job: take the next rows out, then the next pages, then say what was done."""
+    if shutil.disk_usage(parts.home).free < BYTES:
+        release(parts.home)
+    settings = parts.readers.here(lambda tx: parts.settings(tx))
+    policy, pressure = policy_of(settings), int(payload["pressure"])
+    before = cutoffs(policy, from_text(payload["began"]), pressure)
+    place = (str(payload["place"][0]), str(payload["place"][1]))
+    expired = parts.readers.here(lambda tx: Retaining(tx, parts.analyser).expired(before, place, _AT_ONCE))
+    taken = Counter[str](payload["taken"])
+    if expired.rows:
+        taken.update("tools" if row["role"] == "tool" else "noise" for row in expired.rows)
+        following = {**payload, "place": expired.last, "taken": dict(taken)}
+        return Outcome(
+            write=lambda tx: Retaining(tx, parts.analyser).take(expired),
+            afterwards=lambda: _leave_index(parts, expired),
+            again=lambda: following,
+        )
+    return _rest(parts, payload, policy, before, taken)
+
+
+def _leave_index(parts: Parts, expired: Expired) -> None:
+    for id_ in expired.ids:
+        parts.meaning.turn_index.remove(id_)
+
+
+def _rest(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, taken: Counter[str]) -> Outcome:
+    """Logs, then room, then, where the home is still too large, all of it again with shorter times."""
+    left, size = list[Payload](), sum(sizes(parts.home).values())
+
+    def write(tx: Tx) -> None:
+        gone = Retaining(tx, parts.analyser).take_logs(before.logs, _AT_ONCE) if before.logs else 0
+        if gone:
+            left.append({**payload, "taken": dict(taken + Counter(logs=gone))})
+        elif Recalls(tx).shrink(_AT_ONCE) or _shrunk(tx):
+            left.append(payload)
+        elif pressure := pressed_further(policy, size, int(payload["pressure"])):
+            left.append({**payload, "pressure": pressure, "place": FIRST})
+        else:
+            counts = dict(taken) | {"pressure": payload["pressure"]}
+            Journal(tx).append(at=parts.clock.now(), actor="policy", action=RETAIN, subject_id=RETAIN, payload=counts)
+
+    def afterwards() -> None:
+        if not left and taken["tools"] + taken["noise"]:
+            parts.words.forget("turn", ("all",))
+
+    return Outcome(write=write, afterwards=afterwards, again=lambda: left[-1] if left else None)
+
+
+def _shrunk(tx: Tx) -> bool:
+    """Give some free pages back to the disk; whether there were any to give."""
+    room = tx.one("pages.free") or {"free": 0, "whole": 0}
+    if room["free"] < max(_PAGES, room["whole"] // 10):
+        return False
+    tx.all("pages.give_back")
+    after = tx.one("pages.free") or room
+    return bool(after["free"] < room["free"])
+
+
+def _begun(now: datetime) -> dict[str, Any]:
+    return {"began": to_text(now), "pressure": 0, "place": FIRST, "taken": {}}

@@ -1,0 +1,37 @@
+"""Sizes: what of a home takes how much room."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Final
+
+from filrouge.core.paths import BALLAST, BRIEFS, DATABASE, LOG, SPOOL, WORDS
+
+_PARTS: Final = {
+    DATABASE: "database",
+    WORDS: "words",
+    SPOOL: "spool",
+    BRIEFS: "briefs",
+    "backups": "backups",
+    LOG: "log",
+    BALLAST: "ballast",
+}
+
+
+def sizes(home: str) -> dict[str, int]:
+    """Bytes of files by part; the database with its log, the words of large tables, backups, spool, and what else."""
+    found = Counter[str]()
+    for directory, _, names in os.walk(home):
+        for name in names:
+            path = os.path.join(directory, name)
+            try:
+                found[_part(os.path.relpath(path, home))] += os.lstat(path).st_size
+            except OSError:  # gone meanwhile
+                continue
+    return dict(found)
+
+
+def _part(path: str) -> str:
+    head = path.split(os.sep, 1)[0]
+    return next((part for name, part in _PARTS.items() if head == name or head.startswith(name)), "other")

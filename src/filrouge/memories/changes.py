@@ -1,0 +1,165 @@
+"""By hand: the user pins, bins, restores and supersedes memories, and what is derived from them follows.
+
+A memory that is live again has to be found by meaning again: its vectors are put back into the index, or made anew
+where the space that recall reads never had them. Words need nothing, because the full-text index holds every state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from filrouge.capture.models import TRUST_TYPED
+from filrouge.context.hook_files import write_briefs
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.extraction.understanding import group_of, reflect, vectors_at_once
+from filrouge.extraction.units import without_secret
+from filrouge.memories.models import Memory, Span, Statement
+from filrouge.memories.repository import Action, ByHand, Origin
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import keep_vectors, queue_vectors
+from filrouge.search.vector_repository import Spaces, StoredVectors
+
+T = TypeVar("T")
+#: Characters: a memory is one statement. A document is remembered.
+LONGEST = 2000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Superseded:
+    """What a memory said, and the one that says it now."""
+
+    old_id: str
+    new_id: str
+    previous_text: str
+
+
+def pin(parts: Parts, memory_id: str, *, pinned: bool) -> Action:
+    """Pin a live memory, so that nobody but the user changes it, or let it be changed again.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: it is not live.
+    """
+
+    def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
+        hand = ByHand(tx, parts.analyser)
+        return (hand.pin if pinned else hand.unpin)(memory_id, the_users(parts)), (), ()
+
+    return changing(parts, write)
+
+
+def bin_memory(parts: Parts, memory_id: str, *, source: str = "") -> Action:
+    """Put a live memory into the bin.
+
+    Args:
+        source: who says so, for the journal.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: it is not live.
+    """
+    reason = f"by hand ({source})" if source else "by hand"
+    return changing(
+        parts,
+        lambda tx: (parts.memories(tx).bin(memory_id, the_users(parts), reason), (), (memory_id,)),
+    )
+
+
+def restore(parts: Parts, memory_id: str) -> Action:
+    """Make live again what was binned or superseded.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: it is live, or waits for review; or another version of it is live, or holds its key.
+    """
+    return changing(
+        parts, lambda tx: (ByHand(tx, parts.analyser).restore(memory_id, the_users(parts)), (memory_id,), ())
+    )
+
+
+def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> Superseded:
+    """Replace what a live memory says, pinned or not; kind, scope, subject and key stay.
+
+    Args:
+        source: who says so, for the journal.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that
+            already.
+    """
+    said = without_secret(parts.redact(text.strip()))
+    if not said:
+        raise BadInput("There is nothing to put in its place: the text is empty.")
+    if len(said) > LONGEST:
+        raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST}.")
+    meaning = parts.meaning
+    old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
+    statement = restated(old, said)
+    without_secret(parts.redact(statement.text))
+    [vectors] = vectors_at_once(meaning, [statement.text])
+    reason = f"superseded by hand ({source})" if source else "superseded by hand"
+
+    def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
+        origin = replace(the_users(parts), scope=old.scope)
+        action = parts.memories(tx).supersede(memory_id, statement, origin, reason)
+        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        return action, (), action.closed
+
+    action = changing(parts, write)
+    reflect(parts, meaning, [(action, vectors)])
+    return Superseded(old_id=memory_id, new_id=action.memory_id, previous_text=old.text)
+
+
+def the_users(parts: Parts) -> Origin:
+    """Where a change comes from that the user makes by hand, now."""
+    return Origin(scope=Scope(channel="api"), trust=TRUST_TYPED, at=parts.clock.now(), made_by="user", actor="user")
+
+
+def changing(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Collection[str]]]) -> T:
+    """Run a write that answers something, the memories that are live again, and those that are so no longer."""
+
+    def within(tx: Tx) -> tuple[T, Collection[str], Collection[str]]:
+        answer, begun, ended = write(tx)
+        current = Spaces(tx).current()
+        stored = StoredVectors(tx).some("memory", begun, current.id) if current else {}
+        for id_ in set(begun) - stored.keys():
+            queue_vectors(tx, "memory", id_, parts.clock.now())
+        return answer, begun, ended
+
+    answer, begun, ended = parts.writer.run(within)
+    for id_ in ended:
+        parts.meaning.memory_index.remove(id_)
+    if begun:
+        parts.readers.here(lambda tx: _show(parts, tx, begun))
+    write_briefs(parts, None, everywhere=True)
+    parts.work_waiting.set()
+    return answer
+
+
+def _show(parts: Parts, tx: Tx, begun: Collection[str]) -> None:
+    meaning, live = parts.meaning, parts.memories(tx).some(list(begun))
+    for id_, vectors in StoredVectors(tx).some("memory", begun, meaning.space.id).items():
+        number = StoredVectors(tx).number("memory", id_)
+        if number is not None and live[id_].state == "live":
+            meaning.memory_index.put(id_, number, group_of(live[id_]), vectors)
+
+
+def restated(old: Memory, text: str) -> Statement:
+    """What a memory states, in other words."""
+    return Statement(
+        kind=old.kind,
+        text=f"{old.key}: {text}" if old.key and old.value is not None else text,
+        span=Span(start=0, end=0),
+        scope=old.scope_name,
+        subject=old.subject,
+        key=old.key,
+        value=text if old.key and old.value is not None else old.value,
+        confidence=1.0,
+        sentiment=old.sentiment,
+        timeframe=old.timeframe,
+    )

@@ -1,0 +1,289 @@
+"""Memory files: what a model keeps under `/memories` with Anthropic's memory tool, as notes in the store.
+
+A file is a live memory of kind `note`: its first line is the path, the rest the content, with an agent's trust. So a
+file has versions and a history, every change is in the journal, what a model deletes is in the bin and the user
+restores it, `search` finds it and `forget` takes it out of every byte. Nothing compares a note with what the user says,
+and no file is written anywhere. The answers are those of the tool's own file implementation, where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import TRUST_AGENT
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER, Scope
+from filrouge.maintenance.health import project_names
+from filrouge.memories.changes import changing
+from filrouge.memories.models import ROOT, Memory, Span, Statement, checked_path, is_within
+from filrouge.memories.repository import Notes, Origin
+from filrouge.memories.statements import AGENT
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import queue_vectors
+
+#: Characters of a file, and files of one project.
+LONGEST_FILE: Final = 100_000
+MOST_FILES: Final = 1000
+_NUMBER_WIDTH: Final = 6
+_LEVELS: Final = 2
+_UNITS: Final = "BKMG"
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Folder:
+    """The files of one project within a transaction; `changed` gathers which memories ended."""
+
+    parts: Parts
+    tx: Tx
+    project: str | None
+    files: Mapping[str, Memory]
+    ended: list[str]
+
+    def content(self, path: str) -> str:
+        """What a file holds."""
+        memory = self.files.get(path)
+        if memory is None:
+            if self.is_directory(path):
+                raise _refused(f"The path {path} is not a file.")
+            raise _refused(f"The path {path} does not exist. Please provide a valid path.")
+        return content_of(memory)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether files are in it; the root is always one."""
+        return path == ROOT or any(is_within(one, path) for one in self.files)
+
+    def put(self, path: str, content: str, old: Memory | None = None) -> None:
+        """Write a file, in the place of another version of it."""
+        if len(content) > LONGEST_FILE:
+            raise _refused(f"The file would have {len(content)} characters; it may have {LONGEST_FILE}.")
+        if old is None and len(self.files) >= MOST_FILES:
+            raise _refused(f"There are {MOST_FILES} files already. Delete or merge some.")
+        text = self.parts.redact(f"{path}\n{content}")
+        statement = Statement(kind="note", text=text, span=Span(start=0, end=0), subject=path)
+        store, origin = self.parts.memories(self.tx), self._origin()
+        if old is not None and old.text == text:
+            return
+        done = store.supersede(old.id, statement, origin, "edited") if old else store.add(statement, origin, "written")
+        self.ended.extend(done.closed)
+        queue_vectors(self.tx, "memory", done.memory_id, origin.at)
+
+    def bin(self, memory: Memory) -> None:
+        """Put a file into the bin."""
+        self.parts.memories(self.tx).bin(memory.id, self._origin(), "deleted")
+        self.ended.append(memory.id)
+
+    def _origin(self) -> Origin:
+        scope = Scope(user=LOCAL_USER, project=self.project, channel="memory-tool")
+        return Origin(scope=scope, trust=TRUST_AGENT, at=self.parts.clock.now(), made_by=AGENT, actor=AGENT)
+
+
+def run(parts: Parts, command: Json, *, names: Collection[str] = ()) -> str:
+    """Carry out one command of the memory tool; the text that the model reads.
+
+    Args:
+        command: `command` (view, create, str_replace, insert, delete, rename) and its parameters, as the tool sends
+            them.
+        names: of the project whose files they are; none = those outside every project.
+
+    Raises:
+        BadInput: what the model reads as an error.
+        NotFound: a single plain project name that no project has.
+    """
+    verb = _COMMANDS.get(str(command.get("command")))
+    if verb is None:
+        raise _refused(f"Unknown command: {str(command.get('command'))[:40]}. It is one of {', '.join(_COMMANDS)}.")
+    known_as = parts.readers.here(lambda tx: project_names(tx, list(names)))
+    if verb is _view:
+        project = parts.readers.here(lambda tx: Projects(tx).find(known_as))
+        return parts.readers.here(lambda tx: verb(_folder(parts, tx, project), command))
+
+    def write(tx: Tx) -> tuple[str, Collection[str], Collection[str]]:
+        folder = _folder(parts, tx, Projects(tx).resolve(known_as, at=parts.clock.now()))
+        said = verb(folder, command)
+        return said, (), tuple(folder.ended)
+
+    return changing(parts, write)
+
+
+def content_of(memory: Memory) -> str:
+    """What the file of a note holds: its text below the line of the path."""
+    path, _, content = memory.text.partition("\n")
+    return content if path == memory.subject else memory.text
+
+
+def _folder(parts: Parts, tx: Tx, project: str | None) -> _Folder:
+    notes = Notes(tx).live(project=project, user=LOCAL_USER)
+    files = {one.subject: one for one in notes if one.subject.startswith(f"{ROOT}/")}  # of two, the newer
+    return _Folder(parts=parts, tx=tx, project=project, files=files, ended=[])
+
+
+def _view(folder: _Folder, command: Json) -> str:
+    path = checked_path(_text(command, "path"))
+    if path in folder.files:
+        return _numbered(path, folder.content(path), command.get("view_range"))
+    if not folder.is_directory(path):
+        raise _refused(f"The path {path} does not exist. Please provide a valid path.")
+    sizes: dict[str, int] = {}
+    for one, memory in sorted(folder.files.items()):
+        size = len(content_of(memory).encode())
+        sizes[path] = sizes.get(path, 0) + size
+        names = one[len(path) + 1 :].split("/") if is_within(one, path) else []
+        if not names or any(name.startswith(".") for name in names):
+            continue
+        for level in range(1, min(len(names), _LEVELS) + 1):
+            shown = "/".join(names[:level]) + ("/" if level < len(names) else "")
+            sizes[f"{path}/{shown}"] = sizes.get(f"{path}/{shown}", 0) + size
+    header = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
+    sizes.setdefault(path, 0)
+    return "\n".join([header, *(f"{_size(size)}\t{one}" for one, size in sorted(sizes.items()))])
+
+
+def _create(folder: _Folder, command: Json) -> str:
+    path, content = _file_path(command, "path"), _text(command, "file_text")
+    if path in folder.files:
+        raise _refused(f"File {path} already exists")
+    _free(folder, path)
+    folder.put(path, content)
+    return f"File created successfully at: {path}"
+
+
+def _str_replace(folder: _Folder, command: Json) -> str:
+    path, old, new = checked_path(_text(command, "path")), _text(command, "old_str"), _text(command, "new_str", "")
+    content = folder.content(path)
+    count = content.count(old) if old else 0
+    if count == 0:
+        raise _refused(f"No replacement was performed, old_str `{old[:500]}` did not appear verbatim in {path}.")
+    if count > 1:
+        lines = ", ".join(str(content.count("\n", 0, place) + 1) for place in _places(content, old)[:50])
+        raise _refused(
+            f"No replacement was performed. Multiple occurrences of old_str `{old[:500]}` in lines: {lines}."
+            " Please ensure it is unique"
+        )
+    changed = content.replace(old, new)
+    folder.put(path, changed, folder.files[path])
+    at = content.count("\n", 0, content.find(old))
+    lines = changed.split("\n")
+    shown = [_line(n + 1, lines[n]) for n in range(max(0, at - 2), min(len(lines), at + 3))]
+    said = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+    return "\n".join([said, *shown])
+
+
+def _insert(folder: _Folder, command: Json) -> str:
+    path, text, place = checked_path(_text(command, "path")), _text(command, "insert_text"), command.get("insert_line")
+    lines = folder.content(path).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place <= len(lines):
+        shown = str(place)[:20]
+        raise _refused(f"Invalid `insert_line` parameter: {shown}. It should be within the range [0, {len(lines)}].")
+    lines.insert(place, text.rstrip("\n"))
+    folder.put(path, "\n".join(lines) + "\n", folder.files[path])
+    return f"The file {path} has been edited."
+
+
+def _delete(folder: _Folder, command: Json) -> str:
+    path = checked_path(_text(command, "path"))
+    if path == ROOT:
+        raise _refused(f"Cannot delete the {ROOT} directory itself")
+    gone = [memory for one, memory in folder.files.items() if one == path or is_within(one, path)]
+    if not gone:
+        raise _refused(f"The path {path} does not exist")
+    for memory in gone:
+        folder.bin(memory)
+    return f"Successfully deleted {path}"
+
+
+def _rename(folder: _Folder, command: Json) -> str:
+    old, new = checked_path(_text(command, "old_path")), _file_path(command, "new_path")
+    if old == ROOT:
+        raise _refused(f"Cannot rename the {ROOT} directory itself")
+    moved = {one: memory for one, memory in folder.files.items() if one == old or is_within(one, old)}
+    if not moved:
+        raise _refused(f"The path {old} does not exist")
+    if new in folder.files or folder.is_directory(new):
+        raise _refused(f"The destination {new} already exists")
+    if is_within(new, old):
+        raise _refused(f"Cannot move {old} into itself")
+    _free(folder, new)
+    for one, memory in moved.items():
+        folder.put(checked_path(new + one[len(old) :]), content_of(memory), memory)
+    return f"Successfully renamed {old} to {new}"
+
+
+_COMMANDS: Final[Mapping[str, Callable[[_Folder, Json], str]]] = {
+    "view": _view,
+    "create": _create,
+    "str_replace": _str_replace,
+    "insert": _insert,
+    "delete": _delete,
+    "rename": _rename,
+}
+
+
+def _free(folder: _Folder, path: str) -> None:
+    """Refuse a file that is a directory already, or one within a file."""
+    if folder.is_directory(path):
+        raise _refused(f"The path {path} is a directory.")
+    if (above := next((one for one in folder.files if is_within(path, one)), None)) is not None:
+        raise _refused(f"The path {above} is not a directory.")
+
+
+def _file_path(command: Json, name: str) -> str:
+    path = checked_path(_text(command, name))
+    if path == ROOT:
+        raise _refused(f"The path {ROOT} is a directory.")
+    return path
+
+
+def _text(command: Json, name: str, default: str | None = None) -> str:
+    value = command.get(name, default)
+    if not isinstance(value, str):
+        raise _refused(f"The command needs `{name}`, a text.")
+    if len(value) > LONGEST_FILE:
+        raise _refused(f"`{name}` has {len(value)} characters; it may have {LONGEST_FILE}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _refused(f"`{name}` is no text: it has half a character.") from None
+    return value
+
+
+def _numbered(path: str, content: str, view_range: object) -> str:
+    lines = content.split("\n")
+    first, last = 1, len(lines)
+    match view_range:
+        case None:
+            pass
+        case [int(begin), int(end)]:
+            first, last = max(1, begin), len(lines) if end == -1 else end
+        case _:
+            raise _refused("`view_range` is two line numbers; -1 as the second means the end.")
+    shown = [_line(first + n, line) for n, line in enumerate(lines[first - 1 : max(last, 0)])]
+    return "\n".join([f"Here's the content of {path} with line numbers:", *shown])
+
+
+def _line(number: int, text: str) -> str:
+    return f"{number:>{_NUMBER_WIDTH}}\t{text}"
+
+
+def _places(content: str, old: str) -> list[int]:
+    found = [content.find(old)]
+    while (place := content.find(old, found[-1] + 1)) >= 0:
+        found.append(place)
+    return found
+
+
+def _size(count: int) -> str:
+    unit = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    size = count / 1024**unit
+    return f"{int(size) if size == int(size) else f'{size:.1f}'}{_UNITS[unit]}"
+
+
+def _refused(said: str) -> BadInput:
+    return BadInput(said, remedy="")

@@ -1,0 +1,1051 @@
+"""Memories in the database: rows, versions, evidence, reviews, doubts, and the entries of the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from filrouge.core.clock import from_text, new_id, to_text
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Analyser, Tx
+from filrouge.core.scope import Scope
+from filrouge.memories.models import (
+    LEAST_TO_INJECT,
+    SUMS,
+    Add,
+    Conflict,
+    Decision,
+    Delete,
+    Evidence,
+    Memory,
+    Noop,
+    Outcome,
+    Review,
+    ReviewKind,
+    Settlement,
+    Span,
+    State,
+    Statement,
+    Update,
+)
+from filrouge.runtime import journal
+from filrouge.runtime.journal import Entry, Journal
+from filrouge.search.word_repository import Words
+
+# Rows of the table `memories` as the values they stand for, and what of them is sealed.
+
+
+def memory_from_row(row: dict[str, Any]) -> Memory:
+    """The value a row stands for, without its evidence."""
+    return Memory(
+        id=row["id"],
+        scope=Scope(
+            user=row["user_id"],
+            project=row["project_id"],
+            agent=row["agent"],
+            channel=row["channel"],
+            session=row["session_id"],
+            branch=row["branch"],
+        ),
+        scope_name=row["scope"],
+        kind=row["kind"],
+        text=row["text"],
+        trust=row["trust"],
+        created_at=from_text(row["created_at"]),
+        valid_from=from_text(row["valid_from"]),
+        valid_to=from_text(row["valid_to"]) if row["valid_to"] else None,
+        state=row["state"],
+        subject=row["subject"],
+        key=row["key"],
+        value=row["value"],
+        confidence=row["confidence"],
+        sentiment=row["sentiment"],
+        timeframe=row["timeframe"],
+        supersedes=row["supersedes"],
+        superseded_by=row["superseded_by"],
+        previous_text=row["previous_text"],
+        pinned=bool(row["pinned"]),
+        disabled=bool(row["disabled"]),
+        mention_count=row["mention_count"],
+        last_mention=from_text(row["last_mention"]),
+        uses=row["uses"],
+        last_used=from_text(row["last_used"]) if row["last_used"] else None,
+        made_by=row["made_by"],
+        prompt_version=row["prompt_version"],
+    )
+
+
+def row_of(memory: Memory) -> dict[str, object]:
+    """The columns a new memory brings by itself, sealed."""
+    sealed = journal.seal(content_of(memory))
+    scope = memory.scope
+    return {
+        "id": memory.id,
+        "user_id": scope.user,
+        "scope": memory.scope_name,
+        "project_id": scope.project if memory.scope_name == "project" else None,
+        "agent": scope.agent,
+        "channel": scope.channel,
+        "session_id": scope.session,
+        "branch": scope.branch,
+        "kind": memory.kind,
+        "text": memory.text,
+        "subject": memory.subject,
+        "key": memory.key,
+        "value": memory.value,
+        "confidence": memory.confidence,
+        "sentiment": memory.sentiment,
+        "timeframe": memory.timeframe,
+        "trust": memory.trust,
+        "at": to_text(memory.created_at),
+        "made_by": memory.made_by,
+        "prompt_version": memory.prompt_version,
+        "row_key": sealed.key,
+        "row_hash": sealed.hash,
+    }
+
+
+def intact(row: dict[str, Any]) -> bool:
+    """True if the row's seal holds."""
+    return journal.holds(row["row_key"], row["row_hash"], content_of(memory_from_row(row)))
+
+
+def content_of(memory: Memory) -> dict[str, object]:
+    """What never changes in a memory's life: this is sealed."""
+    return {
+        "id": memory.id,
+        "kind": memory.kind,
+        "text": memory.text,
+        "key": memory.key,
+        "value": memory.value,
+        "scope": memory.scope_name,
+        "project": memory.scope.project,
+        "trust": memory.trust,
+        "created_at": to_text(memory.created_at),
+    }
+
+
+# Lives: the part of a memory that decisions change, and how a change of it is written, noted and taken back.
+#
+# A memory's words never change; its life does: whether it is live and from when to when, what it replaced and what
+# replaced it, whether it is pinned or switched off, and what came of its review. An entry of the journal notes each
+# field that it changed as a pair of before and after, so that an undo puts back exactly this, and sees where
+# something else came between. A memory that a decision made was, before it, in the bin without ever having held.
+
+Pairs = Mapping[str, Sequence[Any]]
+"""By the name of a field of `Life`: its value before and after."""
+Changed = Mapping[str, Pairs]
+"""By the id of a memory: what of its life an entry of the journal changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Life:
+    """What decisions change of a memory. Times are as stored (`clock.to_text`).
+
+    Attributes:
+        superseded_by: set in the state `superseded` alone.
+        review: None for a memory that never waited for one.
+    """
+
+    state: State
+    valid_from: str
+    valid_to: str | None = None
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    pinned: bool = False
+    disabled: bool = False
+    review: Outcome | None = None
+
+    @property
+    def unborn(self) -> Life:
+        """The life as it was before the decision that made the memory."""
+        review: Outcome | None = "undone" if self.review else None
+        return replace(self, state="binned", valid_to=self.valid_from, superseded_by=None, review=review)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lived:
+    """A memory with its life."""
+
+    memory: Memory
+    life: Life
+
+
+def life_of(memory: Memory, review: Outcome | None = None) -> Life:
+    """The life in a memory's fields."""
+    return Life(
+        state=memory.state,
+        valid_from=to_text(memory.valid_from),
+        valid_to=to_text(memory.valid_to) if memory.valid_to else None,
+        supersedes=memory.supersedes,
+        superseded_by=memory.superseded_by,
+        pinned=memory.pinned,
+        disabled=memory.disabled,
+        review=review,
+    )
+
+
+def difference(before: Mapping[str, Life], after: Mapping[str, Life]) -> Changed:
+    """What differs between the lives of the same memories."""
+    found: dict[str, Pairs] = {}
+    for id_, life in after.items():
+        was, now = asdict(before[id_]), asdict(life)
+        if pairs := {name: [was[name], now[name]] for name in now if was[name] != now[name]}:
+            found[id_] = pairs
+    return found
+
+
+def taken_back(life: Life, pairs: Pairs) -> Life | None:
+    """The life before these changes; None where it is no longer what they left."""
+    if any(getattr(life, name) != after for name, (_, after) in pairs.items()):
+        return None
+    values: dict[str, Any] = {name: before for name, (before, _) in pairs.items()}
+    return replace(life, **values)
+
+
+def changed_by(entry: Entry) -> Changed:
+    """What an entry of the journal changed; what it only made, it made live."""
+    if entry.payload is None:
+        return {}
+    made = {"state": ["binned", "live"], "valid_to": [to_text(entry.at), None]}
+    return {**({entry.subject_id: made} if entry.payload.get("made") else {}), **entry.payload.get("changed", {})}
+
+
+class Lives:
+    """The lives of the memories of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def kin(self, ids: Collection[str]) -> dict[str, Lived]:
+        """These memories and all that they are linked with, as they replaced one another; unknown ids are left out."""
+        rows = self._tx.all("memories.kin", {"ids": json.dumps(list(ids))})
+        return {row["id"]: _lived(row) for row in rows}
+
+    def write(self, lives: Mapping[str, Life], at: datetime) -> None:
+        """Give memories these lives. Who ends comes first, so that a core fact's key is free for who begins."""
+        for id_, life in sorted(lives.items(), key=lambda one: one[1].state == "live"):
+            row = asdict(life)
+            outcome = row.pop("review")
+            self._tx.run("memories.live", row | {"id": id_})
+            if outcome:
+                self._tx.run("reviews.settle", {"memory_id": id_, "outcome": outcome, "at": to_text(at)})
+            if life.state in ("superseded", "binned"):  # what has ended need not be asked about
+                self._tx.run("reviews.close", {"memory_id": id_, "at": to_text(at)})
+
+    def check(self, lives: Mapping[str, Life], *, kin: Mapping[str, Lived]) -> None:
+        """Refuse lives that would leave two live versions of one memory, or two holders of a core fact's key.
+
+        Args:
+            kin: those memories and everything that they are, or would be, linked with.
+
+        Raises:
+            BadInput: naming who is in the way.
+        """
+        after = {id_: lives.get(id_, one.life) for id_, one in kin.items()}
+        begin = [id_ for id_, life in lives.items() if life.state == "live" and kin[id_].life.state != "live"]
+        for id_ in begin:
+            others = [other for other in _linked(id_, after) - {id_} if after[other].state == "live"]
+            others += self._holders(kin[id_].memory, kin, after)
+            if others:
+                raise BadInput(
+                    f"Memory {id_} cannot be live beside {others[0]}, another version of it.",
+                    remedy=f"Bin {others[0]} first, or see `filrouge history {others[0]}` for what to undo.",
+                )
+
+    def _holders(self, memory: Memory, kin: Mapping[str, Lived], after: Mapping[str, Life]) -> list[str]:
+        """Who else would hold the memory's key."""
+        if memory.kind == "concept":
+            row = self._tx.one("memories.concept", place_of(memory) | {"subject": memory.subject})
+            is_held = row is not None and row["state"] == "live" and row["id"] != memory.id
+            return (
+                [row["id"]] if row and is_held and (row["id"] not in after or after[row["id"]].state == "live") else []
+            )
+        if memory.key is None:
+            return []
+        row = self._tx.one("memories.core_fact", place_of(memory))
+        now = {row["id"]} - after.keys() if row else set[str]()
+        then = {
+            id_
+            for id_, life in after.items()
+            if life.state == "live" and kin[id_].memory.key and place_of(kin[id_].memory) == place_of(memory)
+        }
+        return sorted((now | then) - {memory.id})
+
+
+def place_of(memory: Memory) -> dict[str, object]:
+    """What makes a core fact unique."""
+    return {
+        "scope": memory.scope_name,
+        "project_id": memory.scope.project if memory.scope_name == "project" else None,
+        "user_id": memory.scope.user,
+        "key": memory.key,
+    }
+
+
+def _linked(id_: str, lives: Mapping[str, Life]) -> set[str]:
+    """Everyone in a memory's chain."""
+    links: dict[str, set[str]] = {one: set() for one in lives}
+    for one, life in lives.items():
+        for other in (life.supersedes, life.superseded_by):
+            if other in links:
+                links[one].add(other)
+                links[other].add(one)
+    found, todo = {id_}, [id_]
+    while todo:
+        new = links[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
+
+
+def _lived(row: Mapping[str, Any]) -> Lived:
+    memory = memory_from_row(dict(row))
+    return Lived(memory=memory, life=life_of(memory, row["outcome"]))
+
+
+# Writing memories: the row with its words and its evidence, and the entry of the journal that says why.
+#
+# What every decision and every verb of the user's hand is made of. Nothing is decided here.
+
+ActionName = Literal[
+    "add", "update", "delete", "noop", "conflict", "error", "pin", "unpin", "enable", "disable", "restore"
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Action:
+    """What a decision came to: the memory it made or touched, and those it closed.
+
+    Attributes:
+        review: the id under which its statement waits for a person.
+    """
+
+    name: ActionName
+    memory_id: str
+    closed: tuple[str, ...] = ()
+    reason: str = ""
+    review: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where a statement comes from, for the memory's provenance."""
+
+    scope: Scope
+    trust: int
+    at: datetime
+    turn_id: str = ""
+    made_by: str = "heuristic"
+    prompt_version: str = ""
+    actor: str = "understand"
+
+
+class MemoryWriter:
+    """Writes the memories of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self.lives = Lives(tx)
+        self._tx = tx
+        self._analyser = analyser
+        self._words = Words(tx, analyser, "memory")
+        self._journal = Journal(tx)
+
+    def insert(
+        self,
+        statement: Statement,
+        origin: Origin,
+        *,
+        state: State = "live",
+        supersedes: Memory | None = None,
+        pinned: bool = False,
+        disabled: bool = False,
+    ) -> Memory:
+        """Store a statement as a memory, with its words and its evidence."""
+        memory = replace(
+            _memory(statement, origin),
+            state=state,
+            supersedes=supersedes.id if supersedes else None,
+            previous_text=supersedes.text if supersedes else None,
+            pinned=pinned,
+            disabled=disabled,
+        )
+        if state == "live":
+            memory = self._with_free_key(memory)
+        life: dict[str, object] = {
+            "state": state,
+            "supersedes": memory.supersedes,
+            "previous_text": memory.previous_text,
+        }
+        life |= {"pinned": pinned, "disabled": disabled, "analyser": self._analyser.version}
+        self._tx.run("memories.add", row_of(memory) | life)
+        if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
+            self._words.put(memory.id, f"{memory.text} {memory.subject}")
+        self._cite(memory.id, statement, origin)
+        return memory
+
+    def mention(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> None:
+        """A memory is said again: it counts once more, and has one evidence more."""
+        self._tx.run("memories.mention", {"id": memory_id, "at": to_text(origin.at), "by": 1})
+        span = statement.span
+        cited = [origin.turn_id, span.start, span.end] if self._cite(memory_id, statement, origin) else None
+        payload = self.said(statement.text, reason, origin) | {"mentions": 1, "cited": cited}
+        self.record(origin, "noop", memory_id, payload)
+
+    def said(self, text: str, reason: str, origin: Origin) -> dict[str, object]:
+        """What an entry of the journal quotes of a statement."""
+        return {"text": text, "reason": reason, "turn": origin.turn_id}
+
+    def record(
+        self,
+        origin: Origin,
+        action: str,
+        memory_id: str,
+        payload: Mapping[str, object],
+        *,
+        before: Mapping[str, Life] | None = None,
+        after: Mapping[str, Life] | None = None,
+        touches: Iterable[str] = (),
+    ) -> int:
+        """Note a decision with the lives that it changed; the number of its entry."""
+        changed = difference(before or {}, after or {})
+        return self._journal.append(
+            at=origin.at,
+            actor=origin.actor,
+            action=action,
+            subject_id=memory_id,
+            payload={**payload, "changed": changed} if changed else payload,
+            touches=[*touches, *(after or {})],
+        )
+
+    def record_new(self, origin: Origin, action: str, memory: Memory, payload: Mapping[str, object]) -> int:
+        """Note a decision that made a live memory and changed no other (`lives.changed_by`)."""
+        return self.record(origin, action, memory.id, {**payload, "made": True})
+
+    def _with_free_key(self, memory: Memory) -> Memory:
+        """A core fact's key is unique: where a live memory still holds it, the new one goes without."""
+        if memory.key is None:
+            return memory
+        return replace(memory, key=None) if self._tx.one("memories.core_fact", place_of(memory)) else memory
+
+    def _cite(self, memory_id: str, statement: Statement, origin: Origin) -> bool:
+        if not origin.turn_id:
+            return False
+        span = statement.span
+        row = {"memory_id": memory_id, "turn_id": origin.turn_id, "start": span.start, "stop": span.end}
+        return bool(self._tx.run("evidence.add", row))
+
+
+def _memory(statement: Statement, origin: Origin) -> Memory:
+    return Memory(
+        id=new_id(origin.at),
+        scope=origin.scope if statement.scope == "project" else replace(origin.scope, project=None),
+        scope_name=statement.scope,
+        kind=statement.kind,
+        text=statement.text,
+        trust=origin.trust,
+        created_at=origin.at,
+        valid_from=origin.at,
+        subject=statement.subject,
+        key=statement.key,
+        value=statement.value,
+        confidence=statement.confidence,
+        sentiment=statement.sentiment,
+        timeframe=statement.timeframe,
+        made_by=origin.made_by,
+        prompt_version=origin.prompt_version,
+    )
+
+
+# The review queue: statements that wait for a person, who keeps the old, takes the new, keeps both, or drops it.
+#
+# A waiting statement is a memory in the state `quarantined`: stored with its words and its evidence, so that nothing
+# is lost and erasing takes it along, but served to nobody. What is said again while it waits is one more mention of
+# it. Where two memories are live that cannot both hold, the newer waits as it is: both are served until the user has
+# decided.
+
+#: How each kind can be settled.
+_WAYS: Final[Mapping[ReviewKind, Mapping[str, Settlement]]] = {
+    "conflict": {"old": "old", "new": "new", "both": "both"},
+    "quarantine": {"accept": "accept", "dismiss": "dismiss"},
+}
+
+
+class Reviews:
+    """The queue of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._writer = MemoryWriter(tx, analyser)
+
+    def get(self, memory_id: str) -> Review:
+        """One entry.
+
+        Raises:
+            NotFound: naming the id.
+        """
+        row = self._tx.one("reviews.get", {"memory_id": memory_id})
+        if row is None:
+            raise NotFound(f"Nothing waits for review as {memory_id!r}.", remedy="List what does: `filrouge review`.")
+        return self._review(row)
+
+    def all(self, *, settled: bool = False, limit: int = 200) -> list[Review]:
+        """What waits, newest first; with `settled` also what no longer does."""
+        return [self._review(row) for row in self._tx.all("reviews.all", {"all": settled, "limit": limit})]
+
+    def hold(
+        self, kind: ReviewKind, statement: Statement, origin: Origin, reason: str, *, against: Memory | None = None
+    ) -> str:
+        """Keep a statement for a person to settle; the id of its memory, which may wait already."""
+        said = _folded(statement.text)
+        for row in self._tx.all("reviews.waiting", _beside(statement, origin, against)):
+            if _folded(row["text"]) == said:
+                self._writer.mention(row["id"], statement, origin, reason)
+                return str(row["id"])
+        memory = self._writer.insert(statement, origin, state="quarantined")
+        row = {"memory_id": memory.id, "kind": kind, "reason": reason, "at": to_text(origin.at)}
+        self._tx.run("reviews.add", row | {"against": against.id if against else None})
+        life = life_of(memory, "open")
+        self._writer.record(
+            origin,
+            kind,
+            memory.id,
+            self._writer.said(memory.text, reason, origin),
+            before={memory.id: life.unborn},
+            after={memory.id: life},
+            touches=[against.id] if against else [],
+        )
+        return memory.id
+
+    def contest(self, memory_id: str, against: str, origin: Origin, reason: str) -> bool:
+        """Ask the user which of two live memories holds; False where not both are live, or the first was asked about
+        before: nobody is asked twice."""
+        kin = self._writer.lives.kin([memory_id, against])
+        both = [kin[id_] for id_ in (memory_id, against) if id_ in kin and kin[id_].life.state == "live"]
+        if len(both) < 2 or self._tx.one("reviews.get", {"memory_id": memory_id}):
+            return False
+        row = {"memory_id": memory_id, "kind": "conflict", "reason": reason, "at": to_text(origin.at)}
+        self._tx.run("reviews.add", row | {"against": against})
+        life = both[0].life
+        self._writer.record(
+            origin,
+            "contest",
+            memory_id,
+            self._writer.said(both[0].memory.text, reason, origin),
+            before={memory_id: replace(life, review="undone")},
+            after={memory_id: replace(life, review="open")},
+            touches=[against],
+        )
+        return True
+
+    def settle(self, memory_id: str, how: str, origin: Origin) -> tuple[Review, dict[str, Life]]:
+        """Settle what waits, as the user says; the entry as it is now, and the lives that changed.
+
+        The new takes the place of the live version of what it speaks against, pinned or not, and its pin.
+
+        Raises:
+            NotFound: nothing waits under this id.
+            BadInput: it is settled already, or cannot be settled so.
+        """
+        review = self.get(memory_id)
+        if review.outcome != "open":
+            raise BadInput(
+                f"What {memory_id} says was settled: {review.outcome}.",
+                remedy=f"See `filrouge history {memory_id}`, and undo the settlement to decide again.",
+            )
+        settlement = _WAYS[review.kind].get(how)
+        if settlement is None:
+            ways = ", ".join(_WAYS[review.kind])
+            raise BadInput(f"A {review.kind} cannot be settled with {how!r}.", remedy=f"It is one of: {ways}.")
+        against = [review.against.id] if review.against else []
+        kin = self._writer.lives.kin([memory_id, *against])
+        after = _settled(settlement, kin, memory_id, self._chain(against), origin)
+        self._writer.lives.check(after, kin=kin)
+        self._writer.lives.write(after, origin.at)
+        payload = {"settled": settlement, "reason": f"settled: {settlement}"}
+        before = {id_: kin[id_].life for id_ in after}
+        self._writer.record(origin, "settle", memory_id, payload, before=before, after=after, touches=kin)
+        return self.get(memory_id), after
+
+    def _chain(self, ids: list[str]) -> dict[str, Lived]:
+        return self._writer.lives.kin(ids) if ids else {}
+
+    def _review(self, row: Mapping[str, Any]) -> Review:
+        ids = [row["memory_id"], row["against"]]
+        found = {id_: self._memory(id_) for id_ in ids if id_}
+        return Review(
+            memory=found[row["memory_id"]],
+            kind=row["kind"],
+            against=found.get(row["against"]),
+            reason=row["reason"],
+            outcome=row["outcome"],
+            at=from_text(row["at"]),
+            settled_at=from_text(row["settled_at"]) if row["settled_at"] else None,
+        )
+
+    def _memory(self, memory_id: str) -> Memory:
+        row = self._tx.one("memories.get", {"id": memory_id})
+        if row is None:
+            raise NotFound(f"There is no memory {memory_id!r}.")
+        return memory_from_row(row)
+
+
+def _settled(
+    how: Settlement, kin: Mapping[str, Lived], memory_id: str, chain: Mapping[str, Lived], origin: Origin
+) -> dict[str, Life]:
+    """The lives after the settlement. What is taken is believed from that moment on, not from when it was said; what
+    was believed while it waited, from when it was."""
+    life, now = replace(kin[memory_id].life, review=how), to_text(origin.at)
+    waited = life.state == "quarantined"
+    if how in ("old", "dismiss"):
+        return {
+            memory_id: replace(life, state="binned", valid_to=life.valid_from if waited else max(life.valid_from, now))
+        }
+    taken = replace(life, state="live", valid_from=now if waited else life.valid_from)
+    others = [one for one in chain.values() if one.life.state == "live" and one.memory.id != memory_id]
+    old = next(iter(others), None) if how == "new" else None
+    if old is None:
+        return {memory_id: taken}
+    ended = replace(old.life, state="superseded", valid_to=max(old.life.valid_from, now), superseded_by=memory_id)
+    pinned = old.life.pinned or taken.pinned
+    return {
+        old.memory.id: ended,
+        memory_id: replace(taken, supersedes=taken.supersedes or old.memory.id, pinned=pinned),
+    }
+
+
+def _beside(statement: Statement, origin: Origin, against: Memory | None) -> dict[str, object]:
+    return {
+        "against": against.id if against else None,
+        "user_id": origin.scope.user,
+        "scope": statement.scope,
+        "project_id": origin.scope.project if statement.scope == "project" else None,
+    }
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+# By hand: what only the user does to a memory that is there. Pin and unpin it, switch a rule off and on, bring it
+# back from the bin.
+#
+# Other verbs of the user's hand stand where decisions of the same effect do: `Memories.supersede`, `Memories.bin`.
+
+
+class ByHand:
+    """The user's hand on the memories of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._writer = MemoryWriter(tx, analyser)
+
+    def with_key(self, key: str) -> list[Memory]:
+        """The live facts with this key, of the user and of every project, without their evidence."""
+        return [memory_from_row(row) for row in self._tx.all("memories.with_key", {"key": key})]
+
+    def pin(self, memory_id: str, origin: Origin) -> Action:
+        """Keep a live memory from being changed by anybody but the user; one that is pinned stays so.
+
+        Raises:
+            NotFound: naming the id.
+            BadInput: it is not live.
+        """
+        return self._pin(memory_id, origin, pinned=True)
+
+    def unpin(self, memory_id: str, origin: Origin) -> Action:
+        """Let a live memory be changed again; one that is not pinned stays so.
+
+        Raises:
+            NotFound: naming the id.
+            BadInput: it is not live.
+        """
+        return self._pin(memory_id, origin, pinned=False)
+
+    def switch(self, memory_id: str, origin: Origin, *, enabled: bool) -> Action:
+        """Switch a live rule off, so that no model is shown it, or on again; one that is so already stays so.
+
+        Raises:
+            NotFound: naming the id.
+            BadInput: it is not live, or no rule.
+        """
+        found = self._kin(memory_id)[memory_id]
+        if found.memory.kind != "rule":
+            raise BadInput(f"Memory {memory_id} is no rule.", remedy="See `filrouge rules`.")
+        if found.life.state != "live":
+            raise BadInput(f"Rule {memory_id} is {found.life.state}, not live.", remedy="See `filrouge rules --all`.")
+        action: ActionName = "enable" if enabled else "disable"
+        if found.life.disabled is enabled:
+            after = {memory_id: replace(found.life, disabled=not enabled)}
+            self._change(action, memory_id, {memory_id: found.life}, after, origin, {})
+        return Action(name=action, memory_id=memory_id, reason="by hand")
+
+    def restore(self, memory_id: str, origin: Origin) -> Action:
+        """Make what was binned or superseded live again.
+
+        Raises:
+            NotFound: naming the id.
+            BadInput: it is live, or waits for review; or another version of it is live, or holds its key.
+        """
+        kin = self._kin(memory_id)
+        life = kin[memory_id].life
+        if life.state == "live":
+            raise BadInput(f"Memory {memory_id} is live.", remedy="There is nothing to restore.")
+        if life.state == "quarantined":
+            raise BadInput(f"Memory {memory_id} waits for review.", remedy=f"Settle it: `filrouge review {memory_id}`.")
+        after = {memory_id: replace(life, state="live", valid_to=None, superseded_by=None)}
+        self._writer.lives.check(after, kin=kin)
+        self._change("restore", memory_id, {memory_id: life}, after, origin, kin)
+        return Action(name="restore", memory_id=memory_id, reason="by hand")
+
+    def _pin(self, memory_id: str, origin: Origin, *, pinned: bool) -> Action:
+        action = "pin" if pinned else "unpin"
+        life = self._kin(memory_id)[memory_id].life
+        if life.state != "live":
+            remedy = f"Try `filrouge restore {memory_id}`, or pin its version of today."
+            raise BadInput(f"Memory {memory_id} is {life.state}, not live.", remedy=remedy)
+        if life.pinned is not pinned:
+            after = {memory_id: replace(life, pinned=pinned)}
+            self._change(action, memory_id, {memory_id: life}, after, origin, {})
+        return Action(name=action, memory_id=memory_id, reason="by hand")
+
+    def _change(
+        self,
+        action: str,
+        memory_id: str,
+        before: dict[str, Life],
+        after: dict[str, Life],
+        origin: Origin,
+        touches: dict[str, Lived],
+    ) -> None:
+        self._writer.lives.write(after, origin.at)
+        payload = {"reason": "by hand", "turn": origin.turn_id}
+        self._writer.record(origin, action, memory_id, payload, before=before, after=after, touches=touches)
+
+    def _kin(self, memory_id: str) -> dict[str, Lived]:
+        kin = self._writer.lives.kin([memory_id])
+        if memory_id not in kin:
+            raise NotFound(f"There is no memory {memory_id!r}.")
+        return kin
+
+
+# Memories: what is believed, what was believed, and the words that prove it.
+#
+# Nothing is overwritten. Applying a decision writes the memory, its evidence and a journal entry in the caller's one
+# transaction; an update closes the old memory's validity and links both. Ids in a decision are checked here again,
+# because the decider may be a model, and models invent ids.
+
+#: Rules of one scope that stand (RULE-1). More are kept; they wait until the user has sorted them out.
+MOST_RULES = 20
+
+
+class Memories:
+    """The memories of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._analyser = analyser
+        self._writer = MemoryWriter(tx, analyser)
+        self._reviews = Reviews(tx, analyser)
+
+    def get(self, memory_id: str) -> Memory:
+        """One memory with its evidence.
+
+        Raises:
+            NotFound: naming the id.
+        """
+        row = self._tx.one("memories.get", {"id": memory_id})
+        if row is None:
+            raise NotFound(f"There is no memory {memory_id!r}.")
+        return self._cited([row])[0]
+
+    def within(
+        self, *, project: str | None, user: str, everywhere: bool = False, all_states: bool = False
+    ) -> list[Memory]:
+        """The memories of a project and of its user, newest first; `everywhere` lifts the project."""
+        rows = self._tx.all(
+            "memories.within",
+            {"project_id": project, "user_id": user, "everywhere": everywhere, "all_states": all_states},
+        )
+        return self._cited(rows)
+
+    def known(self, ids: Sequence[str]) -> list[Memory]:
+        """These memories with their evidence, in the order given."""
+        rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}
+        return self._cited([rows[id_] for id_ in ids if id_ in rows])
+
+    def used(self, ids: Collection[str], at: datetime) -> None:
+        """Note that these went in front of a prompt; ids of other things are passed over."""
+        self._tx.run("memories.used", {"ids": json.dumps(list(ids)), "at": to_text(at)})
+
+    def rules(
+        self, *, project: str | None, user: str, agent: str | None = None, limit: int = MOST_RULES
+    ) -> list[Memory]:
+        """The standing rules that hold in a project (those one agent learned, or all), `limit` of the user's and as
+        many of the project's, the pinned first and then the newest, without their evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        rows = self._tx.all("memories.rules", place)
+        return [memory_from_row(row) for row in rows]
+
+    def rules_standing(self) -> frozenset[str]:
+        """The ids of the rules that stand, wherever: those beyond the limit of their scope are not among them."""
+        rows = self._tx.all("memories.rules_standing", {"limit": MOST_RULES, "least": LEAST_TO_INJECT})
+        return frozenset(row["id"] for row in rows)
+
+    def core_facts(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
+        """The facts with a key that hold here, the user's own before the project's, newest first, without their
+        evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        rows = self._tx.all("memories.core_facts", place)
+        return [memory_from_row(row) for row in rows]
+
+    def worth_knowing(self, *, project: str | None, user: str, agent: str | None = None, limit: int) -> list[Memory]:
+        """What a session wants to know first: preferences and constraints, then decisions, facts and plans together,
+        newest first, without their evidence; core facts are not among them."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        rows = self._tx.all("memories.worth_knowing", place)
+        return [memory_from_row(row) for row in rows]
+
+    def planned(self, *, project: str | None, user: str, agent: str | None, limit: int) -> list[Memory]:
+        """Plans that name a time, newest first, without their evidence."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        return [memory_from_row(row) for row in self._tx.all("memories.planned", place)]
+
+    def bounding(
+        self, *, project: str | None, user: str, agent: str | None, thread: str | None, limit: int
+    ) -> list[Memory]:
+        """What binds the work in a thread, newest first, without evidence: its decisions, `limit` of them, and as many
+        constraints, those of the thread before the project's."""
+        place = {"project_id": project, "user_id": user, "agent": agent, "limit": limit, "least": LEAST_TO_INJECT}
+        rows = self._tx.all("memories.bounding", place | {"thread_id": thread, "newest": 10 * limit})
+        return [memory_from_row(row) for row in rows]
+
+    def some(self, ids: Sequence[str]) -> dict[str, Memory]:
+        """The memories with these ids, whatever their state, without their evidence."""
+        rows = self._tx.all("memories.some", {"ids": json.dumps(list(ids))})
+        return {row["id"]: memory_from_row(row) for row in rows}
+
+    def tokens(self, ids: Sequence[str]) -> dict[str, frozenset[str]]:
+        """The tokens that these memories are indexed under."""
+        rows = self._tx.all("memories.searched", {"ids": json.dumps(list(ids))})
+        return {row["id"]: frozenset(self._analyser.tokens(row["text"]).split()) for row in rows}
+
+    def add(self, statement: Statement, origin: Origin, reason: str) -> Action:
+        """Store a statement without comparing it with anything."""
+        return self._add(statement, origin, reason)
+
+    def put_core_fact(self, statement: Statement, origin: Origin) -> Action:
+        """Store a core fact; the live one with its scope and key is superseded, pinned or not: the user says so."""
+        row = self._tx.one("memories.core_fact", _place(statement, origin) | {"key": statement.key})
+        old = list(self.some([row["id"]]).values()) if row else []
+        if not old:
+            return self._add(statement, origin, "set by hand")
+        return self._update(statement, old, _not_before(old[0], origin), "set by hand")
+
+    def supersede(self, memory_id: str, statement: Statement, origin: Origin, reason: str) -> Action:
+        """Replace one live memory by the user's hand, pinned or not; the new one is pinned or off as the old was.
+
+        Raises:
+            NotFound: naming the id.
+            BadInput: it is not live; the remedy names who is.
+        """
+        memory = self.get(memory_id)
+        if memory.state != "live":
+            kin = self._writer.lives.kin([memory_id])
+            head = next((id_ for id_, one in kin.items() if one.life.state == "live"), None)
+            remedy = f"Supersede {head}, its version of today." if head else f"Try `filrouge restore {memory_id}`."
+            raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy=remedy)
+        if statement.text == memory.text:
+            raise BadInput(f"Memory {memory_id} says that already.")
+        return self._update(statement, [memory], _not_before(memory, origin), reason, disabled=memory.disabled)
+
+    def apply(self, decision: Decision, origin: Origin) -> Action:
+        """Carry a decision out, in the caller's transaction.
+
+        Ids of what is not there, not live, or of another place are passed over. What would change a pinned memory waits
+        for the user (`memories.repository`).
+        """
+        statement, reason = decision.statement, decision.reason
+        match decision:
+            case Add():
+                return self._add(statement, origin, reason)
+            case Update(old_ids=old_ids):
+                old = self._reached(old_ids, statement, origin)
+                if pinned := _pinned(old):
+                    return self._dispute(statement, pinned, origin, f"{reason}, but the memory is pinned")
+                return self._update(statement, old, origin, reason)
+            case Delete(old_ids=old_ids):
+                old = [one for one in self._reached(old_ids, statement, origin) if one.valid_from <= origin.at]
+                if pinned := _pinned(old):
+                    return self._dispute(statement, pinned, origin, f"{reason}, but the memory is pinned")
+                return self._close(old, origin, reason)
+            case Noop(existing_id=existing_id) if self._reached([existing_id], statement, origin):
+                self._writer.mention(existing_id, statement, origin, reason)
+                return Action(name="noop", memory_id=existing_id, reason=reason)
+            case Conflict(existing_id=existing_id) if found := self._reached([existing_id], statement, origin):
+                return self._dispute(statement, found[0], origin, reason)
+            case Noop() | Conflict():
+                return self._add(statement, origin, f"{reason}; what it speaks of is not there")
+
+    def put_late(
+        self, statement: Statement, origin: Origin, reason: str, *, by: Memory, at: datetime, ends: Sequence[str] = ()
+    ) -> Action:
+        """Keep as history what another statement, said `at` a later time and heard before (`by`), took the place of;
+        of `ends`, what is older ends with it, unless it is pinned or of another place."""
+        old = [one for one in self._reached(ends, statement, origin) if not one.pinned]
+        return self._late(statement, by, at, old, origin, reason)
+
+    def quarantine(self, statement: Statement, origin: Origin, reason: str) -> Action:
+        """Keep a statement that its evidence does not support out of memory, visibly."""
+        id_ = self._reviews.hold("quarantine", statement, origin, reason)
+        return Action(name="error", memory_id=id_, reason=reason, review=id_)
+
+    def refuse(self, origin: Origin, reason: str) -> Action:
+        """Note a decision that could not be used and was dropped; `reason` repeats no words of the conversation."""
+        self._writer.record(origin, "error", origin.turn_id, {"reason": reason, "turn": origin.turn_id})
+        return Action(name="error", memory_id="", reason=reason)
+
+    def bin(self, memory_id: str, origin: Origin, reason: str) -> Action:
+        """Close one memory by the user's hand; it stays restorable."""
+        memory = self.get(memory_id)
+        if memory.state != "live":
+            raise BadInput(f"Memory {memory_id} is {memory.state}, not live.", remedy="See `filrouge facts --all`.")
+        return self._close([memory], origin, reason)
+
+    def _add(self, statement: Statement, origin: Origin, reason: str) -> Action:
+        memory = self._writer.insert(statement, origin)
+        self._writer.record_new(origin, "add", memory, self._writer.said(memory.text, reason, origin))
+        return Action(name="add", memory_id=memory.id, reason=reason)
+
+    def _update(
+        self, statement: Statement, old: list[Memory], origin: Origin, reason: str, *, disabled: bool = False
+    ) -> Action:
+        if not old:
+            return self._add(statement, origin, f"{reason}; what it replaces is no longer there")
+        newest = max(old, key=lambda one: one.valid_from)
+        if newest.valid_from > origin.at:
+            return self._late(statement, newest, newest.valid_from, old, origin, reason)
+        before = {one.id: life_of(one) for one in old}
+        ended = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
+        self._writer.lives.write(ended, origin.at)
+        pinned = any(one.pinned for one in old)
+        memory = self._writer.insert(statement, origin, supersedes=old[0], pinned=pinned, disabled=disabled)
+        after = {id_: replace(life, superseded_by=memory.id) for id_, life in ended.items()}
+        self._writer.lives.write(after, origin.at)
+        closed = [one.id for one in old]
+        payload = self._writer.said(memory.text, reason, origin) | {"previous_text": old[0].text, "closed": closed}
+        life = life_of(memory)
+        before, after = before | {memory.id: life.unborn}, after | {memory.id: life}
+        self._writer.record(origin, "update", memory.id, payload, before=before, after=after)
+        return Action(name="update", memory_id=memory.id, closed=tuple(closed), reason=reason)
+
+    def _late(
+        self, statement: Statement, by: Memory, at: datetime, ends: Sequence[Memory], origin: Origin, reason: str
+    ) -> Action:
+        """Keep as history what was said before, and heard after, what replaced it."""
+        earlier = [one for one in ends if one.valid_from <= origin.at and one.id != by.id]
+        before = {one.id: life_of(one) for one in earlier}
+        after = {id_: _ended(life, "superseded", origin) for id_, life in before.items()}
+        self._writer.lives.write(after, origin.at)
+        memory = self._writer.insert(statement, origin, state="superseded", supersedes=next(iter(earlier), None))
+        life = replace(life_of(memory), valid_to=to_text(at), superseded_by=by.id)
+        after = {id_: replace(one, superseded_by=memory.id) for id_, one in after.items()} | {memory.id: life}
+        self._writer.lives.write(after, origin.at)
+        why = f"{reason}, but it was said earlier"
+        payload = self._writer.said(memory.text, why, origin)
+        before |= {memory.id: life.unborn}
+        self._writer.record(origin, "late", memory.id, payload, before=before, after=after, touches=[by.id])
+        return Action(name="noop", memory_id=by.id, closed=tuple(one.id for one in earlier), reason=why)
+
+    def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
+        if not old:
+            payload = {"reason": f"{reason}; nothing held it", "turn": origin.turn_id}
+            self._writer.record(origin, "delete", origin.turn_id, payload)
+        for one in old:
+            life = life_of(one)
+            before, after = {one.id: life}, {one.id: _ended(life, "binned", origin)}
+            self._writer.lives.write(after, origin.at)
+            payload = self._writer.said(one.text, reason, origin)
+            self._writer.record(origin, "delete", one.id, payload, before=before, after=after)
+        closed = tuple(one.id for one in old)
+        return Action(name="delete", memory_id=closed[0] if closed else "", closed=closed, reason=reason)
+
+    def _dispute(self, statement: Statement, against: Memory, origin: Origin, reason: str) -> Action:
+        """Nothing changes until a person has settled it."""
+        id_ = self._reviews.hold("conflict", statement, origin, reason, against=against)
+        return Action(name="conflict", memory_id=against.id, reason=reason, review=id_)
+
+    def _reached(self, ids: Sequence[str], statement: Statement, origin: Origin) -> list[Memory]:
+        """Those among these ids that a statement from there may touch."""
+        found, place = self.some(ids), _place(statement, origin)
+        near = (found[id_] for id_ in dict.fromkeys(ids) if id_ in found)
+        return [one for one in near if one.state == "live" and place.items() <= place_of(one).items()]
+
+    def _cited(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:
+        """The memories of these rows, each with its evidence."""
+        evidence: dict[str, list[Evidence]] = {row["id"]: [] for row in rows}
+        for cited in self._tx.all("evidence.of", {"ids": json.dumps(list(evidence))}):
+            span = Span(start=cited["start"], end=cited["stop"])
+            evidence[cited["memory_id"]].append(Evidence(turn_id=cited["turn_id"], span=span))
+        return [replace(memory_from_row(row), evidence=tuple(evidence[row["id"]])) for row in rows]
+
+
+def _place(statement: Statement, origin: Origin) -> dict[str, object]:
+    """Where a statement from there holds."""
+    project = origin.scope.project if statement.scope == "project" else None
+    return {"scope": statement.scope, "project_id": project, "user_id": origin.scope.user}
+
+
+def _not_before(memory: Memory, origin: Origin) -> Origin:
+    """What the user says by hand is never late, whatever clock the memory had."""
+    return replace(origin, at=max(origin.at, memory.valid_from))
+
+
+def _pinned(memories: Sequence[Memory]) -> Memory | None:
+    return next((one for one in memories if one.pinned), None)
+
+
+def _ended(life: Life, state: State, origin: Origin) -> Life:
+    return replace(life, state=state, valid_to=max(life.valid_from, to_text(origin.at)))
+
+
+# Doubts: memories of which a newer one perhaps took the place, where that is not probable enough to end them.
+#
+# Both stay live and are found. Where both would go in front of a model by themselves, the newer goes alone, unless
+# the older was said again since or is pinned.
+
+#: Why a memory in doubt is left out.
+DOUBTED: Final = "perhaps replaced"
+
+
+class Doubts:
+    """The doubts of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def add(self, older: str, newer: str) -> None:
+        """Note that a memory perhaps took the place of an older one."""
+        self._tx.run("doubts.add", {"older": older, "newer": newer})
+
+    def among(self, ids: Collection[str]) -> frozenset[str]:
+        """Those of these memories of which another of them perhaps took the place."""
+        return frozenset(row["id"] for row in self._tx.all("doubts.among", {"ids": json.dumps(list(ids))}))
+
+
+# Notes of one database: memories of kind `note`, which stand for files that a model keeps.
+
+
+class Notes:
+    """The notes of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def live(self, *, project: str | None, user: str) -> list[Memory]:
+        """Those of a project, or those outside every project, oldest first, without their evidence."""
+        rows = self._tx.all("notes.live", {"project_id": project, "user_id": user})
+        return [memory_from_row(row) for row in rows]

@@ -1,0 +1,415 @@
+"""Memories by the user's hand: facts by key, rules, reviews, the bin, and undo."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED
+from filrouge.core.clock import to_text
+from filrouge.core.errors import BadInput, NotFound, Stale
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope, ScopeName
+from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED
+from filrouge.extraction.understanding import reflect, vectors_at_once
+from filrouge.extraction.units import without_secret
+from filrouge.maintenance.health import names_of, project_id, project_names
+from filrouge.memories.changes import Superseded, bin_memory, changing, supersede, the_users
+from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan
+from filrouge.memories.reports import listing, memory_json, quotes
+from filrouge.memories.repository import Action, ByHand, Origin, Reviews
+from filrouge.memories.statements import AGENT
+from filrouge.memories.undo_repository import Undo, Undoing
+from filrouge.runtime.services import Parts
+from filrouge.search.memory_search import Question, recall
+from filrouge.search.spaces import keep_vectors
+
+# Facts by their key: which memory is meant, changed and binned by the user's hand.
+#
+# A core fact has a key of its own, unique in its scope; every other memory is known by its id, which `facts` gives as
+# its key. Where several facts of different places have one key, none of them is meant until the project is named.
+
+
+def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
+    """The live memory that has a key, or else an id.
+
+    Args:
+        names: the project whose fact is meant, or the user's where it has none; none = wherever there is one.
+
+    Raises:
+        NotFound: none has it, or it is a rule's id.
+        BadInput: several have it; with their ids.
+    """
+    project = project_id(tx, names)
+    found = ByHand(tx, parts.analyser).with_key(key)
+    if names:
+        here = [one for one in found if one.scope_name == "project" and one.scope.project == project]
+        found = here or [one for one in found if one.scope_name == "user"]
+    if len(found) > 1:
+        ids = ", ".join(one.id for one in found)
+        raise BadInput(f"Several facts have the key {key!r}: {ids}.", remedy="Name the project, or take one's id.")
+    one = found[0] if found else parts.memories(tx).some([key]).get(key)
+    if one is None:
+        raise NotFound(f"There is no fact {key!r}.")
+    if one.kind == "rule":
+        raise NotFound(f"Memory {key!r} is a rule and no fact.", remedy="See `filrouge rules`.")
+    return one
+
+
+def change_fact(parts: Parts, key: str, value: str, names: Sequence[str]) -> Superseded | None:
+    """Give a fact another value; None where it has that one already.
+
+    Raises:
+        NotFound, BadInput: as `fact_of` and `supersede` do.
+    """
+    one = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
+    if (one.value if one.key and one.value is not None else one.text) == parts.redact(value.strip()):
+        return None
+    return supersede(parts, one.id, value)
+
+
+def bin_fact(parts: Parts, key: str, names: Sequence[str]) -> Action:
+    """Put a fact into the bin, from where it can be restored.
+
+    Raises:
+        NotFound, BadInput: as `fact_of` does, or it is in the bin already.
+    """
+    one = parts.readers.here(lambda tx: fact_of(parts, tx, key, names))
+    return bin_memory(parts, one.id)
+
+
+# Into the bin by topic: what an agent may make disappear from sight, in two steps, so that nothing is lost.
+#
+# A preview lists the memories that would go and gives a token over exactly these; with it they are binned, and the
+# user restores them with a command. Nothing is erased here (`erasure.service` does that, for the user alone), and what
+# binds agents or was pinned stays where it is.
+
+#: Of this process: a preview is not worth more than a restart.
+_KEY: Final = secrets.token_bytes(32)
+#: The share of a topic's words, weighed by rarity, from which on a memory is about it whatever a model says.
+_ALL_ITS_WORDS: Final = 0.999
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doomed:
+    """What a topic or an id means.
+
+    Attributes:
+        goes: the live memories that are, or would be, binned.
+        kept: those that only the user puts there: rules, and what is pinned.
+        token: does exactly that; empty where nothing goes.
+    """
+
+    goes: tuple[Memory, ...]
+    kept: tuple[Memory, ...]
+    token: str
+
+
+def doomed(parts: Parts, *, topic: str = "", memory_id: str = "", project: str | None = None) -> Doomed:
+    """What would be binned; nothing is changed.
+
+    Args:
+        project: the one to stay in, with the user's own memories; None = everywhere. An id is found anywhere.
+
+    Raises:
+        BadInput: neither topic nor id, or both, or a memory that is not live.
+        NotFound: naming the id.
+    """
+    return parts.readers.here(lambda tx: _doomed(parts, tx, topic.strip(), memory_id.strip(), project))
+
+
+def bin_doomed(parts: Parts, token: str, *, topic: str = "", memory_id: str = "", project: str | None = None) -> Doomed:
+    """Put into the bin what a preview listed.
+
+    Raises:
+        Stale: something of it changed since, or the daemon was started anew.
+        BadInput, NotFound: as `doomed`.
+    """
+
+    def write(tx: Tx) -> tuple[Doomed, Collection[str], Collection[str]]:
+        found = _doomed(parts, tx, topic.strip(), memory_id.strip(), project)
+        if not found.token or not hmac.compare_digest(found.token.encode(), token.encode()):
+            raise Stale(
+                "What is to be forgotten has changed since it was shown.",
+                remedy="Ask again without a token, and look at what it would bin now.",
+            )
+        at = parts.clock.now()
+        for one in found.goes:
+            origin = Origin(scope=Scope(channel="mcp"), trust=TRUST_AGENT, at=at, made_by=AGENT, actor=AGENT)
+            parts.memories(tx).bin(one.id, origin, "forgotten by an agent")
+        return found, (), tuple(one.id for one in found.goes)
+
+    return changing(parts, write)
+
+
+def _doomed(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | None) -> Doomed:
+    if bool(topic) == bool(memory_id):
+        raise BadInput("Say what to forget: a `topic`, or an `id`.", remedy="Give one of the two.")
+    if memory_id:
+        found = [parts.memories(tx).get(memory_id)]
+        if found[0].state != "live":
+            raise BadInput(f"Memory {memory_id} is {found[0].state}, not live.", remedy="There is nothing to forget.")
+    else:
+        found = _about(parts, tx, topic, project)
+    kept = tuple(one for one in found if one.pinned or one.kind == "rule")
+    goes = tuple(one for one in found if one not in kept)
+    return Doomed(goes=goes, kept=kept, token=_token(topic, memory_id, goes) if goes else "")
+
+
+def _about(parts: Parts, tx: Tx, topic: str, project: str | None) -> list[Memory]:
+    question = Question(text=topic, project=project, everywhere=project is None, limit=MOST_RELATED)
+    ranking = recall(parts, tx, question)
+    near = [hit for hit in ranking.hits if hit.relevance >= LEAST_RELEVANCE or hit.coverage >= _ALL_ITS_WORDS]
+    return [hit.item for hit in near[:MOST_RELATED] if isinstance(hit.item, Memory)]
+
+
+def _token(topic: str, memory_id: str, goes: Sequence[Memory]) -> str:
+    listed = sorted((one.id, one.text) for one in goes)
+    said = json.dumps([topic, memory_id, listed], ensure_ascii=True)
+    return hmac.new(_KEY, said.encode(), hashlib.sha256).hexdigest()
+
+
+# Review: what contradicts a pinned or undecided memory, or lacks its proof, waits here until the user settles it.
+
+
+def waiting(parts: Parts, tx: Tx, *, settled: bool = False, limit: int = 200) -> list[dict[str, Any]]:
+    """What waits, newest first; with `settled` also what no longer does."""
+    found = Reviews(tx, parts.analyser).all(settled=settled, limit=limit)
+    return [_described(parts, tx, one) for one in found]
+
+
+def one(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
+    """One entry of the queue.
+
+    Raises:
+        NotFound: nothing waits, or waited, under this id.
+    """
+    return _described(parts, tx, Reviews(tx, parts.analyser).get(memory_id))
+
+
+def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
+    """Settle what waits: `old`, `new` or `both` of a conflict, `accept` or `dismiss` of what lacks proof.
+
+    `new` ends the live version of what the statement speaks against, pinned or not. Nothing is decided again.
+
+    Raises:
+        NotFound: nothing waits under this id.
+        BadInput: it is settled already, or cannot be settled so.
+    """
+
+    def write(tx: Tx) -> tuple[None, Collection[str], Collection[str]]:
+        _, after = Reviews(tx, parts.analyser).settle(memory_id, how, the_users(parts))
+        begun = [id_ for id_, life in after.items() if life.state == "live"]
+        return None, begun, after.keys() - set(begun)
+
+    changing(parts, write)
+    return parts.readers.here(lambda tx: one(parts, tx, memory_id))
+
+
+def _described(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
+    store, names, now = parts.memories(tx), names_of(tx), parts.clock.now()
+    memory = store.get(review.id)
+    return {
+        "id": review.id,
+        "kind": review.kind,
+        "outcome": review.outcome,
+        "reason": review.reason,
+        "at": to_text(review.at),
+        "settled_at": to_text(review.settled_at) if review.settled_at else None,
+        "text": memory.text,
+        "statement": memory_json(memory, names, now),
+        "quotes": quotes(parts, tx, memory),
+        "against": memory_json(review.against, names, now) if review.against else None,
+    }
+
+
+# Rules by hand: list the standing instructions with their source, add, edit, switch off and on, remove (RULE-1).
+#
+# So many of each scope stand, the pinned first and then the newest. One more is kept all the same: the oldest that is
+# not pinned then waits, in no block, and is listed as waiting until the user has sorted the rules out. Only the
+# user's own words become a rule, whoever reads them (RULE-3).
+
+#: Characters: a rule is one instruction.
+LONGEST = 500
+
+
+def listed(
+    parts: Parts, tx: Tx, names: Sequence[str], *, history: bool = False, filters: Filters | None = None
+) -> list[dict[str, Any]]:
+    """The rules, newest first, each with its source and how it stands.
+
+    Args:
+        names: the project's; none means all projects.
+        history: also what was superseded or binned.
+    """
+    found = listing(parts, tx, names, rules=True, history=history, filters=filters)
+    standing = parts.memories(tx).rules_standing()
+    turns = {turn.id: turn for turn in parts.turns(tx).get([c["turn_id"] for one in found for c in one["evidence"]])}
+    return [
+        one
+        | {
+            "standing": _standing(one, standing),
+            "source": [
+                {
+                    "turn_id": turn.id,
+                    "at": to_text(turn.at),
+                    "by": "you" if turn.trust >= TRUST_TYPED or not turn.host else turn.scope.channel,
+                    "channel": turn.scope.channel,
+                    "session_id": turn.scope.session,
+                    "text": turn.text[cited["start"] : cited["end"]],
+                }
+                for cited in one["evidence"]
+                if (turn := turns.get(cited["turn_id"]))
+            ],
+        }
+        for one in found
+    ]
+
+
+def one_rule(parts: Parts, tx: Tx, rule_id: str) -> dict[str, Any]:
+    """One rule as it is listed.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: it is no rule.
+    """
+    memory = _rule(parts, tx, rule_id)
+    place = [memory.scope.project] if memory.scope.project else []
+    return next(one for one in listed(parts, tx, place, history=True) if one["id"] == rule_id)
+
+
+def add(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName) -> Action:
+    """Add a rule in the user's own words.
+
+    Raises:
+        BadInput: there is no text or too much of it, it holds a secret, a rule of this place says that already, or a
+            rule of a project is given outside every project.
+    """
+    said = _checked(parts, text)
+    statement = Statement(kind="rule", text=said, span=Span(start=0, end=0), scope=scope, confidence=1.0)
+    meaning = parts.meaning
+    known_as = parts.readers.here(lambda tx: project_names(tx, names))
+    if scope == "project" and not known_as:
+        raise BadInput("This is no project.", remedy="Name one, or give the rule the scope `user`.")
+    [vectors] = vectors_at_once(meaning, [said])
+
+    def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
+        origin = the_users(parts)
+        project = Projects(tx).resolve(known_as, at=origin.at)
+        origin = replace(origin, scope=Scope(project=project, channel="api"))
+        for one in parts.memories(tx).within(project=project if scope == "project" else None, user=origin.scope.user):
+            if one.kind == "rule" and one.scope_name == scope and one.text.casefold() == said.casefold():
+                off = " It is switched off." if one.disabled else ""
+                raise BadInput(f"Rule {one.id} says that already.{off}", remedy=f"See `filrouge why {one.id}`.")
+        action = parts.memories(tx).add(statement, origin, "added by hand")
+        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        return action, (), ()
+
+    action = changing(parts, write)
+    reflect(parts, meaning, [(action, vectors)])
+    return action
+
+
+def edit(parts: Parts, rule_id: str, text: str) -> str:
+    """Say a live rule otherwise; the id of the rule that takes its place, pinned or off as it was.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: it is no rule, or not live, or there is no text or too much of it.
+    """
+    parts.readers.here(lambda tx: _rule(parts, tx, rule_id))
+    return supersede(parts, rule_id, _checked(parts, text), source="edited").new_id
+
+
+def switch(parts: Parts, rule_id: str, *, enabled: bool) -> Action:
+    """Switch a rule off, so that it is in no block, or on again.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: it is no rule, or not live.
+    """
+    return changing(
+        parts,
+        lambda tx: (ByHand(tx, parts.analyser).switch(rule_id, the_users(parts), enabled=enabled), (), ()),
+    )
+
+
+def remove(parts: Parts, rule_id: str) -> Action:
+    """Put a rule into the bin; it stays restorable.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: it is no rule, or not live.
+    """
+    parts.readers.here(lambda tx: _rule(parts, tx, rule_id))
+    return bin_memory(parts, rule_id)
+
+
+def _standing(rule: dict[str, Any], standing: Collection[str]) -> str:
+    if rule["state"] != "live":
+        return str(rule["state"])
+    if rule["disabled"]:
+        return "disabled"
+    return "standing" if rule["id"] in standing else "waiting"
+
+
+def _rule(parts: Parts, tx: Tx, rule_id: str) -> Memory:
+    memory = parts.memories(tx).get(rule_id)
+    if memory.kind != "rule":
+        raise BadInput(f"Memory {rule_id} is no rule.", remedy="See `filrouge rules`.")
+    return memory
+
+
+def _checked(parts: Parts, text: str) -> str:
+    said = without_secret(parts.redact(" ".join(text.split())))
+    if not said:
+        raise BadInput("There is no rule: the text is empty.")
+    if len(said) > LONGEST:
+        raise BadInput(f"The text has {len(said)} characters; a rule has at most {LONGEST}.")
+    return said
+
+
+# Undo: take a decision back, with what stands on it; the plan says beforehand what that would change.
+#
+# `memories.undo_repository` says what stands on what. The plan that is carried out is made again within the
+# transaction, so it is never older than what it changes.
+
+
+def plan(parts: Parts, *, entry: int | None = None, memory_id: str | None = None) -> UndoPlan:
+    """What it would take to undo an entry of the journal, or the last decision about a memory that stands.
+
+    Raises:
+        NotFound: there is no such entry, or no such memory.
+        BadInput: neither or both are named; or it cannot be undone: the message says why.
+    """
+    return parts.readers.here(lambda tx: _undo(parts, tx, entry, memory_id)).plan
+
+
+def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None) -> UndoPlan:
+    """Carry it out; what was done.
+
+    Raises:
+        NotFound: there is no such entry, or no such memory.
+        BadInput: neither or both are named; or it cannot be undone: the message says why.
+    """
+
+    def write(tx: Tx) -> tuple[UndoPlan, Collection[str], Collection[str]]:
+        made = _undo(parts, tx, entry, memory_id)
+        Undoing(tx, parts.analyser).carry_out(made, the_users(parts))
+        begun = [id_ for id_, life in made.after.items() if life.state == "live"]
+        return made.plan, begun, made.after.keys() - set(begun)
+
+    return changing(parts, write)
+
+
+def _undo(parts: Parts, tx: Tx, entry: int | None, memory_id: str | None) -> Undo:
+    undoing = Undoing(tx, parts.analyser)
+    if (entry is None) == (memory_id is None):
+        raise BadInput("An undo needs the number of an entry, or the id of a memory.", remedy="Name one of the two.")
+    return undoing.of(undoing.last_about(memory_id or "") if entry is None else entry)

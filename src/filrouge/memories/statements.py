@@ -1,0 +1,267 @@
+"""Statements that somebody makes to Filrouge itself: the user by hand, an agent through its tools."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from filrouge.capture.event_repository import Events, Projects
+from filrouge.capture.events import Event, EventKind
+from filrouge.capture.intake import cleaned, turns_of
+from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED, Turn
+from filrouge.context.hook_files import write_briefs
+from filrouge.core.clock import Clock, new_id
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.scope import Scope, ScopeName
+from filrouge.extraction.heuristics import extract
+from filrouge.extraction.understanding import Reading, readings_of, reflect, settle, vectors_at_once
+from filrouge.extraction.units import without_secret
+from filrouge.maintenance.health import project_names
+from filrouge.memories.changes import LONGEST as LONGEST_MEMORY
+from filrouge.memories.changes import changing, restated
+from filrouge.memories.models import Conflict, Memory, Span, Statement
+from filrouge.memories.repository import Action, Origin
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import keep_vectors, queue_vectors
+
+# What somebody says to Filrouge itself, as an event: outside of every agent's session, at this moment.
+
+
+def said_now(clock: Clock, kind: EventKind, text: str, *, names: Sequence[str], host: str, key: str = "") -> Event:
+    """The event of a text.
+
+    Args:
+        names: of its project, strongest first; none = outside every project.
+        host: the program through which it came.
+        key: what it is recognised by when it comes again; empty = by nothing.
+    """
+    now = clock.now()
+    return Event(
+        id=new_id(now),
+        host=host,
+        kind=kind,
+        session="",
+        at=now.timestamp(),
+        key=key,
+        cwd="",
+        project=tuple(names),
+        transcript="",
+        agent="",
+        data={"text": text},
+    )
+
+
+# What an agent itself says to memory: it adds and corrects statements, with an agent's trust and no more.
+#
+# Agents repeat what they read, so their word is the easiest way for a stranger's sentence to become a memory. It is
+# kept as a fact of the project, never as a rule or a preference of the user; it ends nothing that the user said or
+# pinned, and where it contradicts that, it waits for the user. What an agent said before, an agent may correct.
+
+#: Whose doing it is, in the journal.
+AGENT: Final = "agent"
+TWICE: Final = "it was sent before"
+
+
+def say(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
+    """Store a statement of an agent; returns what it came to.
+
+    Args:
+        names: of its project; none = outside every project.
+        host: through which program it came.
+        once: makes it the same statement when it is sent twice; empty = it is another one.
+
+    Raises:
+        BadInput: there is no text, or too much of it, or it holds a secret.
+        NotFound: a single plain project name that no project has.
+    """
+    if len(text) > LONGEST_MEMORY:
+        raise BadInput(f"The text has {len(text)} characters; a memory has at most {LONGEST_MEMORY}.")
+    known_as = parts.readers.here(lambda tx: project_names(tx, names))
+    key = f"once:{once}" if once else ""
+    event = cleaned(said_now(parts.clock, "reply", text, names=known_as, host=host, key=key), parts.redact)
+    turns = turns_of(event, "")
+    if not turns:
+        raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
+    turn = turns[0]
+    without_secret(turn.text)
+    statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
+    reading = readings_of(parts.meaning, [(turn, (statement,))])[0]
+    done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
+    reflect(parts, reading.meaning, done)
+    write_briefs(parts, None, everywhere=True)
+    parts.work_waiting.set()
+    return [action for action, _ in done]
+
+
+def correct(parts: Parts, memory_id: str, text: str) -> Action:
+    """Replace what a memory says, by an agent; what the user said waits for the user.
+
+    Raises:
+        NotFound: naming the id.
+        BadInput: there is no text or too much of it, or it holds a secret, or the memory is not live, or says that
+            already.
+    """
+    said = without_secret(parts.redact(text.strip()))
+    if not said:
+        raise BadInput("There is nothing to put in its place: the text is empty.", remedy="Give one plain statement.")
+    if len(said) > LONGEST_MEMORY:
+        raise BadInput(f"The text has {len(said)} characters; a memory has at most {LONGEST_MEMORY}.")
+    meaning = parts.meaning
+    old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
+    statement = restated(old, said)
+    [vectors] = vectors_at_once(meaning, [statement.text])
+
+    def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
+        store, origin = parts.memories(tx), _the_agents(parts, old.scope)
+        now = store.get(memory_id)
+        if now.state == "live" and now.text != statement.text and is_the_users(now):
+            waiting = Conflict(statement=statement, existing_id=memory_id, reason="an agent would correct it")
+            return store.apply(waiting, origin), (), ()
+        action = store.supersede(memory_id, statement, origin, "corrected by an agent")
+        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, origin.at)
+        return action, (), action.closed
+
+    action = changing(parts, write)
+    reflect(parts, meaning, [(action, vectors)])
+    return action
+
+
+def is_the_users(memory: Memory) -> bool:
+    """Whether only the user decides about a memory: they said it, pinned it, or it binds agents."""
+    return memory.trust > TRUST_AGENT or memory.pinned or memory.kind in ("rule", "preference")
+
+
+def _the_agents(parts: Parts, scope: Scope) -> Origin:
+    return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by=AGENT, actor=AGENT)
+
+
+def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
+    project = Events(tx).add(event, received_at=parts.clock.now())
+    if project is None:
+        return [(Action(name="noop", memory_id="", reason=TWICE), None)]
+    turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
+    if parts.turns(tx).add(turn):
+        queue_vectors(tx, "turn", turn.id, parts.clock.now())
+    Events(tx).settle(event.id, "done")
+    return settle(parts, tx, replace(reading, turn=turn))
+
+
+# Remember: a statement that the user makes to Filrouge itself, by hand. It is understood at once.
+#
+# The words go the same way as captured ones: a turn of the highest trust, statements with their evidence, a decision
+# on each. Where nothing is recognised in them, the text as a whole is the statement, because the user asked for it to
+# be kept.
+
+#: Characters: a long note, a whole document of reference.
+LONGEST = 200_000
+#: "By the way, for the record:" opens a statement and is no part of it.
+_WORDS_OF_CHATTER = 4
+
+
+def remember(
+    parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName | None, host: str, branch: str = ""
+) -> list[Action]:
+    """Store what the user said; returns what it came to.
+
+    Args:
+        branch: the git branch that was checked out where it was said.
+
+    Raises:
+        BadInput: there is no text, or too much of it, or it holds a secret.
+    """
+    if not text.strip():
+        raise BadInput("There is nothing to remember: the text is empty.")
+    if len(text) > LONGEST:
+        raise BadInput(f"The text has {len(text)} characters; at most {LONGEST} can be remembered at once.")
+    known_as = parts.readers.here(lambda tx: project_names(tx, names))
+    said = said_now(parts.clock, "note", text, names=known_as, host=host)._replace(branch=branch)
+    event = cleaned(said, parts.redact)
+    turn = turns_of(event, "")[0]
+    without_secret(turn.text)
+    reading = _reading(parts, turn, scope)
+    done = parts.writer.run(lambda tx: _remember_store(parts, tx, event, reading))
+    reflect(parts, reading.meaning, done)
+    write_briefs(parts, None, everywhere=True)
+    parts.work_waiting.set()
+    return [action for action, _ in done]
+
+
+def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], scope: ScopeName) -> int:
+    """Store many statements as they are, without deciding on them; vectors follow in the background.
+
+    Raises:
+        BadInput: one of them holds a secret; none is stored then.
+    """
+    clean = [without_secret(parts.redact(text)) for text in texts]
+
+    def write(tx: Tx) -> int:
+        now = parts.clock.now()
+        project = Projects(tx).resolve(project_names(tx, names), at=now)
+        origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
+        for text in clean:
+            statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope)
+            memory = parts.memories(tx).add(statement, origin, "told in bulk")
+            queue_vectors(tx, "memory", memory.memory_id, now)
+        return len(clean)
+
+    count = parts.writer.run(write)
+    parts.work_waiting.set()
+    return count
+
+
+def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope: ScopeName) -> Action:
+    """Set a core fact; a value it had before is superseded.
+
+    Raises:
+        BadInput: key or value is empty, or the value is a secret.
+    """
+    if not key.strip() or not value.strip():
+        raise BadInput("A fact needs a key and a value.")
+    text = without_secret(parts.redact(f"{key}: {value}"))
+    statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope, key=key, value=value)
+    meaning = parts.meaning
+    [vectors] = vectors_at_once(meaning, [statement.text])
+
+    def write(tx: Tx) -> Action:
+        now = parts.clock.now()
+        project = Projects(tx).resolve(project_names(tx, names), at=now)
+        origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
+        action = parts.memories(tx).put_core_fact(statement, origin)
+        keep_vectors(tx, meaning, "memory", action.memory_id, vectors, now)
+        return action
+
+    action = parts.writer.run(write)
+    reflect(parts, meaning, [(action, vectors)])
+    parts.work_waiting.set()
+    return action
+
+
+def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
+    found = _whole(turn.text, extract(turn))
+    statements = tuple(replace(one, scope=scope) if scope else one for one in found)
+    return readings_of(parts.meaning, [(turn, statements)])[0]
+
+
+def _whole(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """What was found, if it is all of the text; else the text as one statement: the user asked for all of it."""
+    covered = "".join(text[one.span.start : one.span.end] for one in found)
+    if found and len(text.split()) - len(covered.split()) <= _WORDS_OF_CHATTER:
+        return found
+    span = Span(start=0, end=len(text))
+    if not found:
+        return (Statement(kind="fact", text=text.strip(), span=span, confidence=1.0),)
+    corrects = tuple(dict.fromkeys(old for one in found for old in one.corrects))
+    changes = any(one.is_correction for one in found)
+    lead = replace(found[0], text=text.strip(), span=span, key=None, value=None)
+    return (replace(lead, corrects=corrects, is_correction=changes),)
+
+
+def _remember_store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
+    project = Events(tx).add(event, received_at=parts.clock.now()) or ""
+    turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
+    if parts.turns(tx).add(turn):
+        queue_vectors(tx, "turn", turn.id, parts.clock.now())
+    Events(tx).settle(event.id, "done")
+    return settle(parts, tx, replace(reading, turn=turn))

@@ -1,0 +1,256 @@
+"""Undoing: any decision is taken back, with the later ones that stand on it, and nothing of the journal is rewritten.
+
+One rule says what stands on what. A later decision stands on an earlier one where it spoke of a memory whose life the
+earlier one changed (its state, its times, its links); where the earlier one turned a pin or a switch alone, only a
+later turn of the same does. Nothing stands on a mention. What was taken back already counts as if it had not been,
+with what took it back.
+
+So every memory is put back to the life it had, newest decision first, which each must still find as it left it; then
+the whole must leave one live version of everything, or it is refused. Each decision that is taken back leaves an entry
+`undo`, which is itself a decision: to undo it is to do the decision again, with all that was taken back together with
+it. A decision that never was counts as such for every time: `as_of` sees what it made at no time, and what it ended
+as if it had gone on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Analyser, Tx
+from filrouge.maintenance.garden_repository import Merging
+from filrouge.memories.models import Effect, TakenBack, UndoPlan
+from filrouge.memories.repository import (
+    Changed,
+    Life,
+    Lived,
+    Lives,
+    MemoryWriter,
+    Origin,
+    changed_by,
+    difference,
+    taken_back,
+)
+from filrouge.runtime.journal import Entry, Journal
+
+_TURNED = frozenset({"pinned", "disabled"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Undo:
+    """A plan with what it takes to carry it out.
+
+    Attributes:
+        entries: what is taken back, newest first, each with what that changes.
+        before, after: the lives that it changes.
+    """
+
+    plan: UndoPlan
+    entries: tuple[tuple[Entry, Changed], ...]
+    before: Mapping[str, Life]
+    after: Mapping[str, Life]
+
+
+class Undoing:
+    """Takes decisions of one database back."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._journal = Journal(tx)
+        self._lives = Lives(tx)
+        self._writer = MemoryWriter(tx, analyser)
+        self._merging = Merging(tx, analyser)
+
+    def last_about(self, memory_id: str) -> int:
+        """The number of the last decision that changed a memory and stands.
+
+        Raises:
+            NotFound: there is no such memory.
+            BadInput: nothing is left to undo.
+        """
+        if memory_id not in self._lives.kin([memory_id]):
+            raise NotFound(f"There is no memory {memory_id!r}.")
+        entries = self._journal.of(memory_id)
+        gone = undone(entries)
+        for entry in reversed(entries):
+            if entry.seq not in gone and entry.undoes is None and memory_id in changed_by(entry):
+                return entry.seq
+        raise BadInput(f"No decision about {memory_id} is left to undo.", remedy=f"See `filrouge history {memory_id}`.")
+
+    def of(self, seq: int) -> Undo:
+        """What it takes to undo an entry of the journal.
+
+        Raises:
+            NotFound: there is no such entry.
+            BadInput: it is taken back already; or it changed nothing; or what it speaks of was erased; or two versions
+                of one memory would be live.
+        """
+        asked = self._journal.entry(seq)
+        _refuse_empty(asked)
+        if asked.undoes is not None and asked.payload:
+            asked = self._journal.entry(asked.payload["together"])
+        entries = standing_on(asked, self._later(asked))
+        kin = self._lives.kin({id_ for entry in entries for id_ in entry.touches})
+        before: dict[str, Life] = {}
+        lives: dict[str, Life] = {}
+        steps: list[tuple[Entry, Changed]] = []
+        for entry in reversed(entries):
+            _refuse_empty(entry)
+            earlier = {id_: lives.get(id_, self._found(kin, id_, entry)) for id_ in changed_by(entry)}
+            put_back = {id_: _put_back(earlier[id_], id_, entry) for id_ in earlier}
+            steps.append((entry, difference(earlier, put_back)))
+            before = {**{id_: kin[id_].life for id_ in put_back}, **before}
+            lives |= put_back
+        lives = {id_: life for id_, life in lives.items() if life != before[id_]}
+        self._lives.check(lives, kin=kin)
+        plan = UndoPlan(
+            decisions=tuple(_taken_back(entry) for entry, _ in steps), effects=_effects(entries, kin, lives)
+        )
+        return Undo(plan=plan, entries=tuple(steps), before=before, after=lives)
+
+    def carry_out(self, undo: Undo, origin: Origin) -> None:
+        """Take it all back, in the caller's transaction."""
+        self._lives.write(undo.after, origin.at)
+        first = (self._tx.one("journal.newest") or {"n": 0})["n"] + 1
+        for entry, changed in undo.entries:
+            payload = entry.payload or {}
+            mentions, cited = -int(payload.get("mentions", 0)), payload.get("cited")
+            if mentions:
+                self._mention(entry.subject_id, mentions, cited)
+            merged = payload.get("merged")
+            self._journal.append(
+                at=origin.at,
+                actor=origin.actor,
+                action="undo",
+                subject_id=entry.subject_id,
+                payload={
+                    "undoes": entry.seq,
+                    "together": first,
+                    "reason": f"takes back {entry.action} {entry.seq}",
+                    "turn": payload.get("turn", ""),
+                    **({"mentions": mentions, "cited": cited} if mentions else {}),
+                    **({"merged": self._merging.take_back(merged)} if merged else {}),
+                    **({"changed": changed} if changed else {}),
+                },
+                touches=entry.touches,
+            )
+
+    def _mention(self, memory_id: str, by: int, cited: Sequence[Any] | None) -> None:
+        self._tx.run("memories.mention", {"id": memory_id, "by": by, "at": ""})
+        if cited:
+            turn_id, start, stop = cited
+            row = {"memory_id": memory_id, "turn_id": turn_id, "start": start, "stop": stop}
+            self._tx.run("evidence.add" if by > 0 else "evidence.withdraw", row)
+
+    def _later(self, asked: Entry) -> list[Entry]:
+        """Every later entry that speaks of what it touched, or of what those touched."""
+        known, found = set[str](), dict[int, Entry]()
+        wanted = set(asked.touches)
+        while wanted - known:
+            new = wanted - known
+            known |= new
+            for entry in self._journal.of(*new, after=asked.seq):
+                found[entry.seq] = entry
+                wanted |= entry.touches
+        return [found[seq] for seq in sorted(found)]
+
+    def _found(self, kin: Mapping[str, Lived], memory_id: str, entry: Entry) -> Life:
+        if memory_id not in kin:
+            raise _erased(f"Memory {memory_id}, which entry {entry.seq} speaks of,")
+        return kin[memory_id].life
+
+
+def standing_on(asked: Entry, later: Iterable[Entry]) -> list[Entry]:
+    """The entry and, oldest first, the later ones that stand on it.
+
+    Args:
+        later: those behind it that speak of what it touched, oldest first.
+
+    Raises:
+        BadInput: it is taken back already, or one of those was forgotten.
+    """
+    later = list(later)
+    gone = undone(later)
+    taking = next((one for one in later if one.undoes == asked.seq and one.seq not in gone), None)
+    if taking:
+        again = f"To do it again, undo entry {taking.seq}."
+        raise BadInput(f"Entry {asked.seq} was taken back by entry {taking.seq}.", remedy=again)
+    found, (lives, turned) = [asked], _reach(asked)
+    for one in later:
+        own_lives, own_turned = _reach(one)
+        is_together = asked.undoes is not None and _together(one) == asked.seq
+        if one.seq not in gone and (is_together or one.touches & lives or own_turned & turned):
+            found.append(one)
+            lives, turned = lives | own_lives, turned | own_turned
+    return found
+
+
+def undone(entries: Sequence[Entry]) -> set[int]:
+    """The numbers of those among these entries that were taken back, and of what took them back."""
+    known, gone = {entry.seq for entry in entries}, set[int]()
+    for entry in reversed(entries):
+        if entry.seq not in gone and entry.undoes in known:
+            gone |= {entry.seq, int(entry.undoes or 0)}
+    return gone
+
+
+def _together(entry: Entry) -> int | None:
+    """The first entry of the undo that an entry is part of."""
+    return entry.payload.get("together") if entry.payload else None
+
+
+def _reach(entry: Entry) -> tuple[frozenset[str], frozenset[str]]:
+    """The memories whose life an entry changed, and the pins and switches that it turned, alone or with that."""
+    changed = changed_by(entry)
+    turned = frozenset(id_ for id_, pairs in changed.items() if set(pairs) <= _TURNED)
+    return frozenset(changed) - turned, frozenset(
+        f"{name} {id_}" for id_, pairs in changed.items() for name in set(pairs) & _TURNED
+    )
+
+
+def _put_back(life: Life, memory_id: str, entry: Entry) -> Life:
+    found = taken_back(life, changed_by(entry)[memory_id])
+    if found is None:
+        raise _erased(f"What entry {entry.seq} made of memory {memory_id} is no longer there, because something")
+    return found
+
+
+def _refuse_empty(entry: Entry) -> None:
+    if entry.payload is None or entry.action == "erase":
+        raise _erased(f"What entry {entry.seq} ({entry.action}) speaks of")
+    if not changed_by(entry) and not entry.payload.get("mentions"):
+        remedy = "It was only noted, or written before decisions said what they changed."
+        raise BadInput(f"Entry {entry.seq} ({entry.action}) changed nothing that can be put back.", remedy=remedy)
+
+
+def _erased(what: str) -> BadInput:
+    return BadInput(f"{what} was erased.", remedy="What is erased cannot be brought back; tell it again.")
+
+
+def _taken_back(entry: Entry) -> TakenBack:
+    return TakenBack(
+        entry=entry.seq,
+        at=entry.at,
+        actor=entry.actor,
+        action=entry.action,
+        memory_id=entry.subject_id,
+        reason=str((entry.payload or {}).get("reason", "")),
+    )
+
+
+def _effects(entries: Sequence[Entry], kin: Mapping[str, Lived], lives: Mapping[str, Life]) -> tuple[Effect, ...]:
+    mentioned = {entry.subject_id for entry in entries if (entry.payload or {}).get("mentions")}
+    return tuple(
+        Effect(
+            memory_id=id_,
+            text=kin[id_].memory.text,
+            before=kin[id_].life.state,
+            after=lives.get(id_, kin[id_].life).state,
+            pinned=(kin[id_].life.pinned, lives.get(id_, kin[id_].life).pinned),
+            disabled=(kin[id_].life.disabled, lives.get(id_, kin[id_].life).disabled),
+            waits=lives.get(id_, kin[id_].life).review == "open",
+        )
+        for id_ in sorted(lives.keys() | (mentioned & kin.keys()))
+    )

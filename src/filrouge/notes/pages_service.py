@@ -1,0 +1,468 @@
+"""Pages in the vault: what stands there, what becomes of each line, and writing them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from filrouge.core.clock import after
+from filrouge.core.errors import FilrougeError, NotFound, Stale, VaultUnavailable
+from filrouge.core.protocols import Tx, Vault
+from filrouge.core.settings import Settings
+from filrouge.maintenance.health import names_of
+from filrouge.memories import changes as by_hand
+from filrouge.memories.models import Memory
+from filrouge.notes.markdown import Line, begun, key_of, lines, rewritten
+from filrouge.notes.models import Content
+from filrouge.notes.pages import SECTIONS, escaped, free_name, plain_name, unescaped
+from filrouge.notes.repository import Head, Kept, Page, WrittenPages
+from filrouge.notes.service import forgotten
+from filrouge.notes.vault_index import WroteBack
+from filrouge.runtime.services import Parts
+from filrouge.runtime.signals import Every
+
+# What becomes of the pages in the vault: which line of a memory stays, says something else, goes, or is new.
+#
+# The words of a memory never change: what says something else is another memory, which it leads to. So a line that
+# does not hold the words of its memory was edited.
+
+_BOTH: Final = "changed here and in the memory: let both say the same, or remove the line to have the memory's words"
+_GONE: Final = "edited, and its memory is gone: remove the line, or keep its words with `filrouge remember`"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Due:
+    """A memory that belongs on a page, with what its line says and the heading that it stands under."""
+
+    id: str
+    page: str
+    title: str
+    heading: str
+    words: str
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A line of a memory where it was found; `hash` is that of what it says."""
+
+    path: str
+    line: Line
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What is known of the memories whose lines were found.
+
+    Attributes:
+        kept: what was written, by memory.
+        hashes: of what each memory says itself.
+        heads: what says it today.
+        due: what belongs on pages.
+    """
+
+    kept: Mapping[str, Kept]
+    hashes: Mapping[str, str]
+    heads: Mapping[str, Head]
+    due: Mapping[str, Due]
+
+
+@dataclass(kw_only=True, slots=True)
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        changes: by path, what stands in the place of a line; None = nothing.
+        placed: by path, the memories that stand there then.
+        troubles: the path, the memory and why its line is left alone.
+        lost: memories whose lines go.
+        blocked: memories that are not written, because a line speaks against them.
+    """
+
+    changes: dict[str, dict[int, Line | None]] = field(default_factory=lambda: defaultdict(dict))
+    placed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    troubles: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    lost: set[str] = field(default_factory=set[str])
+    blocked: set[str] = field(default_factory=set[str])
+
+
+def hash_of(text: str) -> str:
+    """What tells texts apart that say something else; how they are spaced says nothing."""
+    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def place_of(path: str, line: Line) -> Place:
+    """A line as it was found."""
+    return Place(path=path, line=line, hash=hash_of(unescaped(line.words)))
+
+
+def due_lines(tx: Tx) -> dict[str, Due]:
+    """What belongs on pages, by its id, the oldest first: a page of the user, one for each project, and one for the
+    sessions of each month."""
+    names, found = names_of(tx), dict[str, Due]()
+    for one in WrittenPages(tx).shown():
+        project = names.get(one.project, one.project) if one.project else ""
+        if one.kind == "episode":
+            month = one.day[:7]
+            page, title, heading = f"sessions-{month}", f"Sessions {month}", f"{one.day} {project}".strip()
+        else:
+            page, title = (_key(one.project), f"Project {project}") if one.project else ("user", "User")
+            heading = SECTIONS[one.kind]
+        found[one.id] = Due(
+            id=one.id,
+            page=page,
+            title=title,
+            heading=escaped(heading),
+            words=escaped(one.text),
+            hash=hash_of(one.text),
+        )
+    return found
+
+
+def _key(project: str) -> str:
+    """What the page of a project is known by: an id may hold whatever a path holds."""
+    return f"project-{hashlib.sha256(project.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def planned(places: Sequence[Place], known: Known, corrected: Collection[str] = ()) -> Plan:
+    """What becomes of the lines that were found.
+
+    Args:
+        corrected: memories that were made to say what their lines say; the words of these may differ in form.
+    """
+    plan, done = Plan(), set[str]()
+    for place in places:
+        id_, head = place.line.id, known.heads.get(place.line.id)
+        before = known.hashes.get(id_) or (known.kept[id_].hash if id_ in known.kept else "")
+        if not before:
+            continue  # of another memory, as where two machines share a vault
+        due = known.due.get(head.id) if head else None
+        if due is not None and id_ in corrected:
+            line = Line(id=due.id, words=due.words)
+        elif due is not None and place.hash == due.hash:
+            line = Line(id=due.id, words=place.line.words)
+        elif place.hash == before:
+            line = Line(id=due.id, words=due.words) if due else None
+        else:
+            plan.troubles.append((place.path, id_, _BOTH if head and head.is_live else _GONE))
+            plan.blocked.add(head.id if head else id_)
+            plan.placed[place.path].append(id_)
+            continue
+        if line is not None and line.id != id_ and line.id in done:
+            line = None  # two memories have become one
+        if line is None or (line.id, line.words) != (id_, place.line.words):
+            plan.changes[place.path][place.line.number] = line
+        if line is None:
+            plan.lost.add(id_)
+        else:
+            done.add(line.id)
+            plan.placed[place.path].append(line.id)
+    return plan
+
+
+# The pages that stand in the vault, as they are now.
+
+#: A page is not touched until it has been left alone for so long.
+QUIET_SECONDS: Final = 10.0
+
+
+@dataclass(kw_only=True, slots=True)
+class Found:
+    """The folder as it was read.
+
+    Attributes:
+        texts: of every page that may be changed, by path.
+        paths: of every page by its key.
+        elsewhere: memories whose lines stand in files that are no pages; these are the user's alone.
+        corrected: memories that say now what their lines say.
+        is_whole: every page could be read, and none is being written: what is on none is on none.
+        is_waiting: somebody is writing one.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    paths: dict[str, str] = field(default_factory=dict[str, str])
+    places: list[Place] = field(default_factory=list[Place])
+    elsewhere: set[str] = field(default_factory=set[str])
+    corrected: set[str] = field(default_factory=set[str])
+    troubles: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    is_whole: bool = True
+    is_waiting: bool = False
+
+
+def read_pages(
+    vault: Vault, stamps: Mapping[str, str], before: Collection[str], own: Mapping[str, str], now: datetime
+) -> Found:
+    """Every page of a folder, but those that somebody is writing.
+
+    Args:
+        stamps: the files of the folder.
+        before: where pages were last.
+        own: by path, what we wrote ourselves.
+    """
+    found = Found()
+    for path in sorted(stamps):
+        try:
+            content = vault.content(path)
+        except (NotFound, VaultUnavailable) as error:
+            if path in before:
+                found.is_whole = False
+                found.is_waiting |= isinstance(error, NotFound)  # it went, or is being written
+                found.troubles += [] if isinstance(error, NotFound) else [(path, "", error.message)]
+            continue
+        key, there = key_of(content.text), lines(content.text)
+        if not key and path not in before:
+            found.elsewhere |= {line.id for line in there}
+            continue
+        if key and found.paths.setdefault(key, path) != path:
+            found.troubles.append((path, "", f"this page is {found.paths[key]} already; remove one of them"))
+        if _is_being_written(content, own.get(path), now):
+            found.is_whole, found.is_waiting = False, True
+            continue
+        found.texts[path] = content.text
+        found.places += [place_of(path, line) for line in there]
+    return found
+
+
+def _is_being_written(content: Content, own: str | None, now: datetime) -> bool:
+    """A date that lies ahead says nothing."""
+    is_fresh = after(now, -QUIET_SECONDS) < content.changed <= after(now, QUIET_SECONDS)
+    return is_fresh and own != content.text
+
+
+# Writing back: what is known stands as pages in one folder of the vault, and what the user changes there corrects it.
+#
+# A look reads the pages, lets the memory follow what the user did to its lines, and then brings the lines up to date.
+# What both sides changed is left as it stands, and said (`filrouge notes`). A page that somebody else wrote a moment
+# ago is left until its author pauses, so that half a sentence corrects nothing.
+
+#: More lines than these that are gone from one page at once were hardly deleted one by one.
+MOST_DELETED: Final = 5
+_LOOK_SECONDS: Final = 1.0
+_MOST_TROUBLES: Final = 100
+_UNSAID: Final = "it holds what looks like a secret; the memory stays as it was"
+_FORGOTTEN: Final = "it says what was forgotten; the memory stays as it was"
+_MANY: Final = "lines went at once: their memories stay, and are written again with `filrouge notes --anew`"
+_HEADLESS: Final = "its filrouge-page is gone from its head: what is missing below is not taken for removed"
+_REMOVED: Final = "was removed: its memories stay, and are written again with `filrouge notes --anew`"
+
+
+def pages_watch(parts: Parts) -> Every:
+    """Writes what is known into the vault, where the user wants it."""
+    return Every(_LOOK_SECONDS, WritingBack(parts).look, name="vault-pages", failed="the pages could not be written")
+
+
+class WritingBack:
+    """Keeps the pages as the memory is, and the memory as the user wants it. `look` is called again and again."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._seen: object = None
+        self._own: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Take in what the user changed, then bring the pages up to date; where nothing changed nothing is read."""
+        parts = self._parts
+        settings = parts.readers.here(lambda tx: parts.settings(tx))
+        into = settings.notes_write_folder
+        if not into or not settings.notes_folder:
+            parts.noted.written, self._seen = WroteBack(), None
+            self._own.clear()
+            return
+        if parts.noted.anew.is_set():
+            parts.noted.anew.clear()
+            parts.writer.run_patient(lambda tx: WrittenPages(tx).anew())
+            self._seen = None
+        vault = parts.open_vault(settings.notes_folder)
+        try:
+            stamps = vault.list(into).stamps
+        except VaultUnavailable as error:
+            parts.noted.written = WroteBack(folder=into, problem=error.message)
+            return
+        newest = parts.readers.here(lambda tx: WrittenPages(tx).newest_change())
+        state = (settings.notes_folder, into, newest, stamps)
+        if state != self._seen and self._follow(vault, settings, stamps):
+            self._seen = state
+
+    def _follow(self, vault: Vault, settings: Settings, stamps: Mapping[str, str]) -> bool:
+        """Both ways once; False if something has to be looked at again."""
+        parts = self._parts
+        place = f"{settings.notes_folder}\n{settings.notes_write_folder}"
+        pages, kept = parts.readers.here(lambda tx: (WrittenPages(tx).pages(), WrittenPages(tx).lines()))
+        if any(one.place != place for one in pages.values()):
+            parts.writer.run_patient(lambda tx: WrittenPages(tx).clear())
+            pages, kept = {}, {}
+        found = read_pages(vault, stamps, {one.path for one in pages.values()}, self._own, parts.clock.now())
+        pages = {key: replace(one, path=_path_now(key, one.path, found, stamps)) for key, one in pages.items()}
+        pages |= {key: Page(place=place, path=path) for key, path in found.paths.items()}
+        ids = list({*(one.line.id for one in found.places), *kept})
+        memories = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
+        hashes = {id_: hash_of(one.text) for id_, one in memories.items()}
+        live = {id_: one for id_, one in memories.items() if one.state == "live"}
+        kept = self._take_in(found, kept, live, hashes)
+        heads, due = parts.readers.here(lambda tx: (WrittenPages(tx).heads(ids), due_lines(tx)))
+        known = Known(kept=kept, hashes=hashes, heads=heads, due=due)
+        plan = planned(found.places, known, found.corrected)
+        self._let_go(plan, known)
+        new = _new(plan, known, pages, found)
+        for key in [key for key in new if key not in pages]:
+            taken = {path.casefold() for path in (*stamps, *(one.path for one in pages.values()))}
+            path = free_name(f"{settings.notes_write_folder}/{plain_name(new[key][0].title)}", taken)
+            pages[key] = Page(place=place, path=path)
+        kept, is_done = self._write(vault, found, plan, known, pages, new)
+        parts.writer.run_patient(lambda tx: WrittenPages(tx).keep(pages, kept))
+        removed = [("", "", f"the page {key} {_REMOVED}") for key, one in pages.items() if not one.path]
+        parts.noted.written = WroteBack(
+            folder=settings.notes_write_folder,
+            pages=sum(1 for one in pages.values() if one.path),
+            memories=sum(not one.is_left for one in kept.values()),
+            troubles=_told([*found.troubles, *plan.troubles, *removed, *_headless(found, pages), *_left(kept, pages)]),
+        )
+        return is_done and not found.is_waiting
+
+    def _take_in(
+        self, found: Found, kept: Mapping[str, Kept], live: Mapping[str, Memory], hashes: Mapping[str, str]
+    ) -> dict[str, Kept]:
+        """Let the memory follow what the user did to its lines; what is known of them then."""
+        places = defaultdict[str, list[Place]](list)
+        for one in found.places:
+            places[one.line.id].append(one)
+        for id_ in live.keys() & places.keys():
+            if all(place.hash != hashes[id_] for place in places[id_]):
+                if trouble := self._correct(live[id_], places[id_][0]):
+                    found.troubles.append((places[id_][0].path, id_, trouble))
+                else:
+                    found.corrected.add(id_)
+        if not found.is_whole:
+            return dict(kept)
+        return self._binned(found, {id_: one for id_, one in kept.items() if id_ in places or id_ in live}, set(places))
+
+    def _binned(self, found: Found, kept: dict[str, Kept], there: Collection[str]) -> dict[str, Kept]:
+        """Put memories into the bin whose lines the user removed; what is known of the others."""
+        gone, left = defaultdict[str, list[str]](list), dict(kept)
+        for id_, one in kept.items():
+            # A page that lost its head was not edited, it was cut off.
+            if id_ not in there and id_ not in found.elsewhere and not one.is_left and one.page in found.paths:
+                gone[one.page].append(id_)
+        for page, all_of in gone.items():
+            if len(all_of) > MOST_DELETED:
+                left |= {id_: replace(left[id_], is_left=True) for id_ in all_of}
+                continue
+            for id_ in all_of:
+                by_hand.bin_memory(self._parts, id_, source=f"its line was removed from {found.paths[page]}")
+                del left[id_]
+        return left
+
+    def _correct(self, memory: Memory, place: Place) -> str:
+        """Let a memory say what its line says; why it does not, or empty."""
+        parts, text = self._parts, unescaped(place.line.words).strip()
+        if memory.key and memory.value is not None:
+            text = text.removeprefix(f"{memory.key}:").strip()
+        if parts.redact(text) != text:
+            return _UNSAID
+        if parts.readers.here(lambda tx: forgotten(parts, tx, [text, by_hand.restated(memory, text).text])):
+            return _FORGOTTEN
+        try:
+            by_hand.supersede(parts, memory.id, text, source=f"edited in {place.path}")
+        except FilrougeError as error:
+            return error.message
+        return ""
+
+    def _let_go(self, plan: Plan, known: Known) -> None:
+        """Know no more of lines that we take out ourselves, before they are out: otherwise the user would have."""
+        lost = plan.lost & known.kept.keys()
+        if lost:
+            self._parts.writer.run_patient(lambda tx: WrittenPages(tx).let_go(lost))
+
+    def _write(
+        self,
+        vault: Vault,
+        found: Found,
+        plan: Plan,
+        known: Known,
+        pages: dict[str, Page],
+        new: Mapping[str, list[Due]],
+    ) -> tuple[dict[str, Kept], bool]:
+        """Write what changes; what the pages hold then, and whether there was nothing to write."""
+        kept, is_done = dict(known.kept), True
+        keys = {one.path: key for key, one in pages.items() if one.path}
+        for path in sorted({*found.texts, *(pages[key].path for key in new)}):
+            before, key = found.texts.get(path), keys.get(path, "")
+            added = new.get(key, [])
+            if not added and path not in plan.changes:
+                continue
+            page = before if before is not None else begun(key, escaped(added[0].title))
+            rows = [(one.heading, Line(id=one.id, words=one.words)) for one in added]
+            is_done = False  # what was seen is no more
+            text = rewritten(page, plan.changes.get(path, {}), rows)
+            try:
+                vault.write(path, text, before=before)
+            except (Stale, VaultUnavailable) as error:
+                found.troubles += [] if isinstance(error, Stale) else [(path, "", error.message)]
+                if before is None:
+                    del pages[key]
+                continue
+            self._own[path] = text
+            here = [place.line.id for place in found.places if place.path == path]
+            kept = {id_: one for id_, one in kept.items() if id_ not in here}
+            kept |= {one.id: Kept(page=key, hash=one.hash) for one in added}
+            kept |= _standing(plan.placed.get(path, []), key, known)
+        for path in found.texts.keys() - plan.changes.keys():
+            kept |= _standing(plan.placed.get(path, []), keys.get(path, ""), known)
+        return kept, is_done
+
+
+def _new(plan: Plan, known: Known, pages: Mapping[str, Page], found: Found) -> dict[str, list[Due]]:
+    """What has no line yet, by the key of its page; nothing for a page that was removed, or is being written."""
+    there = plan.blocked.union(known.kept, *plan.placed.values())
+    new = defaultdict[str, list[Due]](list)
+    for id_, one in known.due.items():
+        if id_ not in there and (one.page not in pages or pages[one.page].path in found.texts):
+            new[one.page].append(one)
+    return dict(new)
+
+
+def _standing(ids: list[str], page: str, known: Known) -> dict[str, Kept]:
+    """What stands on a page now; of a line that is left alone what was known of it."""
+    found = dict[str, Kept]()
+    for id_ in ids:
+        if id_ in known.due:
+            found[id_] = Kept(page=page, hash=known.due[id_].hash)
+        elif id_ in known.kept:
+            found[id_] = known.kept[id_]
+    return found
+
+
+def _path_now(key: str, path: str, found: Found, stamps: Mapping[str, str]) -> str:
+    """Where a page is now; empty if it was removed."""
+    if key in found.paths:
+        return found.paths[key]
+    return path if path in stamps or not found.is_whole else ""
+
+
+def _told(troubles: list[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+    """What to say of each line, the first reason of each."""
+    told = dict[tuple[str, str], tuple[str, str, str]]()
+    for path, id_, why in troubles:
+        told.setdefault((path, id_ or why), (path, id_, why))
+    return tuple(list(told.values())[:_MOST_TROUBLES])
+
+
+def _headless(found: Found, pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
+    return [
+        (one.path, "", _HEADLESS)
+        for key, one in pages.items()
+        if one.path in found.texts.keys() - {found.paths.get(key)}
+    ]
+
+
+def _left(kept: Mapping[str, Kept], pages: Mapping[str, Page]) -> list[tuple[str, str, str]]:
+    """What to say of lines that went at once, page by page."""
+    count = defaultdict[str, int](int)
+    for one in kept.values():
+        count[one.page] += one.is_left
+    return [(pages[key].path if key in pages else "", "", f"{n} {_MANY}") for key, n in sorted(count.items()) if n]

@@ -1,0 +1,376 @@
+"""The vault: a look every second at what changed in it, and searching its notes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from filrouge.core.clock import monotonic, to_text
+from filrouge.core.errors import NotFound, VaultUnavailable
+from filrouge.core.protocols import Tx, Vault, Vector, Vectors
+from filrouge.core.settings import Settings
+from filrouge.erasure.tombstone_repository import Tombstones
+from filrouge.memories.models import Filters
+from filrouge.notes.markdown import chunks, folded
+from filrouge.notes.models import CHANNEL, Chunk, Listing, Note, NoteHit, NotesFound
+from filrouge.notes.repository import Seen, StoredChunk, StoredVault
+from filrouge.notes.vault_index import Looked
+from filrouge.providers.embedders import windows
+from filrouge.runtime.services import Parts
+from filrouge.runtime.signals import Every
+from filrouge.search.analyser import any_of
+from filrouge.search.fusion import OKAPI, Collection, bm25
+from filrouge.search.memory_search import LONGEST_QUERY, POOL, Mode
+from filrouge.search.relevance import Questioned, alone, judged, shares
+from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
+
+# The vault: a look every second at what changed in it, and beside it the vectors of what was read.
+#
+# A look lists the files with their times and sizes, reads those that changed, the latest first, and takes out what is
+# gone. It stops after half a second and goes on with the next, so of a vault that is named for the first time what is
+# written meanwhile is noticed within two seconds all the same, and found by its words. Vectors take longer, and are
+# made on a thread of their own, those of the latest notes first. A vault that is not there keeps its rows, and
+# nothing of it is shown until it is back.
+
+MOST_TAGGED: Final = 5
+"""Notes that a tag may bring."""
+_LOOK_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 0.25
+#: Both work so long at the most before they look again, and write after so many notes or chunks.
+_WORK_SECONDS: Final = 0.5
+_NOTES_AT_ONCE: Final = 16
+_CHUNKS_AT_ONCE: Final = 8
+_DROPPED_AT_ONCE: Final = 100
+#: Another one when notes are cut otherwise, so that they are read again.
+_CUT: Final = 1
+_TROUBLES_SHOWN: Final = 50
+
+
+def vault_watches(parts: Parts) -> tuple[Every, Every]:
+    """Looks at the vault of the settings, and embeds what was read."""
+    watch = Watch(parts)
+    return (
+        Every(_LOOK_SECONDS, watch.look, name="vault", failed="the vault could not be looked at"),
+        Every(_REST_SECONDS, watch.embed, name="vault-vectors", failed="the notes could not be embedded"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Read:
+    """A note as it is to be indexed.
+
+    Attributes:
+        is_same: it holds what it held before.
+    """
+
+    note: Note
+    chunks: Sequence[Chunk]
+    is_same: bool
+
+
+class Watch:
+    """Keeps the index of notes as the vault is. `look` and `embed` are called again and again."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._version = f"{_CUT}.{parts.analyser.version}:"
+
+    def look(self) -> None:
+        """Take in what changed, for half a second at the most."""
+        parts, until = self._parts, monotonic() + _WORK_SECONDS
+        folder = parts.readers.here(lambda tx: parts.settings(tx)).notes_folder
+        known = parts.readers.here(lambda tx: StoredVault(tx).known())
+        if not folder:
+            self._drop(list(known))
+            parts.noted.looked = Looked()
+            return
+        vault = parts.open_vault(folder)
+        try:
+            listing = vault.list()
+        except VaultUnavailable as error:
+            parts.noted.looked = Looked(folder=folder, at=parts.clock.now(), problem=error.message)
+            return
+        self._drop([path for path in known if path not in listing.stamps])
+        looked = self._take_in(vault, listing, known, until)
+        parts.noted.looked = replace(looked, folder=folder)
+
+    def _take_in(self, vault: Vault, listing: Listing, known: dict[str, Seen], until: float) -> Looked:
+        """Read what changed, as long as there is time."""
+        troubles = dict(listing.troubles)
+        due = [path for path, stamp in listing.stamps.items() if self._is_due(known.get(path), stamp)]
+        buried = self._buried([path for path in due if path not in known])
+        due = [path for path in due if path not in buried]
+        while due and monotonic() < until and not self._parts.leaving.is_set():
+            step, due = due[:_NOTES_AT_ONCE], due[_NOTES_AT_ONCE:]
+            read, unreadable = list[_Read](), list[str]()
+            for path in step:
+                try:
+                    read.append(self._read(vault.read(path), known.get(path)))
+                except NotFound:  # it went, or is being written: the next look sees
+                    continue
+                except VaultUnavailable as error:
+                    troubles[path] = error.message
+                    unreadable.append(path)
+            self._write(read)
+            self._drop([path for path in unreadable if path in known])
+        return Looked(at=self._parts.clock.now(), troubles=troubles, waiting=len(due))
+
+    def _is_due(self, seen: Seen | None, stamp: str) -> bool:
+        return seen is None or seen.stamp != self._version + stamp
+
+    def _read(self, note: Note, seen: Seen | None) -> _Read:
+        """Cut a note, without its secrets."""
+        is_same = seen is not None and seen.hash == note.hash and seen.stamp.startswith(self._version)
+        clean = note if is_same else replace(note, text=self._parts.redact(note.text))
+        return _Read(note=clean, chunks=() if is_same else chunks(clean), is_same=is_same)
+
+    def _write(self, read: Sequence[_Read]) -> None:
+        """Index notes, without the chunks that were forgotten."""
+        if not read:
+            return
+
+        def write(tx: Tx) -> None:
+            store = StoredVault(tx)
+            for one in read:
+                stamp = self._version + one.note.stamp
+                if one.is_same:
+                    store.touch(one.note.path, stamp, one.note.changed)
+                else:
+                    gone = forgotten(self._parts, tx, [chunk.text for chunk in one.chunks])
+                    left = [chunk for chunk in one.chunks if chunk.text not in gone]
+                    store.put(one.note, left, stamp, self._parts.analyser)
+
+        self._parts.writer.run_patient(write)
+        self._parts.noted.changed()
+
+    def _drop(self, paths: Sequence[str]) -> None:
+        for begin in range(0, len(paths), _DROPPED_AT_ONCE):
+            step = paths[begin : begin + _DROPPED_AT_ONCE]
+            self._parts.writer.run_patient(lambda tx, gone=step: StoredVault(tx).drop(gone))
+            self._parts.noted.changed()
+
+    def _buried(self, paths: Sequence[str]) -> frozenset[str]:
+        """Those of these notes whose very names were forgotten."""
+        return self._parts.readers.here(lambda tx: forgotten(self._parts, tx, paths)) if paths else frozenset()
+
+    def embed(self) -> None:
+        """Give vectors to chunks that have none in the space of today, for half a second at the most."""
+        parts, until = self._parts, monotonic() + _WORK_SECONDS
+        meaning = parts.meaning
+        space_id = meaning.space.id
+        is_whole = False
+        while not meaning.is_lost and monotonic() < until and not parts.leaving.is_set():
+            waiting = parts.readers.here(lambda tx: StoredVault(tx).missing(space_id, _CHUNKS_AT_ONCE))
+            texts = {seq: windows(text) for seq, text in waiting}
+            found = meaning.passages([one for own in texts.values() for one in own]) if texts else None
+            if found is None:
+                is_whole = not texts
+                break
+            vectors, begin = dict[int, Vectors](), 0
+            for seq, own in texts.items():
+                vectors[seq] = found[begin : begin + len(own)]
+                begin += len(own)
+            parts.writer.run_patient(lambda tx, made=vectors: StoredVault(tx).embed(space_id, made))
+            parts.noted.changed()
+        if parts.noted.looked.is_there:
+            parts.noted.learn(meaning)
+        parts.readers.here(
+            lambda tx: parts.noted.load(tx, meaning.space, is_whole=is_whole)
+        )  # nobody who asks is to wait for it
+
+
+def described(parts: Parts, tx: Tx) -> dict[str, Any]:
+    """How the vault stands: what is indexed, what is brought into prompts, and what could not be read."""
+    settings, looked, store = parts.settings(tx), parts.noted.looked, StoredVault(tx)
+    counts = store.counts()
+    troubles = dict(looked.troubles) | store.troubles(_TROUBLES_SHOWN)
+    return {
+        "folder": settings.notes_folder,
+        "enabled": settings.notes_enabled,
+        "is_there": looked.is_there,
+        "problem": looked.problem,
+        "looked_at": to_text(looked.at) if looked.at else None,
+        "notes": counts.notes,
+        "chunks": counts.chunks,
+        "embedded": min(counts.chunks, parts.noted.embedded(tx, parts.meaning.space)),
+        "waiting": looked.waiting,
+        "tag": settings.notes_tag,
+        "tagged": store.tagged(folded(settings.notes_tag), MOST_TAGGED),
+        "fixed": [{"path": path, "found": path in known} for known in [store.known()] for path in fixed(settings)],
+        "troubles": [{"path": path, "trouble": troubles[path]} for path in sorted(troubles)[:_TROUBLES_SHOWN]],
+        "written": {
+            "folder": settings.notes_write_folder,
+            "problem": _unwritten(settings) or parts.noted.written.problem,
+            "pages": parts.noted.written.pages,
+            "memories": parts.noted.written.memories,
+            "troubles": [
+                {"path": path, "memory_id": memory, "trouble": why}
+                for path, memory, why in parts.noted.written.troubles
+            ],
+        },
+    }
+
+
+def _unwritten(settings: Settings) -> str:
+    return "no vault is named: notes_folder" if settings.notes_write_folder and not settings.notes_folder else ""
+
+
+def fixed(settings: Settings) -> list[str]:
+    """The paths of the notes that are always brought, each once; `.md` may be left out."""
+    named = [path.strip().strip("/") for path in settings.notes_paths]
+    return list(dict.fromkeys(path if path.endswith(".md") else f"{path}.md" for path in named if path))
+
+
+def forgotten(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
+    """Those of these texts that were forgotten, and are not to come back as they are."""
+    stones = parts.gate.stones
+    if stones is None or not Tombstones(tx).any():
+        return frozenset()
+    hashes = {text: stones.text(text) for text in texts}
+    buried = Tombstones(tx).of(hashes.values())
+    return frozenset(text for text, one in hashes.items() if one in buried)
+
+
+# Searching notes: by the words of their chunks and by what these mean, judged like everything else that is found.
+#
+# A note is shown once, by its best chunk. Notes are the user's own and belong to every project.
+
+_ALPHA: Final[Mapping[Mode, float]] = {"text": 0.0, "semantic": 1.0, "hybrid": 0.5}
+#: A note stands among what was asked for only where it is as probable as this.
+LEAST_BESIDE: Final = 0.5
+
+
+def search_notes(parts: Parts, tx: Tx, text: str, *, mode: Mode = "hybrid", limit: int = 10) -> NotesFound:
+    """The notes for a question, best first; nothing where no vault is named, or it is not there."""
+    counts = StoredVault(tx).counts() if parts.noted.looked.is_there else None
+    if counts is None or not counts.chunks:
+        return NotesFound()
+    asked = text[:LONGEST_QUERY]
+    vector, notices = parts.meaning.question(asked) if mode != "text" else (None, ())
+    search = _Search(parts, tx, asked, vector, counts.chunks)
+    hits, known = search.ranked(_ALPHA[mode])
+    best = dict[str, NoteHit]()
+    for hit in hits:
+        best.setdefault(hit.path, hit)
+    return NotesFound(hits=tuple(best.values())[:limit], notices=notices, known=known)
+
+
+class _Search:
+    """The chunks for one question, and all that is known of them."""
+
+    def __init__(self, parts: Parts, tx: Tx, text: str, vector: Vector | None, rows: int) -> None:
+        self._parts, self._vector, self._rows = parts, vector, rows
+        self._terms = parts.analyser.terms(text)
+        store = StoredVault(tx)
+        self._frequencies = store.frequencies([form for forms in self._terms for form in forms])
+        match = any_of(self._terms)
+        self._worded = store.best(match, POOL) if match else []
+        space = parts.meaning.space
+        self._near = parts.noted.nearest(tx, space, vector, POOL) if vector is not None else {}
+        found = store.chunks({*self._worded, *self._near})
+        self._chunks = {str(one.seq): one for one in found}
+        self._tokens = {id_: one.tokens.split() for id_, one in self._chunks.items()}
+
+    def ranked(self, alpha: float) -> tuple[list[NoteHit], float]:
+        """The hits, best first, and the probability that anything is known.
+
+        Words count by the share of the question that they are, meaning by how near a chunk comes to the nearest one: a
+        few everyday words that a hundred notes have must not outweigh what the question is about.
+        """
+        alpha = alpha if self._vector is not None else 0.0
+        questioned = Questioned(self._terms, self._frequencies, self._rows)
+        matched = {id_: questioned.matched(frozenset(tokens)) for id_, tokens in self._tokens.items()}
+        words = {id_: questioned.covered(found) if alpha < 1 else 0.0 for id_, found in matched.items()}
+        lexical = _of_best(self._lexical()) if alpha < 1 else {}
+        meaning = _of_best({str(seq): one.above for seq, one in self._near.items() if str(seq) in self._chunks})
+        scores = {id_: (1 - alpha) * words[id_] + alpha * meaning.get(id_, 0.0) for id_ in self._chunks}
+        ordered = sorted(
+            (id_ for id_, score in scores.items() if score > 0),
+            key=lambda id_: (-round(scores[id_], 9), -lexical.get(id_, 0.0), int(id_)),
+        )
+        space = self._parts.meaning.space
+        near = {str(seq): space.calibrated_to_question(one.cosine) for seq, one in self._near.items()}
+        parts = shares([ALONE_WORDS * lexical.get(id_, 0.0) + ALONE_MEANING * meaning.get(id_, 0.0) for id_ in ordered])
+        signs = [
+            alone(questioned, matched[id_], similarity=near.get(id_), share=part)
+            for id_, part in zip(ordered, parts, strict=True)
+        ]
+        by_meaning = self._vector is not None and space.is_measured
+        chances, known = judged(questioned, signs, [matched[id_] for id_ in ordered], by_meaning=by_meaning)
+        hits = [
+            _hit(
+                self._chunks[id_],
+                bm25_score=lexical.get(id_, 0.0),
+                vector_score=meaning.get(id_, 0.0),
+                score=scores[id_],
+                similarity=near.get(id_),
+                coverage=sign.covered,
+                relevance=chance,
+                boosts=(("words", (1 - alpha) * words[id_]), ("meaning", alpha * meaning.get(id_, 0.0))),
+            )
+            for id_, sign, chance in zip(ordered, signs, chances, strict=True)
+        ]
+        return hits, known
+
+    def _lexical(self) -> dict[str, float]:
+        lengths = sum(map(len, self._tokens.values()))
+        mean = lengths / len(self._tokens) if self._tokens else 0.0
+        collection = Collection(rows=self._rows, mean=mean, frequencies=Counter(self._frequencies))
+        scores = bm25(self._terms, self._tokens, collection, OKAPI)
+        return {id_: score for id_, score in scores.items() if score > 0}
+
+
+def hit_json(hit: NoteHit) -> dict[str, Any]:
+    """A note that was found, in the form of every other result."""
+    return {
+        "id": hit.path,
+        "content": hit.text,
+        "channel": CHANNEL,
+        "type": "note",
+        "role": None,
+        "project": None,
+        "project_name": "",
+        "created_at": to_text(hit.changed),
+        **hit.explain(),
+    }
+
+
+def beside(
+    parts: Parts,
+    tx: Tx,
+    text: str,
+    found: Sequence[dict[str, Any]],
+    *,
+    mode: Mode,
+    limit: int,
+    filters: Filters,
+    least: float = LEAST_BESIDE,
+) -> tuple[list[dict[str, Any]], NotesFound]:
+    """Results with the notes among them that bear on the question: each before the first that is less relevant.
+
+    A question that is narrowed to what was said asks no notes.
+    """
+    if filters.narrow:
+        return list(found), NotesFound()
+    notes = search_notes(parts, tx, text, mode=mode, limit=limit)
+    bearing = [hit for hit in notes.hits if hit.relevance >= max(least, LEAST_BESIDE)]
+    merged = list(found)
+    for hit in bearing:
+        place = next((n for n, one in enumerate(merged) if one["relevance"] < hit.relevance), len(merged))
+        merged.insert(place, hit_json(hit))
+    return merged[:limit], notes if bearing else NotesFound()
+
+
+def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
+    """Each score as a share of the best; what is below nought is nothing."""
+    best = max(scores.values(), default=0.0)
+    return {id_: max(0.0, score) / best for id_, score in scores.items()} if best > 0 else {}
+
+
+def _hit(stored: StoredChunk, **scores: Any) -> NoteHit:
+    chunk = stored.chunk
+    return NoteHit(
+        path=chunk.path, part=chunk.part, heading=chunk.heading, text=chunk.text, changed=stored.changed, **scores
+    )

@@ -1,0 +1,239 @@
+"""Projects by the user's hand: listed, known by another name, joined; and the consent that joining needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any, Final
+
+from filrouge.capture.event_repository import Projects
+from filrouge.context.hook_files import write_briefs, write_hook_settings
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx, VectorIndex, Vectors
+from filrouge.maintenance.health import project_id
+from filrouge.memories.changes import changing, the_users
+from filrouge.projects.folder_names import CHOSEN, split
+from filrouge.projects.models import ProjectJoin, ProjectMerge
+from filrouge.projects.repository import Moved, ProjectRows
+from filrouge.runtime.services import Parts
+from filrouge.search.vector_repository import OwnerKind, StoredVectors
+
+# Folders that join a project by the name in their `.filrouge.toml`: what it means, and the consent.
+#
+# The first folder with a name has it (`capture.event_repository.Projects`). Anybody can write the same name into a
+# repository, so a further folder gets the project's memories once the user has agreed on this machine.
+
+
+def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
+    """What it means to let a folder be the project that its file names.
+
+    Args:
+        names: the folder's names as `hosts.project.names` gives them.
+
+    Raises:
+        BadInput: no file names a project for this folder.
+    """
+    return parts.readers.here(lambda tx: _plan_join(parts, tx, names))
+
+
+def join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
+    """Record that the user agrees: the folder is the project that its file names. Answers what it is then.
+
+    Raises:
+        BadInput: as `plan_join`.
+    """
+
+    def write(tx: Tx) -> ProjectJoin:
+        _plan_join(parts, tx, names)
+        Projects(tx).agree(names, at=parts.clock.now())
+        return _plan_join(parts, tx, names)
+
+    made = parts.writer.run(write)
+    write_hook_settings(parts)
+    if made.project:
+        write_briefs(parts, made.project, everywhere=False)
+    return made
+
+
+def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
+    folder, projects = split(names), Projects(tx)
+    if not folder.chosen:
+        raise BadInput(
+            "No .filrouge.toml names a project for this folder.",
+            remedy='Write `project = "NAME"` into it, or see `filrouge project alias`.',
+        )
+    owner = projects.find((folder.chosen,)) or ""
+    row = next((row for row in ProjectRows(tx, parts.analyser).told() if row["id"] == owner), None)
+    return ProjectJoin(
+        folder=folder.holder[-1].removeprefix("path:"),
+        name=folder.chosen.removeprefix(CHOSEN),
+        project=owner,
+        project_name=row["name"] if row else "",
+        memories=row["memories"] if row else 0,
+        turns=row["turns"] if row else 0,
+        folders=tuple(projects.agreed_folders(folder.chosen)),
+        agreed=not projects.is_refused(names),
+    )
+
+
+# Projects by the user's hand: listed, known by another name, and two that are one put together.
+#
+# A remote that changes adds a name by itself, as long as the clone or the first commit is known (`core.scope`).
+# Where neither is, a new project begins, and only the user can say that it is the old one.
+
+#: The kinds of names there are (`hosts.project`).
+KINDS: Final = ("name", "origin", "root", "clone", "path")
+_LONGEST: Final = 4096
+_AT_ONCE: Final = 500
+
+
+def listed(parts: Parts, tx: Tx) -> list[dict[str, Any]]:
+    """Every project with its names and what it holds, the one spoken in last first."""
+    return ProjectRows(tx, parts.analyser).told()
+
+
+def one(parts: Parts, tx: Tx, wanted: str) -> dict[str, Any]:
+    """The same of one project, by its id."""
+    return next(row for row in listed(parts, tx) if row["id"] == wanted)
+
+
+def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+    """Know a project by more names; answers it as it is listed then. Names that it has already are passed over.
+
+    Raises:
+        NotFound: there is no such project.
+        BadInput: something is no name, or another project's; or it is not said which project is meant.
+    """
+    for name in names:
+        kind, _, rest = name.partition(":")
+        if kind not in KINDS or not rest.strip() or len(name) > _LONGEST:
+            raise BadInput(f"This is no name of a project: {name[:100]!r}.", remedy=f"One begins with {_told(KINDS)}.")
+    if not names:
+        raise BadInput("There is no name to add.", remedy="Give an address, a directory or a name.")
+
+    def write(tx: Tx) -> dict[str, Any]:
+        id_, rows = _known(tx, project), ProjectRows(tx, parts.analyser)
+        owners = rows.owners(names)
+        other = next((owner for owner in owners.values() if owner != id_), None)
+        if other is not None:
+            raise BadInput(
+                f"{next(name for name in names if owners.get(name) == other)} is a name of another project, {other}.",
+                remedy=f"Where the two are one: `filrouge project merge {other} {id_}`.",
+            )
+        fresh = [name for name in dict.fromkeys(names) if name not in owners]
+        if fresh:
+            rows.add_names(id_, fresh, the_users(parts))
+        return one(parts, tx, id_)
+
+    told = parts.writer.run(write)
+    write_hook_settings(parts)
+    return told
+
+
+def plan(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
+    """What would move if one project went into another.
+
+    Raises:
+        NotFound: there is no such project.
+        BadInput: they are one already, it is not said which are meant, or capture is switched off for one alone.
+    """
+    return parts.readers.here(lambda tx: _plan(parts, tx, source, into))
+
+
+def merge(parts: Parts, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
+    """Let one project go into another; what was done. There is no way back.
+
+    Raises:
+        NotFound, BadInput: as `plan`.
+    """
+
+    def write(tx: Tx) -> tuple[tuple[ProjectMerge, Moved], Collection[str], Collection[str]]:
+        made = _plan(parts, tx, source, into)
+        moved = ProjectRows(tx, parts.analyser).merge(made.source, made.into, the_users(parts))
+        return (made, moved), (), moved.replaced
+
+    made, moved = changing(parts, write)
+    _follow(parts, moved, made.into)
+    write_hook_settings(parts)
+    return made
+
+
+def _plan(parts: Parts, tx: Tx, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
+    here, there = _known(tx, source), _known(tx, into)
+    if here == there:
+        raise BadInput(f"Both are the project {here} already.", remedy="See `filrouge project list`.")
+    rows = {row["id"]: row for row in listed(parts, tx)}
+    _refuse_hidden(parts, tx, rows[here], rows[there])
+    store = ProjectRows(tx, parts.analyser)
+    moving = store.rows_of(here)
+    return ProjectMerge(
+        source=here,
+        into=there,
+        source_name=rows[here]["name"],
+        into_name=rows[there]["name"],
+        aliases=tuple(rows[here]["aliases"]),
+        turns=len(moving.turns),
+        memories=len(moving.memories),
+        threads=_count(tx, "projects.threads_count", here),
+        events=_count(tx, "projects.events_count", here),
+        replaced=tuple(ends.id for _, ends in store.doubled(here, there)),
+    )
+
+
+def _count(tx: Tx, query: str, project: str) -> int:
+    row = tx.one(query, {"project_id": project})
+    return int(row["n"]) if row else 0
+
+
+def _refuse_hidden(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:
+    """A switch that was meant for one of them would hold for both, or for neither."""
+    disabled = set(parts.settings(tx).disabled_projects)
+    off = [bool(disabled & {row["id"], row["name"], *row["aliases"]}) for row in rows]
+    if any(off) and not all(off):
+        name = rows[off.index(True)]["id"]
+        raise BadInput(
+            f"Capture is switched off for {name} and not for the other.",
+            remedy="Take it out of the setting disabled_projects first, or put the other in.",
+        )
+
+
+def _known(tx: Tx, names: Sequence[str]) -> str:
+    """The project that these names stand for, if it is there and no other may be meant."""
+    told = {row["id"]: row["name"] for row in tx.all("projects.all")}
+    if len(names) == 1 and names[0] not in told:
+        called = [id_ for id_, name in told.items() if name == names[0]]
+        if len(called) > 1:
+            raise BadInput(f"{len(called)} projects are called {names[0]!r}.", remedy=f"Say which: {_told(called)}.")
+    found = project_id(tx, names)
+    if found is None or found not in told:
+        raise NotFound(f"There is no project {' '.join(names[:1])!r}.", remedy="See `filrouge project list`.")
+    return found
+
+
+def _told(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _follow(parts: Parts, moved: Moved, into: str) -> None:
+    """What is derived and knows a row's project: the vectors in memory, and the word indexes."""
+    meaning = parts.meaning
+    kinds: tuple[tuple[OwnerKind, Sequence[str], VectorIndex], ...] = (
+        ("turn", moved.turns, meaning.turn_index),
+        ("memory", moved.memories, meaning.memory_index),
+    )
+    for owner, ids, index in kinds:
+        for begin in range(0, len(ids), _AT_ONCE):
+            some = ids[begin : begin + _AT_ONCE]
+            for id_, number, vectors in parts.readers.here(partial(_indexed, parts, owner, some)):
+                index.put(id_, number, into, vectors)
+        parts.words.forget(owner, ids)
+    parts.grounds.forget()
+
+
+def _indexed(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:
+    """The vectors of those of these rows that an index holds, with their numbers."""
+    store = StoredVectors(tx)
+    known = parts.memories(tx).some(ids) if owner == "memory" else {}
+    held = [id_ for id_ in ids if owner == "turn" or known[id_].state == "live"]
+    found = store.some(owner, held, parts.meaning.space.id)
+    return [(id_, store.number(owner, id_) or 0, vectors) for id_, vectors in found.items()]

@@ -1,0 +1,18 @@
+"""Folders whose `.filrouge.toml` names a project of other folders, and that wait for the user's consent."""
+
+from __future__ import annotations
+
+from filrouge.capture.event_repository import Projects
+from filrouge.core.protocols import Tx
+from filrouge.hosts import project as project_files
+from filrouge.projects.folder_names import CHOSEN, split
+
+
+def waiting_folders(tx: Tx) -> list[dict[str, str]]:
+    """Folders whose file still names a project that is not open to them, with that name."""
+    projects, found = Projects(tx), list[dict[str, str]]()
+    for chosen, folder in projects.waiting_folders():
+        names = project_files.names(folder, {})
+        if split(names).chosen == chosen and projects.is_refused(names):
+            found.append({"name": chosen.removeprefix(CHOSEN), "folder": folder})
+    return found

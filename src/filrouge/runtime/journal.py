@@ -1,0 +1,204 @@
+"""The journal: every decision, who made it and from which words, in a chain of hashes, and the seals of rows."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from filrouge.core.clock import from_text, to_text
+from filrouge.core.errors import NotFound
+from filrouge.core.protocols import Tx
+
+# Seals: how a row notices that its content was changed behind its back, and how it can be forgotten.
+#
+# A sealed row holds a random key and HMAC-SHA-256(key, content). Silent corruption breaks the seal, which SQLite's
+# own checks mostly do not see. The journal's chain holds only such hashes: when the user forgets, payload and key are
+# destroyed, the remaining hash reveals nothing, and the chain still verifies.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seal:
+    """A row's key and the keyed hash of its content, 32 bytes each."""
+
+    key: bytes
+    hash: bytes
+
+
+def canonical(content: Mapping[str, object]) -> bytes:
+    """The one byte form of a row's content: JSON with sorted keys."""
+    return json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str).encode()
+
+
+def seal(content: Mapping[str, object]) -> Seal:
+    """Seal `content` under a fresh key."""
+    key = secrets.token_bytes(32)
+    return Seal(key=key, hash=digest(key, content))
+
+
+def digest(key: bytes, content: Mapping[str, object]) -> bytes:
+    """HMAC-SHA-256 of the content's canonical form."""
+    return hmac.new(key, canonical(content), hashlib.sha256).digest()
+
+
+def holds(key: bytes, expected: bytes, content: Mapping[str, object]) -> bool:
+    """True if the content is what was sealed."""
+    return hmac.compare_digest(digest(key, content), expected)
+
+
+# The journal: every decision, who made it, from which words, in a chain that shows tampering.
+#
+# Each entry's hash covers the previous entry's hash and the keyed hash of its own payload, never the payload itself.
+# So a forgotten payload (payload and key set to null) leaves the chain whole and reads `redacted`, while any edit,
+# removal or reordering breaks it. Only truncation of the tail needs an anchor elsewhere.
+
+_GENESIS = b"\x00" * 32
+_TENANT = "local"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What `verify` found: entries read, payloads forgotten, and the first entry that does not hold."""
+
+    entries: int
+    redacted: int
+    broken_at: int | None
+    reason: str
+
+    @property
+    def sound(self) -> bool:
+        """True if every entry holds."""
+        return self.broken_at is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One entry.
+
+    Attributes:
+        touches: every memory that it speaks of, its subject included.
+        payload: None where it was forgotten.
+    """
+
+    seq: int
+    at: datetime
+    actor: str
+    action: str
+    subject_id: str
+    touches: frozenset[str]
+    payload: Mapping[str, Any] | None
+
+    @property
+    def undoes(self) -> int | None:
+        """The entry that this one took back."""
+        return self.payload.get("undoes") if self.payload else None
+
+
+class Journal:
+    """Append, read, verify."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def append(
+        self,
+        *,
+        at: datetime,
+        actor: str,
+        action: str,
+        subject_id: str,
+        payload: Mapping[str, object],
+        touches: Iterable[str] = (),
+    ) -> int:
+        """Record that `actor` did `action` to `subject_id`, in the caller's transaction; the entry's number.
+
+        Args:
+            touches: other memories that this changed or rested on.
+        """
+        last = self._tx.one("journal.last")
+        sealed = seal(payload)
+        head = {"at": to_text(at), "actor": actor, "action": action, "subject_id": subject_id}
+        row = self._tx.one(
+            "journal.append",
+            head
+            | {
+                "payload": json.dumps(dict(payload), ensure_ascii=False),
+                "payload_key": sealed.key,
+                "payload_hash": sealed.hash,
+                "hash": _link(last["hash"] if last else _GENESIS, head | {"tenant": _TENANT}, sealed.hash),
+            },
+        )
+        seq = int(row["seq"]) if row else 0
+        self._tx.many("journal.touch", [{"seq": seq, "memory_id": id_} for id_ in {subject_id, *touches}])
+        return seq
+
+    def of(self, *ids: str, after: int = 0) -> list[Entry]:
+        """Every entry behind one that speaks of these memories, oldest first."""
+        return [_entry(row) for row in self._tx.all("journal.of", {"ids": json.dumps(ids), "after": after})]
+
+    def entry(self, seq: int) -> Entry:
+        """One entry.
+
+        Raises:
+            NotFound: naming the number.
+        """
+        row = self._tx.one("journal.entry", {"seq": seq})
+        if row is None:
+            remedy = "See those of a memory in `filrouge history ID`."
+            raise NotFound(f"The journal has no entry {seq}.", remedy=remedy)
+        return _entry(row)
+
+    def verify(self) -> Verdict:
+        """Walk the whole chain."""
+        before, entries, redacted = _GENESIS, 0, 0
+        for row in self._tx.all("journal.everything"):
+            entries += 1
+            head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
+            if row["hash"] != _link(before, head, row["payload_hash"]):
+                return Verdict(entries=entries, redacted=redacted, broken_at=row["seq"], reason="chain broken")
+            if row["payload"] is None:
+                redacted += 1
+            elif not _intact(row):
+                return Verdict(entries=entries, redacted=redacted, broken_at=row["seq"], reason="payload changed")
+            before = row["hash"]
+        return Verdict(entries=entries, redacted=redacted, broken_at=None, reason="")
+
+
+def relinked(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The hash of each entry in a chain of these alone, and whether its payload must go, not being what was sealed."""
+    before, found = _GENESIS, list[dict[str, Any]]()
+    for row in rows:
+        head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
+        before = _link(before, head, row["payload_hash"])
+        redact = row["payload"] is not None and not _intact(row)
+        found.append({"seq": row["seq"], "hash": before, "redact": redact})
+    return found
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    return Entry(
+        seq=row["seq"],
+        at=from_text(row["at"]),
+        actor=row["actor"],
+        action=row["action"],
+        subject_id=row["subject_id"],
+        touches=frozenset(json.loads(row["touches"])) | {row["subject_id"]},
+        payload=json.loads(row["payload"]) if row["payload"] else None,
+    )
+
+
+def _intact(row: Mapping[str, Any]) -> bool:
+    try:
+        payload = json.loads(row["payload"])
+    except ValueError:
+        return False
+    return holds(row["payload_key"] or b"", row["payload_hash"], payload)
+
+
+def _link(before: bytes, head: Mapping[str, str], payload_hash: bytes) -> bytes:
+    return hashlib.sha256(before + canonical(head) + payload_hash).digest()

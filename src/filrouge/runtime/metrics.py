@@ -1,0 +1,268 @@
+"""Meters: what Prometheus is told of a running Filrouge.
+
+One object over a registry of its own, so that several Filrouges in one process do not add up and nothing of the
+program around them is shown. Names are a promise (`docs/reference/metrics.md`); a test holds them. What the database
+knows better, such as the queue, is read from it when somebody asks.
+
+A label has a few values and stays that way: every series costs memory here and in Prometheus for good. Names that come
+from outside (a provider, a model, an error) are let in up to a number, and are `other` from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from filrouge.capture.intake import Cut
+from filrouge.core.clock import monotonic
+from filrouge.providers.models import Operation, Usage
+from filrouge.search.models import Ranking, RecallItem
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+ANALYSIS_BUCKETS = (0.5, 1, 2, 4, 6, 10, 15, 20, 30)
+_RECALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+_RESULT_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100)
+#: Values of a label that comes from outside, and characters of one; and what all others are called.
+MOST_VALUES: Final = 64
+_LONGEST_VALUE: Final = 100
+OTHER: Final = "other"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+PreferenceFailure = Literal["user_identifier_missing", "extraction_error", "persistence_error"]
+Filtered = Literal[
+    "below_threshold", "below_relevance", "nothing_known", "beyond_limit", "over_budget",
+    "goes_along", "not_sure_enough", "said_elsewhere", "outdated", "before_the_agent",
+]  # fmt: skip
+#: Why a candidate of a recall did not get in front of a prompt, as the recall log words it.
+_WHY_NOT: Mapping[str, Filtered] = {
+    "below the threshold": "below_threshold",
+    "nothing is known of this": "nothing_known",
+    "beyond the limit": "beyond_limit",
+    "over the budget": "over_budget",
+    "it only goes along": "goes_along",
+    "not sure enough": "not_sure_enough",
+    "said already": "said_elsewhere",
+    "it repeats what is shown": "said_elsewhere",
+    "a memory says it": "said_elsewhere",
+    "its turn stands for it": "said_elsewhere",
+    "it is told with another": "said_elsewhere",
+    "what it told is believed no more": "outdated",
+    "it repeats what is believed no more": "outdated",
+    "the session is in it": "before_the_agent",
+}
+
+
+class Meters:
+    """Counts and times. Safe for several threads."""
+
+    def __init__(self) -> None:
+        own = CollectorRegistry()
+        self._registry = own
+        self._known: dict[str, set[str]] = {}
+        self._letting_in = Lock()
+        self._cut_events = Counter("memory_events_cut", "Events of which too much was handed over.", registry=own)
+        self._cut_characters = Counter("memory_characters_cut", "Characters that were cut of them.", registry=own)
+        self._cut_values = Counter("memory_values_cut", "Items and fields that were cut of them.", registry=own)
+        self._hits = Counter("memory_analysis_cache_hits", "Analyses that were in the cache.", registry=own)
+        self._misses = Counter("memory_analysis_cache_misses", "Analyses that were not.", registry=own)
+        self._cached = Gauge("memory_cache_size", "Analyses in the cache.", registry=own)
+        self._analysed = Counter("memory_analysis_success", "Sessions analysed.", ["provider"], registry=own)
+        self._failed = Counter(
+            "memory_analysis_failure", "Analyses that failed.", ["provider", "error_type"], registry=own
+        )
+        self._took = Histogram(
+            "memory_analysis_duration_seconds", "One analysis.", ["provider"], buckets=ANALYSIS_BUCKETS, registry=own
+        )
+        self._preferences = Counter(
+            "memory_preference_extraction_failures", "Preferences that could not be kept.", ["reason"], registry=own
+        )
+        self._queries = Counter("rag_queries_hybrid", "Searches by words and meaning.", ["status"], registry=own)
+        self._results = Histogram("rag_results_count", "Results of a search.", buckets=_RESULT_BUCKETS, registry=own)
+        self._average = Gauge("rag_avg_score", "Mean score of the last search's results.", registry=own)
+        self._filtered = Counter("rag_results_filtered", "Results that were left out.", ["reason"], registry=own)
+        self._recall = Histogram(
+            "filrouge_recall_seconds", "What a prompt waits for its memories.", buckets=_RECALL_BUCKETS, registry=own
+        )
+        self._hook = Histogram(
+            "filrouge_hook_seconds", "The daemon's part of a hook.", ["event"], buckets=_RECALL_BUCKETS, registry=own
+        )
+        self._threads_searched = Counter("filrouge_thread_searches", "Searches for threads.", ["status"], registry=own)
+        self._injected = Counter("filrouge_recall_tokens", "Tokens put in front of agents.", ["occasion"], registry=own)
+        self._requests = Counter(
+            "filrouge_http_requests", "Requests answered.", ["method", "route", "status"], registry=own
+        )
+        self._received = Gauge("filrouge_events_received", "Events taken in, by their numbers.", registry=own)
+        self._jobs = Gauge("filrouge_jobs", "Jobs in the queue.", ["state"], registry=own)
+        self._events = Gauge("filrouge_events", "Events taken in, by what became of them.", ["state"], registry=own)
+        self._threads = Gauge("filrouge_threads", "Threads, by state.", ["state"], registry=own)
+        self._continued = Gauge("filrouge_threads_continued", "Threads of two sessions and more.", registry=own)
+        self._could = Gauge("filrouge_threads_could_continue", "Threads that could be by now.", registry=own)
+        self._rate = Gauge("filrouge_thread_continuation_rate", "The share of those that are.", registry=own)
+        spent = ["provider", "model", "operation"]
+        self._calls = Counter("filrouge_llm_calls", "Calls to language models.", spent, registry=own)
+        self._tokens = Counter("filrouge_llm_tokens", "Their tokens.", [*spent, "direction"], registry=own)
+        self._cost = Counter("filrouge_llm_cost_dollars", "Their price where it is known.", spent, registry=own)
+        self._sockets = Gauge("filrouge_live_sockets", "WebSockets that are told the live feed.", registry=own)
+        self._lost = Counter("filrouge_live_lost", "Messages lost where a socket read too slowly.", registry=own)
+
+    def live_sockets(self, number: int) -> None:
+        """So many sockets are told what happens."""
+        self._sockets.set(number)
+
+    def live_lost(self, number: int) -> None:
+        """A socket was too slow for so many messages."""
+        self._lost.inc(number)
+
+    def cache(self, *, hit: bool) -> None:
+        """An analysis was looked for in the cache."""
+        (self._hits if hit else self._misses).inc()
+
+    def analysed(self, provider: str, seconds: float) -> None:
+        """A session was analysed."""
+        named = self._let_in("provider", provider or "heuristic")
+        self._analysed.labels(provider=named).inc()
+        self._took.labels(provider=named).observe(seconds)
+
+    def analysis_failed(self, provider: str, error: BaseException) -> None:
+        """An analysis ended with an error."""
+        kind = self._let_in("error_type", type(error).__name__)
+        self._failed.labels(provider=self._let_in("provider", provider or "heuristic"), error_type=kind).inc()
+
+    def preference_lost(self, reason: PreferenceFailure, number: int = 1) -> None:
+        """Preferences could not be kept."""
+        self._preferences.labels(reason=reason).inc(number)
+
+    @contextmanager
+    def search(self) -> Generator[list[Ranking]]:
+        """Around one search: what it found is put into the list."""
+        found: list[Ranking] = []
+        try:
+            yield found
+        except Exception:
+            self._queries.labels(status="error").inc()
+            raise
+        self._queries.labels(status="success").inc()
+        scores = [hit.score for ranking in found for hit in ranking.hits]
+        self._results.observe(len(scores))
+        self._average.set(sum(scores) / len(scores) if scores else 0.0)
+
+    @contextmanager
+    def thread_search(self) -> Generator[None]:
+        """Around one search for threads."""
+        try:
+            yield
+        except Exception:
+            self._threads_searched.labels(status="error").inc()
+            raise
+        self._threads_searched.labels(status="success").inc()
+
+    def injected(self, occasion: Literal["prompt", "start"], tokens: int) -> None:
+        """So many tokens went in front of an agent."""
+        self._injected.labels(occasion=occasion).inc(tokens)
+
+    def request(self, method: str, route: str, status: int) -> None:
+        """A request was answered.
+
+        Args:
+            route: the route's path as it is declared, with the names of its parameters; empty where there is none. So
+                it has as many values as there are routes.
+        """
+        self._requests.labels(
+            method=method if method in _METHODS else OTHER,
+            route=route or OTHER,
+            status=f"{status // 100}xx",
+        ).inc()
+
+    def left_out(self, reason: Filtered, number: int) -> None:
+        """Results that a search left out."""
+        if number:
+            self._filtered.labels(reason=reason).inc(number)
+
+    def recalled(self, items: Iterable[RecallItem], seconds: float) -> None:
+        """A prompt had its memories."""
+        self._recall.observe(seconds)
+        for item in items:
+            if not item.injected and item.reason in _WHY_NOT:
+                self.left_out(_WHY_NOT[item.reason], 1)
+
+    @contextmanager
+    def hook(self, event: str) -> Generator[None]:
+        """Around what the daemon does for one hook."""
+        begun = monotonic()
+        yield
+        self._hook.labels(event=self._let_in("event", event)).observe(monotonic() - begun)
+
+    def cut(self, cut: Cut) -> None:
+        """What was cut of events at the door."""
+        self._cut_events.inc(cut.events)
+        self._cut_characters.inc(cut.characters)
+        self._cut_values.inc(cut.values)
+
+    def spent(self, operation: Operation, by_model: Mapping[tuple[str, str], Usage]) -> None:
+        """What calls to models cost, by (provider, model)."""
+        for (provider, model), usage in by_model.items():
+            names = {
+                "provider": self._let_in("provider", provider),
+                "model": self._let_in("model", model),
+                "operation": operation,
+            }
+            self._calls.labels(**names).inc(usage.calls)
+            self._tokens.labels(**names, direction="input").inc(usage.input_tokens)
+            self._tokens.labels(**names, direction="output").inc(usage.output_tokens)
+            self._cost.labels(**names).inc(usage.dollars or 0.0)
+
+    def text(
+        self,
+        *,
+        jobs: Mapping[str, int],
+        events: Mapping[str, int],
+        received: int,
+        cached: int,
+        threads: Mapping[str, int],
+        continuation: tuple[int, int],
+    ) -> bytes:
+        """Everything in Prometheus' text format 0.0.4.
+
+        Args:
+            jobs, events, threads: how many there are in each state.
+            received: how many events were ever numbered.
+            cached: analyses in the cache.
+            continuation: how many threads have prompts of two sessions, and how many could.
+        """
+        self._cached.set(cached)
+        self._received.set(received)
+        continued, could = continuation
+        self._continued.set(continued)
+        self._could.set(could)
+        self._rate.set(continued / could if could else 0.0)
+        for gauge, counts in ((self._jobs, jobs), (self._events, events), (self._threads, threads)):
+            for state, count in counts.items():
+                gauge.labels(state=state).set(count)
+        return generate_latest(_Shown(self._registry))
+
+    def _let_in(self, label: str, value: str) -> str:
+        """The value, unless too many others were there before."""
+        value = value[:_LONGEST_VALUE]
+        with self._letting_in:
+            known = self._known.setdefault(label, set())
+            if value not in known and len(known) >= MOST_VALUES:
+                return OTHER
+            known.add(value)
+        return value
+
+
+class _Shown(CollectorRegistry):
+    """A registry without the moments at which its metrics were made, which say nothing to anybody."""
+
+    def __init__(self, shown: CollectorRegistry) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._shown.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric

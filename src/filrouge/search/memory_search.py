@@ -1,0 +1,117 @@
+"""Asking: a question to memory, and the memories that answer it, ranked.
+
+Search is explicit and sees every project, labelled, unless a question stays in one. Whatever fails on the way (a dead
+embedder, an index still loading) is named in a notice, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.memories.models import EVERYTHING, Filters, Memory
+from filrouge.providers.models import EmbeddingSpace
+from filrouge.runtime.services import Parts
+from filrouge.search.analyser import Terms
+from filrouge.search.fusion import RecipeName
+from filrouge.search.models import Ranking
+from filrouge.search.nearest_memories import need_vectors
+from filrouge.search.relevance import ALPHA, Candidate, Questioned, rank
+from filrouge.search.retrievers import Arm, arm
+from filrouge.search.word_repository import Owner, Place
+
+POOL = 50
+LONGEST_QUERY = 2000
+Mode = Literal["text", "semantic", "hybrid"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is asked, and where it may look.
+
+    Attributes:
+        project: the project to stay in; None with `everywhere` false means "outside every project".
+        everywhere: look into all projects.
+        user: whose own memories belong to every project.
+        private: of memories, only this user's, in the project too.
+        filters: what else must be true of what is found.
+        recipe: how turns are ranked.
+        by_need: the text is a prompt, and memories are judged by whether it needs them.
+    """
+
+    text: str
+    project: str | None = None
+    everywhere: bool = False
+    user: str = LOCAL_USER
+    private: bool = False
+    mode: Mode = "hybrid"
+    limit: int = 10
+    filters: Filters = EVERYTHING
+    recipe: RecipeName = "balanced"
+    by_need: bool = False
+
+
+def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
+    """Rank the live memories for a question."""
+    with parts.meters.search() as found:
+        found.append(_recalled(parts, tx, question))
+    return found[0]
+
+
+def _recalled(parts: Parts, tx: Tx, question: Question) -> Ranking:
+    meaning = parts.meaning
+    words = parts.bridging.words(question.text[:LONGEST_QUERY])
+    vector, notices = meaning.question(question.text) if question.mode != "text" else (None, ())
+    store = parts.memories(tx)
+    searched = arm_of(parts, tx, "memory", question, words.searched)
+    lexical = searched.by_words(POOL) if question.mode != "semantic" else {}
+    cosines = searched.by_meaning(meaning, vector, POOL) if vector is not None else {}
+    need = meaning.need(question.text) if question.by_need and vector is not None else None
+    nearest = searched.by_meaning(meaning, need.vector, POOL) if need else {}
+    found = store.some(list({**lexical, **cosines, **nearest}))
+    narrow = question.filters.narrow
+    items = {
+        id_: one
+        for id_, one in found.items()
+        if not one.disabled
+        and (narrow or one.state == "live")
+        and (not question.private or one.scope.user == question.user)
+    }
+    questioned = Questioned(words.meant, searched.frequencies, len(searched))
+    vectors = need_vectors(tx, meaning, items.keys()) if need else {}
+    needed = {id_: float(vector @ need.vector) - need.nothing for id_, vector in vectors.items()} if need else {}
+    candidates = _candidates(meaning.space, items, store.tokens(list(items)), lexical, cosines, needed)
+    alpha = 1.0 if question.mode == "semantic" else ALPHA
+    return rank(
+        question.text, questioned, candidates, alpha=alpha, by_meaning=meaning.space.is_measured, notices=notices
+    )
+
+
+def arm_of(parts: Parts, tx: Tx, owner: Owner, question: Question, terms: Terms) -> Arm:
+    """What finds the candidates for a question of these words."""
+    place = Place(project=question.project, user=question.user, everywhere=question.everywhere)
+    return arm(parts, tx, owner, place, question.filters, terms)
+
+
+def _candidates(
+    space: EmbeddingSpace,
+    items: Mapping[str, Memory],
+    tokens: Mapping[str, frozenset[str]],
+    lexical: Mapping[str, float],
+    cosines: Mapping[str, float],
+    needed: Mapping[str, float],
+) -> list[Candidate]:
+    return [
+        Candidate(
+            item=item,
+            tokens=tokens.get(id_, frozenset()),
+            bm25=lexical.get(id_),
+            cosine=cosines.get(id_),
+            similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
+            needed=needed.get(id_),
+        )
+        for id_, item in items.items()
+    ]

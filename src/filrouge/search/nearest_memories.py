@@ -1,0 +1,98 @@
+"""Memories that are nearest to a text, and the vectors under which prompts find the memories that they need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from filrouge.core.errors import EmbedderUnavailable
+from filrouge.core.protocols import Seeking, Tx, Vector, VectorIndex
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts
+from filrouge.runtime.worker import Outcome
+from filrouge.search.vector_repository import NEEDS, InSetting, NeedVectors
+from filrouge.search.vector_search import Meaning
+
+# Need vectors of memories: made by one job in the background, and read for a prompt.
+
+_AT_ONCE: Final = 32
+#: Of memories that were stored a moment ago a prompt makes so many itself, some 8 ms each.
+_FOR_A_PROMPT: Final = 6
+
+
+def queue_need_vectors(tx: Tx, meaning: Meaning, at: datetime) -> None:
+    """Have the vectors made that memories lack, where the embedder learned what prompts need."""
+    if _revision(meaning):
+        Jobs(tx).enqueue(NEEDS, {"after": 0}, dedupe=NEEDS, at=at)
+
+
+def resume_need_vectors(parts: Parts) -> None:
+    """Queue what an earlier daemon, or an earlier version, left without."""
+    meaning = parts.meaning
+    revision = _revision(meaning)
+    if revision and parts.readers.here(lambda tx: NeedVectors(tx).missing(revision, 1)):
+        parts.writer.run(lambda tx: queue_need_vectors(tx, meaning, parts.clock.now()))
+
+
+def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """The job: make the vectors of some memories that lack them."""
+    meaning, after = parts.meaning, int(payload["after"])
+    revision = _revision(meaning)
+    lacking = (
+        parts.readers.here(lambda tx: NeedVectors(tx).missing(revision, _AT_ONCE, after=after)) if revision else []
+    )
+    if not lacking:
+        return Outcome(write=lambda _: None)
+    made = parts.readers.here(lambda tx: _made(tx, meaning, [one.id for one in lacking]))
+    return Outcome(
+        write=lambda tx: NeedVectors(tx).put(revision, made),
+        again=lambda: {"after": lacking[-1].seq},
+    )
+
+
+def need_vectors(tx: Tx, meaning: Meaning, ids: Collection[str]) -> dict[str, Vector]:
+    """Those of these memories; of a few that lack theirs they are made at once."""
+    revision = _revision(meaning)
+    found = NeedVectors(tx).some(ids, revision)
+    lacking = [id_ for id_ in ids if id_ not in found]
+    if 0 < len(lacking) <= _FOR_A_PROMPT:
+        found |= {one.memory_id: vector for one, vector in _made(tx, meaning, lacking)}
+    return found
+
+
+def _revision(meaning: Meaning) -> str:
+    return meaning.embedder.revision if isinstance(meaning.embedder, Seeking) else ""
+
+
+def _made(tx: Tx, meaning: Meaning, ids: Collection[str]) -> list[tuple[InSetting, Vector]]:
+    given = NeedVectors(tx).settings(ids)
+    if not isinstance(meaning.embedder, Seeking) or not given:
+        return []
+    try:
+        vectors = meaning.embedder.sought([(one.before, one.text) for one in given])
+    except EmbedderUnavailable:
+        return []
+    return [] if vectors is None else list(zip(given, vectors, strict=True))
+
+
+# The memories nearest by meaning, without what sums sessions up: that repeats what others say, and would take their
+# places. It has vectors, for whoever asks for it by its kind (`search.retrievers`).
+
+#: Of a widened search, so many times what was asked for before.
+_WIDER: Final = 4
+
+
+def nearest_beliefs(
+    tx: Tx, index: VectorIndex, vector: Vector, limit: int, groups: frozenset[str] | None
+) -> dict[str, float]:
+    """The nearest in these groups with their cosines, best first, by id; None = all groups."""
+    asked = limit
+    while True:
+        near = index.nearest(vector, asked, groups)
+        sums = {row["id"] for row in tx.all("memories.sums", {"ids": json.dumps([one.owner_id for one in near])})}
+        kept = {one.owner_id: one.cosine for one in near if one.owner_id not in sums}
+        if len(kept) >= limit or len(near) < asked:
+            return dict(list(kept.items())[:limit])
+        asked *= _WIDER

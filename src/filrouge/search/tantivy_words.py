@@ -1,0 +1,182 @@
+"""Full text for many rows, by tantivy: the best few of a million without scoring every match.
+
+It gets the token string that FTS5 gets, so both find the same. Its BM25 is Lucene's: k1 = 1.2, b = 0.75, rarity
+`ln(1 + (N - n + ½) / (n + ½))`, lengths above 40 tokens rounded down by up to an eighth. What a word counts in a
+question is a boost, so that every word counts the same, and so that a rarity counted elsewhere can replace its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import tantivy
+
+from filrouge.core.protocols import Numbers
+from filrouge.search.analyser import Phrase, phrases
+from filrouge.search.models import Counted, Mark, Selection, WordRow
+
+#: The least that tantivy takes for a writing thread, in bytes; it is given back at each commit.
+_WRITER_MEMORY: Final = 32_000_000
+#: Pairs that one character of a script without spaces may begin.
+_MOST_STARTS: Final = 64
+_INTEGER: Final = tantivy.FieldType.Integer
+_MUST, _SHOULD, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
+
+Query = tantivy.Query
+
+
+def _schema() -> tantivy.Schema:
+    made = tantivy.SchemaBuilder()
+    made.add_text_field("tokens", tokenizer_name="whitespace", index_option="position")
+    made.add_text_field("labels", tokenizer_name="raw", index_option="basic")
+    made.add_unsigned_field("number", indexed=True, fast=True)
+    made.add_unsigned_field("length", fast=True)
+    made.add_integer_field("begins", fast=True)
+    made.add_integer_field("ends", fast=True)
+    return made.build()
+
+
+class TantivyWords:
+    """Implements `WordIndex` in one directory; one process, one thread writes.
+
+    Args:
+        directory: with an index of this schema in it, or empty.
+        keep: writes down how far it follows the store.
+        mark: how far what is in it follows the store; rows behind it are those of a commit that was cut short.
+    """
+
+    def __init__(self, directory: str, mark: Mark, keep: Callable[[Mark], None]) -> None:
+        self._keep = keep
+        self._index = tantivy.Index(_schema(), path=directory)
+        self._writer = self._index.writer(heap_size=_WRITER_MEMORY, num_threads=1)
+        self._view = TantivyView(self._index, mark)
+        self._writer.delete_documents_by_query(_behind(self._index.schema, mark.row))
+        self.commit(mark)
+
+    def view(self) -> TantivyView:
+        """The index as of its last commit."""
+        return self._view
+
+    def replace(self, numbers: Collection[int], rows: Iterable[WordRow]) -> None:
+        """Take out these numbers, put in these rows; nothing is seen of it before `commit`."""
+        if numbers:  # by a query: `delete_documents_by_term` takes every number for a signed one, and finds nothing
+            old = Query.term_set_query(self._index.schema, "number", sorted(numbers))
+            self._writer.delete_documents_by_query(old)
+        for row in rows:
+            made = tantivy.Document()
+            made.add_text("tokens", row.tokens)
+            for label in row.labels:
+                made.add_text("labels", label)
+            made.add_unsigned("number", row.number)
+            made.add_unsigned("length", row.tokens.count(" ") + 1 if row.tokens else 0)
+            made.add_integer("begins", row.begins)
+            made.add_integer("ends", row.ends)
+            self._writer.add_document(made)
+
+    def commit(self, mark: Mark) -> None:
+        """Keep what was replaced, with how far the index follows the store now."""
+        self._writer.commit()
+        # Last: whoever is killed before it finds the mark of before, and what is behind that is put in again.
+        self._keep(mark)
+        self._index.reload()
+        self._view = TantivyView(self._index, mark)
+
+    def close(self) -> None:
+        """Stop; what was not committed is dropped."""
+        self._writer.rollback()
+        self._writer.wait_merging_threads()
+
+
+class TantivyView:
+    """Implements `WordView`."""
+
+    def __init__(self, index: tantivy.Index, mark: Mark) -> None:
+        self.mark = mark
+        self._schema = index.schema
+        self._searcher = index.searcher()
+        self._whole: tuple[int, int] | None = None
+
+    def best(
+        self, terms: Sequence[Sequence[str]], selection: Selection, limit: int, rarity: Mapping[str, float] | None
+    ) -> dict[int, float]:
+        """The best rows by BM25, best first; `rarity` replaces that of each token in the index."""
+        wanted = [query for phrase in phrases(terms) if (query := self._query(phrase, rarity)) is not None]
+        if not wanted or limit < 1:
+            return {}
+        whole = Query.boolean_query([(_SHOULD, one) for one in wanted])
+        narrowed = [(_MUST, whole), *self._clauses(selection)]
+        hits = self._searcher.search(Query.boolean_query(narrowed), limit, count=False).hits
+        numbers = self._numbers([address for _, address in hits])
+        return {number: float(score) for number, (score, _) in zip(numbers, hits, strict=True)}
+
+    def counted(self, forms: Collection[str], selection: Selection | None) -> Counted:
+        """Counts within a selection, exactly; of the whole index (None) at no cost, give or take what was removed."""
+        if selection is None:
+            self._whole = self._whole or self._measured(Query.all_query())
+            having = {form: self._searcher.doc_freq("tokens", form) for form in forms}
+            return Counted(rows=self._whole[0], tokens=self._whole[1], having=having)
+        clauses = self._clauses(selection)
+        rows, tokens = self._measured(Query.boolean_query([(_MUST, Query.all_query()), *clauses]))
+        return Counted(rows=rows, tokens=tokens, having={form: self._having(form, clauses) for form in forms})
+
+    def numbers(self, selection: Selection, limit: int) -> Numbers:
+        """Rows of a selection, `limit` at the most, in no order."""
+        query = Query.boolean_query([(_MUST, Query.all_query()), *self._clauses(selection)])
+        hits = self._searcher.search(query, limit, count=False).hits if limit else []
+        return np.array(self._numbers([address for _, address in hits]), dtype=np.int64)
+
+    def _numbers(self, addresses: list[tantivy.DocAddress]) -> list[int]:
+        return cast("list[int]", self._searcher.fast_field_values("number", addresses)) if addresses else []
+
+    def _having(self, form: str, clauses: Sequence[tuple[tantivy.Occur, Query]]) -> int:
+        query = Query.boolean_query([(_MUST, self._token(form)), *clauses])
+        return int(cast("Any", self._searcher.search(query, 1, count=True)).count)
+
+    def _measured(self, query: Query) -> tuple[int, int]:
+        searcher = cast("Any", self._searcher)  # its stub leaves the types of dictionaries open
+        found = searcher.aggregate(query, {"length": {"stats": {"field": "length"}}})["length"]
+        return int(found["count"]), int(found["sum"] or 0)
+
+    def _query(self, phrase: Phrase, rarity: Mapping[str, float] | None) -> Query | None:
+        if len(phrase.words) > 1:
+            return Query.phrase_query(self._schema, "tokens", list(phrase.words))
+        word = "".join(phrase.words)
+        if phrase.is_start:
+            starts = [term for term, _ in self._searcher.terms_with_prefix("tokens", word, limit=_MOST_STARTS)]
+            return Query.boolean_query([(_SHOULD, self._token(term)) for term in starts]) if starts else None
+        boost = float(phrase.times)
+        if rarity is not None:
+            boost *= rarity.get(word, 0.0) / self._rarity(word)
+        return Query.boost_query(self._token(word), boost)
+
+    def _token(self, word: str) -> Query:
+        return Query.term_query(self._schema, "tokens", word, "freq")
+
+    def _rarity(self, word: str) -> float:
+        """As tantivy reckons it."""
+        having = self._searcher.doc_freq("tokens", word)
+        rows = max(self._searcher.num_docs, having)
+        return math.log(1 + (rows - having + 0.5) / (having + 0.5))
+
+    def _clauses(self, selection: Selection) -> list[tuple[tantivy.Occur, Query]]:
+        """What a row must be, without a say in its score."""
+        schema, must = self._schema, list[Query]()
+        for labels in selection.labels:
+            one = [Query.term_query(schema, "labels", label, "basic") for label in sorted(labels)]
+            must.append(one[0] if len(one) == 1 else Query.boolean_query([(_SHOULD, query) for query in one]))
+        first, last = selection.begins
+        if first is not None or last is not None:
+            must.append(Query.range_query(schema, "begins", _INTEGER, first, last))
+        if selection.lasts_beyond is not None:
+            must.append(Query.range_query(schema, "ends", _INTEGER, selection.lasts_beyond + 1, None))
+        clauses = [(_MUST, Query.const_score_query(query, 0.0)) for query in must]
+        if selection.without:
+            clauses.append((_NOT, Query.term_set_query(schema, "number", sorted(selection.without))))
+        return clauses
+
+
+def _behind(schema: tantivy.Schema, number: int) -> Query:
+    return Query.range_query(schema, "number", tantivy.FieldType.Unsigned, number + 1, None)

@@ -1,0 +1,284 @@
+"""Turns ranked in their neighbourhood: what a turn means is said by the turns around it.
+
+Pure: no database, no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from filrouge.core import lazy_re as re
+from filrouge.core.protocols import Vector, Vectors
+from filrouge.extraction.vocabulary import content, topic
+from filrouge.search.times import Span, closeness
+
+# Turns judged in their neighbourhood: what a turn means is said by the turns around it.
+#
+# An answer rarely repeats the words of its question, so each turn is scored by its own words and meaning, by those of
+# the turns before and after it, and by the best of its session. Nothing of this is stored: the meaning of a
+# neighbourhood is the mean of its turns' vectors weighted by length, which is nearly what the model would give for
+# the joined text, since it takes the mean of its tokens.
+#
+# Every feature lies in [0, 1]. One is the best of the candidates; nought is no word of the question, or of meaning
+# the farthest of the candidates. The weights were fitted by `bench/fit_recall.py` on conversations that the figures
+# in `bench/results` leave out in turn.
+
+Features = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+NAMES: Final = (
+    "words",
+    "words_before",
+    "words_after",
+    "meaning",
+    "meaning_before",
+    "meaning_around",
+    "meaning_wide",
+    "session_words",
+    "session_meaning",
+    "length",
+    "asks",
+    "time",
+    "speaker",
+    "dated",
+    "reply",
+)
+_LONG: Final = 300
+_SPEAKER: Final = re.compile(r"\s*([A-Z][\w.'\u2019-]{1,24}(?: [A-Z][\w.'\u2019-]{1,24})?):\s")
+_WHEN: Final = re.compile(
+    r"\b(?:when|how long|what (?:date|day|month|year|time)"
+    r"|quand|depuis combien|quel(?:le)? (?:date|jour|mois|ann[ée]e))\b",
+    re.IGNORECASE,
+)
+_DIGIT: Final = re.compile(r"\d")
+_WORD: Final = re.compile(r"\w+")
+_DATED: Final = frozenset(
+    "yesterday today tomorrow last next ago week weeks month months year years since hier aujourd demain dernier"
+    " derniere dernièr dernière prochain prochaine semaine mois an ans depuis".split()
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spoken:
+    """Turns as they are ranked, column by column; a neighbour is named by its place.
+
+    Attributes:
+        candidates: False for a turn that is only there as a neighbour.
+        days: on which each was said; read where the question names a time, and may be empty where it does not.
+        sessions: one value for each session.
+        replies: True for the agent's words.
+        words: BM25; 0 where the question's words do not occur, or not enough for the index to name it.
+        vectors: their meanings, a row of noughts where there is none; of a text of several windows, their mean.
+            None where no turn has any.
+        nearest: the cosine of the best window to the question, NaN without a vector.
+        before: the place of the turn said before, -1 where a session begins or the neighbour was not fetched.
+    """
+
+    candidates: NDArray[np.bool_]
+    texts: Sequence[str]
+    days: Sequence[date]
+    sessions: Sequence[Hashable]
+    replies: NDArray[np.bool_]
+    words: Features
+    vectors: Vectors | None
+    nearest: Features
+    before: Places
+
+    def __len__(self) -> int:
+        """How many turns there are."""
+        return len(self.texts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A question as turns are held against it."""
+
+    text: str
+    vector: Vector | None
+    times: tuple[Span, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What was measured of some turns, in their order; of what is no candidate, nothing.
+
+    Attributes:
+        features: a row for every turn, in the order of `NAMES`; noughts for what is no candidate.
+        around, wide: the cosine of the question to the mean of one turn on each side and of two; -1 without vectors,
+            and for what is no candidate.
+    """
+
+    features: Features
+    around: Features
+    wide: Features
+
+
+def measured(asked: Asked, spoken: Spoken) -> Measured:
+    """Measure every candidate; the others lend them their words and meaning."""
+    at = np.flatnonzero(spoken.candidates)
+    places: list[int] = at.tolist()
+    before, after = spoken.before, following(spoken.before)
+    beside = (_stepped(before, at), _stepped(after, at))
+    further = (_stepped(before, beside[0]), _stepped(after, beside[1]))
+    back, close, far = _meanings(asked, spoken, at, beside, further)
+    # A text that stands alone is its own neighbourhood, in words as in meaning.
+    alone = (beside[0] < 0) & (beside[1] < 0)
+    padded = np.append(spoken.words, np.float32(0.0))
+    words = _stretched(padded[at], 0.0)
+    meaning = _stretched(np.nan_to_num(spoken.nearest[at], nan=-1.0))
+    texts = [spoken.texts[place] for place in places]
+    sessions = [spoken.sessions[place] for place in places]
+    columns: Mapping[str, Features] = {
+        "words": words,
+        "words_before": _stretched(np.where(alone, padded[at], padded[beside[0]]), 0.0),
+        "words_after": _stretched(np.where(alone, padded[at], padded[beside[1]]), 0.0),
+        "meaning": meaning,
+        "meaning_before": _stretched(back),
+        "meaning_around": _stretched(close),
+        "meaning_wide": _stretched(far),
+        "session_words": _best_of_session(words, sessions),
+        "session_meaning": _best_of_session(meaning, sessions),
+        "length": np.array([min(1.0, len(text) / _LONG) for text in texts], dtype=np.float32),
+        "asks": np.array([text.rstrip().endswith("?") for text in texts], dtype=np.float32),
+        "time": _times(asked, spoken, places),
+        "speaker": _said_by_named(asked.text, spoken.texts)[at],
+        "dated": _dated(asked.text, texts),
+        "reply": spoken.replies[at].astype(np.float32),
+    }
+    return Measured(
+        features=_spread(np.stack([columns[name] for name in NAMES], axis=1), at, len(spoken), 0.0),
+        around=_spread(close, at, len(spoken), -1.0),
+        wide=_spread(far, at, len(spoken), -1.0),
+    )
+
+
+def following(before: Places) -> Places:
+    """The place of the turn said after each, -1 where there is none."""
+    after = np.full_like(before, -1)
+    has = np.flatnonzero(before >= 0)
+    after[before[has]] = has
+    return after
+
+
+def speaker_of(text: str) -> str:
+    """Who is named at the beginning of a turn from a chat ("Caroline: …"), or nobody."""
+    found = _SPEAKER.match(text)
+    return found[1] if found else ""
+
+
+def _said_by_named(question: str, texts: Sequence[str]) -> Features:
+    """1 for what is said by the one speaker that the question names; nobody's where it names none, or several."""
+    speakers = [speaker_of(text) if ":" in text else "" for text in texts]
+    names = {*speakers} - {""}
+    named = [one for one in names if re.search(rf"\b{re.escape(one.split()[0])}\b", question, re.IGNORECASE)]
+    if len(named) != 1:
+        return np.zeros(len(texts), dtype=np.float32)
+    return np.array([one == named[0] for one in speakers], dtype=np.float32)
+
+
+def _times(asked: Asked, spoken: Spoken, places: Sequence[int]) -> Features:
+    if not asked.times:
+        return np.zeros(len(places), dtype=np.float32)
+    return np.array([closeness(asked.times, spoken.days[place]) for place in places], dtype=np.float32)
+
+
+def _dated(question: str, texts: Sequence[str]) -> Features:
+    if not _WHEN.search(question):
+        return np.zeros(len(texts), dtype=np.float32)
+    return np.array([_is_dated(text) for text in texts], dtype=np.float32)
+
+
+def _is_dated(text: str) -> bool:
+    return bool(_DIGIT.search(text)) or not _DATED.isdisjoint(_WORD.findall(text.lower()))
+
+
+def _stepped(steps: Places, places: Places) -> Places:
+    """From each of these places to the next; from -1, nowhere."""
+    return np.append(steps, -1)[places]
+
+
+def _meanings(
+    asked: Asked, spoken: Spoken, at: Places, beside: tuple[Places, Places], further: tuple[Places, Places]
+) -> tuple[Features, Features, Features]:
+    """Cosines of the question to the means of windows: with the turn before, with one on each side, with two."""
+    if asked.vector is None or spoken.vectors is None:
+        none = np.full(len(at), -1.0, dtype=np.float32)
+        return none, none, none
+    lengths = np.array([1 + len(text) for text in spoken.texts], dtype=np.float32)
+    weighted = np.zeros((len(spoken) + 1, len(asked.vector)), dtype=np.float32)  # the last is where -1 points
+    np.multiply(spoken.vectors, lengths[:, None], out=weighted[:-1])
+    back = weighted[at] + weighted[beside[0]]
+    close = back + weighted[beside[1]]
+    far = close + weighted[further[0]] + weighted[further[1]]
+    return _cosines(back, asked.vector), _cosines(close, asked.vector), _cosines(far, asked.vector)
+
+
+def _cosines(means: Vectors, question: Vector) -> Features:
+    """Of the question to each mean, however long; -1 where nothing of a window has a vector."""
+    lengths = np.sqrt(np.vecdot(means, means))
+    return np.where(lengths > 0, np.vecdot(means, question) / np.maximum(lengths, 1e-9), -1.0).astype(np.float32)
+
+
+def _stretched(values: Features, nothing: float | None = None) -> Features:
+    """From what means nothing to the best of the candidates; without the one, from the worst of them."""
+    if not values.size:
+        return values
+    low, high = float(values.min()) if nothing is None else nothing, float(values.max())
+    if high <= low:
+        return np.zeros_like(values)
+    return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+
+def _best_of_session(values: Features, sessions: Sequence[Hashable]) -> Features:
+    numbers: dict[Hashable, int] = {}
+    of = np.array([numbers.setdefault(session, len(numbers)) for session in sessions], dtype=np.int64)
+    best = np.zeros(len(numbers), dtype=np.float32)
+    np.maximum.at(best, of, values)
+    return best[of]
+
+
+def _spread(values: Features, at: Places, size: int, other: float) -> Features:
+    """The values at their places among `size`, and `other` everywhere else."""
+    spread = np.full((size, *values.shape[1:]), other, dtype=np.float32)
+    spread[at] = values
+    return spread
+
+
+# Outdated: telling a turn that repeats what is believed no more, so that it is not shown as if it held.
+#
+# A correction ends a memory, not the turns that said the same: the agent's "noted", an answer of last month, a
+# summary. A turn that was said before the end and has at least half its words in common with what ended is one of
+# them; words are compared across languages (`extraction.vocabulary`). What ends it, and what is said afterwards,
+# stays.
+
+_HALF: Final = 0.5
+_FEWEST: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """Something that was believed until `at`, by its words (`words_of`)."""
+
+    words: frozenset[str]
+    at: datetime
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text that say what it is about, whatever the language."""
+    return frozenset(topic(content(text)))
+
+
+def is_outdated(words: frozenset[str], at: datetime, ended: Iterable[Ended]) -> bool:
+    """True for a turn of these words, said at this time, that says what has ended since."""
+    return any(at < one.at and _says(words, one.words) for one in ended)
+
+
+def _says(words: frozenset[str], old: frozenset[str]) -> bool:
+    shared = len(words & old)
+    return shared >= _FEWEST and shared >= _HALF * min(len(words), len(old))

@@ -1,0 +1,211 @@
+"""Searching what was said: verbatim turns, judged in their neighbourhood.
+
+Candidates are the best by words, the best by meaning, and the turns beside them, since an answer often stands next
+to the turn that has the question's words. Their vectors are read from the store, so the ranking does not depend
+on which index found them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from filrouge.capture.models import Turn
+from filrouge.core.clock import from_text
+from filrouge.core.protocols import Tx, Vector, Vectors
+from filrouge.providers.models import EmbeddingSpace
+from filrouge.runtime.services import Parts
+from filrouge.search.fusion import Recipe, by_places, only, recipe
+from filrouge.search.memory_search import LONGEST_QUERY, Question, arm_of
+from filrouge.search.models import Hit, Ranking
+from filrouge.search.relevance import JUDGED, Questioned, Signs, judged, shares
+from filrouge.search.times import spans
+from filrouge.search.turn_ranking import NAMES, Asked, Features, Measured, Spoken, following, measured
+from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.word_repository import Told, told
+
+#: Turns whose words are known beside the pool: a neighbour below this has too little to count.
+_WORDED = 200
+#: Of what is near by meaning, so many times the pool is looked at where not all of it may be shown.
+_SPARE = 4
+_COLUMN = {name: place for place, name in enumerate(NAMES)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Showable:
+    """Which turns may be found, where not all may be shown.
+
+    Attributes:
+        ids: those among the ids that a search found; asked before ranking, so that what may not be shown is no better
+            than what may, and does not count as known.
+        turn: what may be judged of the turn itself; asked of the best alone.
+    """
+
+    ids: Callable[[Sequence[str]], Collection[str]]
+    turn: Callable[[Turn], bool]
+
+
+def search_turns(parts: Parts, tx: Tx, question: Question, showable: Showable | None = None) -> Ranking:
+    """Rank the verbatim turns for a question; by words or by meaning alone where its mode says so."""
+    with parts.meters.search() as found:
+        found.append(_searched(parts, tx, question, showable))
+    return found[0]
+
+
+def _searched(parts: Parts, tx: Tx, question: Question, showable: Showable | None) -> Ranking:
+    meaning, mode, how = parts.meaning, question.mode, _recipe(question)
+    words = parts.bridging.words(question.text[:LONGEST_QUERY])
+    # Turns are many and in one language mostly: other words for the same thing find more that is beside the point.
+    arm = arm_of(parts, tx, "turn", question, words.own)
+    by_words = arm.by_words(max(_WORDED, how.pool)) if mode != "semantic" else {}
+    vector, notices = meaning.question(question.text) if mode != "text" else (None, ())
+    near = arm.by_meaning(meaning, vector, how.pool * (_SPARE if showable else 1)) if vector is not None else {}
+    if showable:
+        kept = showable.ids([*by_words, *near])
+        by_words = {id_: score for id_, score in by_words.items() if id_ in kept}
+        near = {id_: cosine for id_, cosine in near.items() if id_ in kept}
+    found = list(dict.fromkeys([*list(by_words)[: how.pool], *list(near)[: how.pool]]))
+    if not found:
+        return Ranking(query=question.text, hits=(), notices=notices)
+    around = told(tx, found, how.reach, arm.holds)
+    if not around.rows:
+        return Ranking(query=question.text, hits=(), notices=notices)
+    ids = [row["id"] for row in around.rows]
+    times = spans(question.text, parts.clock.now().date())
+    vectors, nearest = _near(tx, ids, meaning.space.id, vector if near else None)
+    spoken = _spoken(around, frozenset(found), by_words, vectors, nearest, dated=bool(times))
+    asked = Asked(text=question.text, vector=vector, times=times)
+    values = measured(asked, spoken)
+    counted = (by_places(values.features) if how.by_rank else values.features) * how.weights
+    scores: list[float] = counted.sum(axis=1).tolist()
+    candidates: list[int] = np.flatnonzero(spoken.candidates).tolist()
+    order = sorted(candidates, key=lambda place: (-scores[place], ids[place]))
+    first = order[: max(question.limit, JUDGED)]
+    parts_of_pool = dict(zip(order, shares([scores[place] for place in order]), strict=True))
+    turns = {turn.id: turn for turn in parts.turns(tx).get([ids[place] for place in first])}
+    best = [place for place in first if ids[place] in turns]  # what was erased a moment ago is no answer
+    if showable:
+        beside = showable.ids([ids[place] for place in best])
+        best = [place for place in best if ids[place] in beside and showable.turn(turns[ids[place]])]
+    judge = _Judge(Questioned(words.meant, arm.frequencies, len(arm)), meaning.space, values, nearest)
+    matched = [judge.questioned.matched(_tokens(parts, turns[ids[place]])) for place in best]
+    signs = [judge.signs(place, own, parts_of_pool[place]) for place, own in zip(best, matched, strict=True)]
+    chances, known = judged(
+        judge.questioned, signs, matched, by_meaning=vector is not None and meaning.space.is_measured
+    )
+    whole = float(how.weights.clip(min=0).sum()) * (float(counted.max()) / 1.0 if how.by_rank else 1.0)
+    hits = tuple(
+        _hit(turns[ids[place]], counted[place], whole or 1.0, one, chance, has_vector=not np.isnan(nearest[place]))
+        for place, one, chance in zip(best, signs, chances, strict=True)
+    )
+    return Ranking(query=question.text, hits=hits, notices=notices, known=known)
+
+
+def _recipe(question: Question) -> Recipe:
+    """The question's own, or in a mode of one search alone that search."""
+    chosen = recipe(question.recipe)
+    match question.mode:
+        case "hybrid":
+            return chosen
+        case "text":
+            return Recipe(name=chosen.name, pool=chosen.pool, reach=0, weights=only(words=1.0))
+        case "semantic":
+            return Recipe(name=chosen.name, pool=chosen.pool, reach=0, weights=only(meaning=1.0))
+
+
+def _spoken(
+    around: Told,
+    found: frozenset[str],
+    words: Mapping[str, float],
+    vectors: Vectors | None,
+    nearest: Features,
+    *,
+    dated: bool,
+) -> Spoken:
+    rows, before = around.rows, np.array(around.before, dtype=np.int64)
+    hits = np.array([row["id"] in found for row in rows], dtype=bool)
+    candidates = hits.copy()
+    for beside in (before[hits], following(before)[hits]):
+        candidates[beside[beside >= 0]] = True
+    return Spoken(
+        candidates=candidates,
+        texts=[row["text"] for row in rows],
+        days=[from_text(row["at"]).date() for row in rows] if dated else (),
+        sessions=[(row["host"], row["session_id"]) for row in rows],
+        replies=np.array([row["role"] == "assistant" for row in rows], dtype=bool),
+        words=np.array([words.get(row["id"], 0.0) for row in rows], dtype=np.float32),
+        vectors=vectors,
+        nearest=nearest,
+        before=before,
+    )
+
+
+def _near(tx: Tx, ids: Sequence[str], space_id: str, question: Vector | None) -> tuple[Vectors | None, Features]:
+    """The meaning of each of these turns, and the cosine of its best window (`neighbourhood.Spoken`)."""
+    nearest = np.full(len(ids), np.nan, dtype=np.float32)
+    if question is None:
+        return None, nearest
+    windows, owners = StoredVectors(tx).windows("turn", ids, space_id)
+    if not len(windows):
+        return None, nearest
+    first = np.flatnonzero(np.diff(owners, prepend=-1))
+    # Row by row: a matrix product wakes the threads of BLAS, and gives equal rows unequal cosines.
+    nearest[owners[first]] = np.maximum.reduceat(np.vecdot(windows, question), first)
+    if len(first) < len(owners):
+        counts = np.diff(first, append=len(owners)).astype(np.float32)
+        windows = (np.add.reduceat(windows, first) / counts[:, None]).astype(np.float32)
+    if len(first) == len(ids):
+        return windows, nearest
+    vectors = np.zeros((len(ids), windows.shape[1]), dtype=np.float32)
+    vectors[owners[first]] = windows
+    return vectors, nearest
+
+
+def _tokens(parts: Parts, turn: Turn) -> frozenset[str]:
+    return frozenset(parts.analyser.tokens(turn.text).split())
+
+
+class _Judge:
+    """Reads off a turn what speaks for it."""
+
+    def __init__(self, questioned: Questioned, space: EmbeddingSpace, values: Measured, nearest: Features) -> None:
+        self.questioned = questioned
+        self._space = space
+        self._values = values
+        self._nearest = nearest
+
+    def signs(self, place: int, matched: Sequence[str], share: float) -> Signs:
+        """What speaks for the turn at this place."""
+        row = self._values.features[place]
+        return Signs(
+            similarity=self._similarity(self._nearest[place]),
+            around=self._similarity(self._values.around[place]),
+            wide=self._similarity(self._values.wide[place]),
+            covered=self.questioned.covered(matched),
+            telling=self.questioned.is_telling(matched),
+            share=share,
+            words=len(self.questioned),
+            time=float(row[_COLUMN["time"]]),
+            speaker=float(row[_COLUMN["speaker"]]),
+            dated=float(row[_COLUMN["dated"]]),
+            asks=float(row[_COLUMN["asks"]]),
+        )
+
+    def _similarity(self, cosine: np.float32) -> float:
+        return 0.0 if np.isnan(cosine) else self._space.calibrated_to_question(float(cosine))
+
+
+def _hit(turn: Turn, counted: Features, whole: float, signs: Signs, chance: float, *, has_vector: bool) -> Hit:
+    parts = dict(zip(NAMES, map(float, counted), strict=True))
+    return Hit(
+        item=turn,
+        bm25_score=parts["words"] / whole,
+        vector_score=parts["meaning"] / whole,
+        score=min(1.0, max(0.0, float(counted.sum()) / whole)),
+        similarity=signs.similarity if has_vector else None,
+        coverage=signs.covered,
+        relevance=chance,
+        boosts=tuple((name, round(part / whole, 4)) for name, part in parts.items() if part),
+    )

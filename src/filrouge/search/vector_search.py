@@ -1,0 +1,279 @@
+"""Meaning: an embedder with the indexes of its vectors, as one value.
+
+Whoever compares vectors takes `parts.meaning` once and uses only that. A new space is put in place by exchanging the
+whole, so a question of one space never meets the vectors of another. Which embedder makes a space is asked of the
+registry, and an embedder that cannot be had has a stand-in that says so at every use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Event as Flag
+from threading import Lock
+from typing import TypeVar
+
+import numpy as np
+
+from filrouge.core.clock import monotonic
+from filrouge.core.errors import EmbedderUnavailable, FilrougeError
+from filrouge.core.protocols import Embedder, Seeking, Tx, Vector, VectorIndex, Vectors
+from filrouge.providers.models import Calibration, EmbeddingSpace
+from filrouge.search.vector_repository import OwnerKind, StoredVectors
+
+_LOG = logging.getLogger(__name__)
+
+LEXICAL_ONLY = "The embedding model is not available, so only words were searched."
+MEANING_LATE = "The embedding model was not ready in time, so only words were searched."
+INDEX_LOADING = "The vector index is still being loaded, so only words were searched."
+
+#: A pass is short, so that whoever else wants the embedder (`remember`) waits for a few windows of prose at the most.
+_LETTERS_AT_ONCE, _TEXTS_AT_ONCE = 8_000, 64
+
+#: Where questions are embedded that somebody waits for only so long.
+_QUESTIONS = ThreadPoolExecutor(2, thread_name_prefix="filrouge-question")
+
+_Made = TypeVar("_Made")
+NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
+"""Makes the empty index of the vectors of one kind in one space."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """What a prompt needs, as the embedder learned it.
+
+    Attributes:
+        vector: to be compared with those of what is stored.
+        nothing: its cosine with what prompts point at that need nothing; what is nearer than that is needed.
+    """
+
+    vector: Vector
+    nothing: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meaning:
+    """What turns words into vectors, and what finds them.
+
+    Attributes:
+        name: what the embedder is registered as.
+        space: that of all these vectors, with the calibration that holds.
+        ready: set once the indexes hold what is stored.
+        until: when a question's vector must be there, by the clock that never jumps; None = it is waited for.
+    """
+
+    name: str
+    embedder: Embedder
+    space: EmbeddingSpace
+    memory_index: VectorIndex
+    turn_index: VectorIndex
+    ready: Flag = field(default_factory=Flag)
+    until: float | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """True where the embedder of this space cannot be had at all, so that nothing can be added to it."""
+        return isinstance(self.embedder, Absent)
+
+    def question(self, text: str) -> tuple[Vector | None, tuple[str, ...]]:
+        """A question's vector, or None with the notice to show."""
+        if not self.ready.is_set():
+            return None, (INDEX_LOADING,)
+        try:
+            return self._in_time(self.embedder.query, text), ()
+        except TimeoutError:
+            return None, (MEANING_LATE,)
+        except EmbedderUnavailable:
+            _LOG.warning("embedder unavailable; lexical recall only")
+            return None, (LEXICAL_ONLY,)
+
+    def need(self, text: str) -> Need | None:
+        """What a prompt needs; None where the embedder did not learn that, or is not there in time."""
+        if not self.ready.is_set() or not isinstance(self.embedder, Seeking):
+            return None
+        try:
+            vector = self._in_time(self.embedder.seek, text)
+        except (TimeoutError, EmbedderUnavailable):
+            return None
+        nothing = self.embedder.nothing
+        return None if vector is None or nothing is None else Need(vector=vector, nothing=float(nothing @ vector))
+
+    def _in_time(self, make: Callable[[str], _Made], text: str) -> _Made:
+        """What is made of the text, if it is there by `until`; a model that is loading, or busy, is not waited for.
+
+        Raises:
+            TimeoutError: it is not.
+            EmbedderUnavailable: the model cannot be used.
+        """
+        if self.until is None:
+            return make(text)
+        asked = _QUESTIONS.submit(make, text)
+        try:
+            return asked.result(max(0.0, self.until - monotonic()))
+        except TimeoutError:
+            asked.cancel()
+            raise
+
+    def passages(self, texts: Sequence[str]) -> Vectors | None:
+        """The vectors of texts, or None where the embedder is down."""
+        try:
+            return in_passes(self.embedder, texts)
+        except EmbedderUnavailable:
+            _LOG.warning("embedder unavailable; %d texts wait for their vectors", len(texts))
+            return None
+
+    def fill(self, tx: Tx, leaving: Flag) -> None:
+        """Load the indexes from the stored rows; given up, and not ready, once `leaving` is set."""
+        stored = StoredVectors(tx)
+        for index, rows in (
+            (self.memory_index, stored.live_memories(self.space.id)),
+            (self.turn_index, stored.turns(self.space.id)),
+        ):
+            for owner, number, group, vectors in rows:
+                if leaving.is_set():
+                    return
+                index.put(owner, number, group, vectors)
+        self.ready.set()
+
+    def calibrated_by(self, calibration: Calibration) -> Meaning:
+        """The same with another reading of its cosines."""
+        return replace(self, space=replace(self.space, calibration=calibration))
+
+
+def meaning_of(name: str, embedder: Embedder, calibration: Calibration | None, new_index: NewIndex) -> Meaning:
+    """An embedder with empty indexes; a measured calibration goes before the one it brings."""
+    space = embedder.space
+    return Meaning(
+        name=name,
+        embedder=embedder,
+        space=replace(space, calibration=calibration or space.calibration),
+        memory_index=new_index("memory", space),
+        turn_index=new_index("turn", space),
+    )
+
+
+def in_passes(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """The vectors of texts, a few at a time, as precise as they are stored: an index that is filled from the stored
+    ones answers the same.
+
+    Raises:
+        EmbedderUnavailable: the model cannot be used.
+    """
+    found = [embedder.passages(some) for some in _steps(texts)]
+    vectors = np.concatenate(found) if found else embedder.passages([])
+    return vectors.astype(np.float16).astype(np.float32)
+
+
+def _steps(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts in their order, some at a time."""
+    step, letters = list[str](), 0
+    for text in texts:
+        if step and (letters + len(text) > _LETTERS_AT_ONCE or len(step) == _TEXTS_AT_ONCE):
+            yield step
+            step, letters = [], 0
+        step.append(text)
+        letters += len(text)
+    if step:
+        yield step
+
+
+class Absent:
+    """Stands for an embedder that cannot be had."""
+
+    def __init__(self, space: EmbeddingSpace, why: str) -> None:
+        self._space = space
+        self._why = why
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that it made."""
+        return self._space
+
+    def query(self, text: str) -> Vector:
+        """Raises `EmbedderUnavailable`, always."""
+        del text
+        raise EmbedderUnavailable(self._why)
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """Raises `EmbedderUnavailable`, always."""
+        del texts
+        raise EmbedderUnavailable(self._why)
+
+
+#: The space of an `Absent` embedder of which nothing is known; no vector is ever in it.
+NOWHERE = EmbeddingSpace(id="none", model="none", revision="", dimension=1, pooling="", prefix="")
+
+
+class Embedders:
+    """The embedders of the registry, each made once. Safe for several threads.
+
+    Args:
+        make: the registry's way from a name to an embedder.
+        names: every name that needs no further choice, for finding out which of them makes a space.
+    """
+
+    def __init__(self, make: Callable[[str], Embedder], names: Callable[[], Iterable[str]]) -> None:
+        self._make = make
+        self._names = names
+        self._made: dict[str, Embedder] = {}
+        self._lock = Lock()
+
+    def named(self, name: str) -> Embedder:
+        """The embedder of that name.
+
+        Raises:
+            BadConfig: there is none.
+            EmbedderUnavailable: it cannot be used.
+        """
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = self._make(name)
+            return self._made[name]
+
+    def making(self, space_id: str, name: str) -> tuple[str, Embedder] | None:
+        """Who makes the vectors of a space, with its name: the one of that name if it still does, else any other."""
+        for candidate in self._candidates(name):
+            try:
+                embedder = self.named(candidate)
+                if embedder.space.id == space_id:
+                    return candidate, embedder
+            except FilrougeError as error:
+                _LOG.info("embedder %s is not there: %s", candidate, error.message)
+        return None
+
+    def _candidates(self, name: str) -> Iterator[str]:
+        """The name, then every other; listing the others loads all embedders, with what they need."""
+        if name:
+            yield name
+        yield from (other for other in self._names() if other != name)
+
+    def let_go(self, kept: Embedder) -> None:
+        """Keep one; the others may leave memory."""
+        with self._lock:
+            left = [one for one in self._made.values() if one is not kept]
+            self._made = {name: one for name, one in self._made.items() if one is kept}
+        _close(left)
+
+    def forget_texts(self) -> None:
+        """Let the embedders drop what they remember of texts: part of erasing a memory."""
+        with self._lock:
+            made = list(self._made.values())
+        for embedder in made:
+            forget = getattr(embedder, "forget_all", None)
+            if callable(forget):
+                forget()
+
+    def close(self) -> None:
+        """End whatever the embedders hold: sockets, threads."""
+        with self._lock:
+            left, self._made = list(self._made.values()), {}
+        _close(left)
+
+
+def _close(embedders: Iterable[Embedder]) -> None:
+    for embedder in embedders:
+        close = getattr(embedder, "close", None)
+        if callable(close):
+            close()

@@ -1,0 +1,177 @@
+"""The word indexes of large tables: built behind the scenes, fed once a second, dropped where something is forgotten.
+
+The store's own full text scores every match; above some ten thousand rows an index of its own answers in its place.
+It is made from the store's rows by one thread, never in the transaction that stores them, and follows them by a mark.
+Until it is there, and whenever it lags, the store's full text answers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from threading import Event as Flag
+from threading import Lock, Thread
+from typing import Final, TypeVar
+
+from filrouge.core.errors import FilrougeError
+from filrouge.core.protocols import Analyser, Tx, WordIndex, WordIndexes, WordView
+from filrouge.search.models import Mark
+from filrouge.search.word_repository import Owner, WordRows, Words
+
+_LOG = logging.getLogger(__name__)
+
+#: Rows with words from which on a table has an index of its own (docs/adr/0010).
+SWITCH: Final = 5_000
+#: Rows, and changes, that an index may lack and still answer: the store is asked for those.
+MOST_BEHIND: Final = 1000
+_LOOK_SECONDS: Final = 1.0
+#: Rows that are read at once, and rows after which an index that is being built is committed.
+_AT_ONCE, _COMMIT = 500, 10_000
+_OWNERS: Final[tuple[Owner, ...]] = ("turn", "memory")
+
+T = TypeVar("T")
+Read = Callable[[Callable[[Tx], T]], T]
+
+
+class LargeWords:
+    """The word indexes of one home. Safe for several threads: one feeds, any may ask or forget.
+
+    Args:
+        indexes: None where there is no engine for them.
+        switch: rows from which on a table has one.
+    """
+
+    def __init__(self, indexes: WordIndexes | None, analyser: Analyser, *, switch: int = SWITCH) -> None:
+        self._indexes = indexes
+        self._analyser = analyser
+        self._switch = switch
+        self._held: dict[Owner, WordIndex] = {}
+        self._looked: set[Owner] = set()
+        self._changing = Lock()
+        self._hurry = Flag()
+        self._closed = False
+
+    @property
+    def has_engine(self) -> bool:
+        """False where the store's own full text is all there is."""
+        return self._indexes is not None
+
+    def view(self, tx: Tx, owner: Owner) -> WordView | None:
+        """The index of a table if it may answer now."""
+        held = self._held.get(owner)
+        if held is None:
+            return None
+        view, newest = held.view(), WordRows(tx, owner).newest()
+        behind = max(newest.row - view.mark.row, newest.change - view.mark.change if owner == "memory" else 0)
+        return view if behind <= MOST_BEHIND else None
+
+    def forget(self, owner: Owner, ids: Collection[str]) -> None:
+        """Let nothing of these rows be in a file: to be called once they are gone from the store.
+
+        What a removed row said stays in tantivy's files until they happen to be merged. So they go, all of them, at
+        once; the index is made again behind the scenes, and the store answers until then.
+        """
+        if not ids:
+            return
+        self._hurry.set()  # an index that is being built would keep us waiting for seconds, and goes anyway
+        with self._changing:
+            self._hurry.clear()
+            self._let_go(owner)
+            if self._indexes:
+                self._indexes.drop(owner)
+
+    def feed(self, read: Read[bool], stopping: Flag | None = None) -> None:
+        """Bring every index up to the store, building those that are missing and due."""
+        for owner in _OWNERS:
+            while not (stopping and stopping.is_set()):
+                try:
+                    if not read(lambda tx, owner=owner: self._step(tx, owner)):
+                        break
+                except (FilrougeError, OSError, ValueError, RuntimeError) as error:
+                    _LOG.exception("the word index of %ss is dropped, and made again", owner, exc_info=error)
+                    self.forget(owner, ("all",))
+                    break
+
+    def close(self) -> None:
+        """Stop; what was committed is there at the next start."""
+        with self._changing:
+            self._closed = True
+            for owner in list(self._held):
+                self._let_go(owner)
+
+    def to_json(self) -> dict[str, int]:
+        """Up to which row each table is in an index of its own."""
+        return {owner: index.view().mark.row for owner, index in self._held.items()}
+
+    def _step(self, tx: Tx, owner: Owner) -> bool:
+        """Feed some rows; True if there are more."""
+        with self._changing:
+            index = None if self._closed else self._index(tx, owner)
+            if index is None:
+                return False
+            rows, mark = WordRows(tx, owner), index.view().mark
+            newest = rows.newest()
+            changed = [number for number in rows.changed(mark.change, newest.change) if number <= mark.row]
+            if changed:
+                index.replace(changed, rows.again(changed, self._analyser))
+            last, count = mark.row, 0
+            while (
+                count < _COMMIT and not self._hurry.is_set() and (found := rows.behind(last, _AT_ONCE, self._analyser))
+            ):
+                index.replace((), found)
+                last, count = found[-1].number, count + len(found)
+            if changed or count:
+                index.commit(Mark(row=last, change=newest.change))
+            return last < newest.row
+
+    def _index(self, tx: Tx, owner: Owner) -> WordIndex | None:
+        if owner in self._held or self._indexes is None:
+            return self._held.get(owner)
+        is_due = Words(tx, self._analyser, owner).totals().rows >= self._switch
+        if owner not in self._looked and (found := self._indexes.open(owner)):
+            self._held[owner] = found
+        elif is_due:
+            _LOG.info("the words of all %ss are indexed anew", owner)
+            made = self._indexes.create(owner)
+            made.commit(Mark(row=0, change=WordRows(tx, owner).newest().change))
+            self._held[owner] = made
+        elif owner not in self._looked:
+            self._indexes.drop(owner)  # something that cannot be read lies there for nothing
+        self._looked.add(owner)
+        return self._held.get(owner)
+
+    def _let_go(self, owner: Owner) -> None:
+        held = self._held.pop(owner, None)
+        if held:
+            try:
+                held.close()
+            except (OSError, ValueError, RuntimeError):
+                _LOG.warning("the word index of %ss could not be closed in order", owner, exc_info=True)
+
+
+class WordFeed:
+    """Feeds the word indexes once a second, on a thread of its own."""
+
+    def __init__(self, words: LargeWords, read: Read[bool]) -> None:
+        self._words, self._read = words, read
+        self._stopping = Flag()
+        self._thread = Thread(target=self._work, name="filrouge-words", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and close the indexes."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._words.close()
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._words.feed(self._read, self._stopping)
+            except Exception:  # the feed outlives a full disk
+                _LOG.exception("the word indexes could not be fed")
+            self._stopping.wait(_LOOK_SECONDS)

@@ -1,0 +1,162 @@
+"""Idempotency keys: a request that is repeated under its key is answered again and not carried out again.
+
+The header is the one of the IETF draft (draft-ietf-httpapi-idempotency-key-header), and so are the refusals: 422 where
+a key comes with another request, 409 while the first is being carried out. A refusal that may be otherwise next time
+(401, 403, 404, 409, 429 and every server error) is not kept, so that the request can be tried again under its key.
+Where the daemon ends between the deed and keeping its answer, a repetition is carried out again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, cast
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from filrouge.core.errors import BadInput, Busy, FilrougeError, Stale
+from filrouge.core.protocols import Tx
+from filrouge.runtime.idempotency_repository import Answered, AnsweredRequests
+from filrouge.runtime.services import Parts
+from filrouge.server.auth import ACCESS
+from filrouge.server.body_limits import read_again
+from filrouge.server.deferred import methods_at
+from filrouge.server.responses import refused, settled
+
+HEADER: Final = "Idempotency-Key"
+REPLAYED: Final = "Idempotency-Replayed"
+LONGEST: Final = 255
+_METHODS: Final = frozenset({"POST", "PATCH", "DELETE"})
+_NOT_KEPT: Final = frozenset({401, 403, 404, 409, 429})
+#: Bytes of an answer that are kept; a repetition of a longer one learns only that it was done.
+_MOST_KEPT: Final = 1 << 20
+
+
+class Once:
+    """Stands around the routes, inside of everything that may refuse a caller."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._in_hand: set[bytes] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Carry a request out, or answer as before."""
+        key = Headers(scope=scope).get(HEADER) if scope["type"] == "http" and scope["method"] in _METHODS else None
+        if key is None or scope["method"] not in methods_at(scope["app"], scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            hashed, request, receive = await _fingerprint(scope, receive, key)
+            if hashed in self._in_hand:
+                raise _in_hand()
+            self._in_hand.add(hashed)
+        except FilrougeError as error:
+            headers = {"Retry-After": "1"} if isinstance(error, Busy) else {}
+            await refused(error, headers=headers)(scope, receive, send)
+            return
+        try:
+            await self._carried_out(scope, receive, send, hashed, request)
+        finally:
+            self._in_hand.discard(hashed)
+
+    async def _carried_out(self, scope: Scope, receive: Receive, send: Send, key: bytes, request: bytes) -> None:
+        parts = _parts(scope)
+        now = parts.clock.now()
+
+        def begin(tx: Tx) -> Answered | None:
+            table = AnsweredRequests(tx)
+            known = table.get(key, now)
+            if known is None or (known.status == 0 and known.request in (None, request)):
+                table.begin(key, request, now)
+                return None
+            return known
+
+        known = await settled(parts.writer.submit(begin))
+        if known is not None:
+            await _again(known, request, scope, receive, send)
+            return
+        kept = _Kept(send)
+        try:
+            await self._app(scope, receive, kept.send)
+        finally:
+            status = kept.status if kept.last and kept.status < 500 and kept.status not in _NOT_KEPT else 0
+            body = bytes(kept.body) if len(kept.body) <= _MOST_KEPT else None
+
+            def end(tx: Tx) -> None:
+                if status:
+                    AnsweredRequests(tx).end(key, status, kept.type, body)
+                else:
+                    AnsweredRequests(tx).drop(key)
+
+            await settled(parts.writer.submit(end))
+        self._in_hand.discard(key)
+        if kept.last is not None:
+            await send(kept.last)
+
+
+class _Kept:
+    """What goes out, as it goes out; the end of it waits until it is on disk.
+
+    Attributes:
+        last: the message that ends the answer, which nobody was sent yet.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status, self.type, self.body = 0, "", bytearray()
+        self.last: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        """Pass it on, and keep it."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.type = Headers(raw=message.get("headers", [])).get("content-type", "")
+        elif message["type"] == "http.response.body":
+            if len(self.body) <= _MOST_KEPT:
+                self.body += message.get("body", b"")
+            if not message.get("more_body", False):
+                self.last = message
+                return
+        await self._send(message)
+
+
+async def _fingerprint(scope: Scope, receive: Receive, key: str) -> tuple[bytes, bytes, Receive]:
+    """The hashes of the key and of the request, and its body to be read once more."""
+    if not 0 < len(key) <= LONGEST or not key.isascii() or not key.isprintable():
+        raise BadInput(f"{HEADER} has 1 to {LONGEST} visible characters.", remedy="Send a UUID.")
+    body, again = await read_again(receive)
+    caller = getattr(scope.get(ACCESS), "who", "")
+    asked = "\0".join((scope["method"], scope["path"], cast("bytes", scope["query_string"]).decode("latin-1"), ""))
+    hashes = (_hash(f"{caller}\0{key}".encode()), _hash(asked.encode() + body))
+    return *hashes, again
+
+
+async def _again(known: Answered, request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+    if known.request is None:
+        error = Stale("It was done under this key, and something was forgotten since.", remedy="Use another key.")
+        await refused(error)(scope, receive, send)
+        return
+    if known.request != request:
+        error = BadInput(f"This {HEADER} came with another request.", remedy="Use a key for one request alone.")
+        await refused(error, status=422)(scope, receive, send)
+        return
+    if known.body is None:
+        await refused(Stale("It was done under this key; its answer was too long to be kept."))(scope, receive, send)
+        return
+    headers = MutableHeaders(raw=[])
+    headers["content-type"], headers["content-length"] = known.type, str(len(known.body))
+    headers[REPLAYED] = "true"
+    await send({"type": "http.response.start", "status": known.status, "headers": headers.raw})
+    await send({"type": "http.response.body", "body": known.body})
+
+
+def _hash(said: bytes) -> bytes:
+    return hashlib.sha256(said).digest()
+
+
+def _in_hand() -> Busy:
+    return Busy("The request of this key is being carried out.", remedy="Ask again in a second.")
+
+
+def _parts(scope: Scope) -> Parts:
+    return cast("Parts", scope["app"].state.running.parts)

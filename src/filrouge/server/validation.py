@@ -1,0 +1,270 @@
+"""What is refused before any route reads it, and short ids made whole."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Final, NoReturn, cast, get_args, get_type_hints
+from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
+
+from fastapi import Request
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection
+
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx
+from filrouge.runtime.rows import Kind, whole_id
+from filrouge.server.responses import reading
+
+# What no route wants to read is refused here, before any of them: bytes that are no text, values that are no JSON.
+#
+# JSON allows what the database, the index and other programs cannot hold: half of a surrogate pair, a number that is
+# none, a thousand levels. A query may name a parameter twice and only one is heard. Each gets a refusal that names
+# it, so that nothing is stored as something else than what was sent.
+
+#: A whole number beyond is none that SQLite holds.
+LARGEST: Final = 2**63 - 1
+_DEEPEST: Final = 100
+#: What a host hands over is taken as it is: intake mends halves of characters, and nothing captured is lost.
+_CAPTURED: Final = frozenset({"/hooks/events"})
+#: What speaks a protocol of its own says in its own words what it cannot read.
+_OWN_WORDS: Final = frozenset({"/mcp"})
+
+
+async def legible(connection: HTTPConnection) -> None:
+    """Refuse what cannot be read as it was sent.
+
+    Raises:
+        BadInput: naming where.
+        HTTPException: 415 where a body is no JSON.
+    """
+    _check_address(connection)
+    if not isinstance(connection, Request) or connection.method in ("GET", "HEAD"):
+        return
+    if connection.url.path in _OWN_WORDS:
+        return
+    try:
+        body = await connection.body()
+    except ClientDisconnect:  # nobody waits for an answer; what needs no body is done all the same
+        return
+    if not body:
+        return
+    said = connection.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if said != "application/json" and not (said.startswith("application/") and said.endswith("+json")):
+        raise HTTPException(415, f"a body is application/json, not {said or 'without a type'!r}")
+    _check_value(_parsed(body), whole_texts=connection.url.path not in _CAPTURED)
+
+
+def _check_address(connection: HTTPConnection) -> None:
+    query = cast("bytes", connection.scope.get("query_string", b""))
+    raw = cast("bytes", connection.scope.get("raw_path") or b"")
+    for where, part in (("path", raw), ("query", query)):
+        if b"%" in part or not part.isascii():
+            _check_text(where, unquote_to_bytes(part))
+    if b"&" in query:
+        names = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+        many = _repeatable(connection)
+        for name, times in names.items():
+            if times > 1 and name not in many:
+                raise BadInput(f"query.{name} is given {times} times.", remedy="Give it once.")
+
+
+def _check_text(where: str, raw: bytes) -> None:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise BadInput(f"The {where} is not UTF-8.", remedy="Encode it as UTF-8, then with percent signs.") from None
+    if "\0" in text:
+        raise BadInput(f"There is a NUL in the {where}.", remedy="Leave it out.")
+
+
+def _repeatable(connection: HTTPConnection) -> set[str]:
+    """The query parameters of this route that take several values: `project` and `kind` everywhere."""
+    route: Any = connection.scope.get("route")
+    listed: set[str] = set()
+    waiting: list[Any] = [route.dependant] if route is not None and hasattr(route, "dependant") else []
+    while waiting:
+        dependant = waiting.pop()
+        waiting += dependant.dependencies
+        listed |= {one.alias for one in dependant.query_params if "list" in str(one.field_info.annotation)}
+    return listed
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_no_number)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
+        raise BadInput(f"body is no JSON: {error}.", remedy="Send one JSON value in UTF-8.") from None
+
+
+def _no_number(word: str) -> NoReturn:
+    raise BadInput(f"{word} is no number in JSON.", remedy="Send a number, or null.")
+
+
+def _check_value(whole: Any, *, whole_texts: bool) -> None:
+    """Walk a value; nothing that would be read back otherwise than it was sent gets by."""
+    waiting: list[tuple[Any, int]] = [(whole, 1)]
+    while waiting:
+        value, level = waiting.pop()
+        if level > _DEEPEST:
+            raise _too_deep()
+        match value:
+            case str() if whole_texts:
+                _check_whole(value)
+            case dict():
+                waiting += ((one, level + 1) for pair in cast("dict[str, Any]", value).items() for one in pair)
+            case list():
+                waiting += ((one, level + 1) for one in cast("list[Any]", value))
+            case int() | float() if abs(value) > LARGEST:
+                raise BadInput(f"body holds too large a number: {value:.6g}.", remedy=f"The largest is {LARGEST}.")
+            case _:
+                pass
+
+
+def _check_whole(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput("body holds half of a surrogate pair.", remedy="Send whole characters.") from None
+
+
+def _too_deep() -> BadInput:
+    return BadInput("body is too deep.", remedy=f"Nest at most {_DEEPEST} levels.")
+
+
+# Ids in requests may be shortened: each parameter that takes one is marked with its kind, and is made whole before
+# its route reads it.
+#
+# The mark stands in the annotation, `MemoryId` for example, of a parameter of the path or the query or of a field of
+# the body.
+
+
+@dataclass(frozen=True)
+class IdOf:
+    """Marks what is the id of a row of these kinds."""
+
+    kinds: tuple[Kind, ...]
+
+
+MemoryId = Annotated[str, IdOf(("memory",))]
+TurnId = Annotated[str, IdOf(("turn",))]
+ThreadId = Annotated[str, IdOf(("thread",))]
+BridgeId = Annotated[str, IdOf(("bridge",))]
+GardenId = Annotated[str, IdOf(("garden",))]
+ReceiptId = Annotated[str, IdOf(("receipt",))]
+RecallId = Annotated[str, IdOf(("recall",))]
+TokenId = Annotated[str, IdOf(("token",))]
+JobId = Annotated[str, IdOf(("job",))]
+#: What may be forgotten by its id.
+RowId = Annotated[str, IdOf(("memory", "turn", "thread"))]
+
+
+async def whole_ids(connection: HTTPConnection) -> None:
+    """Put whole ids in the place of shortened ones in a request.
+
+    Raises:
+        BadInput: several rows have an id that begins so; it lists them.
+    """
+    route: Any = connection.scope.get("route")
+    if not isinstance(connection, Request) or not hasattr(route, "dependant"):
+        return
+    marks = _marks_of(route.dependant)
+    places = _places_of(connection, marks, await _body_of(connection) if marks.fields else {})
+    if not places:
+        return
+
+    def look(tx: Tx) -> list[str]:
+        return [whole_id(tx, place.given, place.mark.kinds) for place in places]
+
+    for place, id_ in zip(places, await reading(connection, look), strict=True):
+        if id_ != place.given:
+            place.put(id_)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An id in a request, and what puts another in its place."""
+
+    given: str
+    mark: IdOf
+    put: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """The marked names of a route: parameters of path and query, and fields of the body."""
+
+    parameters: Mapping[str, IdOf]
+    fields: Mapping[str, IdOf]
+
+
+def _places_of(request: Request, marks: _Marks, body: dict[str, Any]) -> list[_Place]:
+    # A request keeps its path parameters and its parsed body, and the route reads the same objects.
+    path: dict[str, Any] = request.path_params
+    found = [_in(path, name, mark) for name, mark in marks.parameters.items() if isinstance(path.get(name), str)]
+    for name, mark in marks.parameters.items():
+        if name in request.query_params and name not in path:
+            found.append(
+                _Place(request.query_params[name], mark, lambda id_, name=name: _put_query(request, name, id_))
+            )
+    for name, mark in marks.fields.items():
+        value: Any = body.get(name)
+        if isinstance(value, str):
+            found.append(_in(body, name, mark))
+        elif isinstance(value, list):
+            listed = cast("list[Any]", value)
+            found += [_in(listed, place, mark) for place, one in enumerate(listed) if isinstance(one, str)]
+    return found
+
+
+def _in(holder: Any, key: str | int, mark: IdOf) -> _Place:
+    return _Place(holder[key], mark, lambda id_: holder.__setitem__(key, id_))
+
+
+def _put_query(request: Request, name: str, id_: str) -> None:
+    pairs = parse_qsl(request.url.query, keep_blank_values=True)
+    request.scope["query_string"] = urlencode([(key, id_ if key == name else value) for key, value in pairs]).encode()
+    for kept in ("_query_params", "_url"):  # a request parses its address once
+        request.__dict__.pop(kept, None)
+
+
+async def _body_of(request: Request) -> dict[str, Any]:
+    """The object in the body; empty where there is none. The route answers a body that cannot be read."""
+    try:
+        body: Any = await request.json()
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+
+
+def _marks_of(dependant: Any) -> _Marks:
+    parameters, fields = dict[str, IdOf](), dict[str, IdOf]()
+    waiting = [dependant]
+    while waiting:
+        one = waiting.pop()
+        waiting += one.dependencies
+        for name, hint in _hints_of(one.call).items():
+            if isinstance(hint, type) and issubclass(hint, BaseModel):
+                fields |= {field: mark for field, inner in _hints_of(hint).items() if (mark := _mark_in(inner))}
+            elif mark := _mark_in(hint):
+                parameters[name] = mark
+    return _Marks(parameters, fields)
+
+
+@cache
+def _hints_of(what: Any) -> dict[str, Any]:
+    return get_type_hints(what, include_extras=True)
+
+
+def _mark_in(hint: Any) -> IdOf | None:
+    """The mark of an annotation, which may stand inside of a list or of an optional."""
+    if isinstance(hint, IdOf):
+        return hint
+    inside = (*get_args(hint), *getattr(hint, "__metadata__", ()))
+    return next((mark for one in inside if (mark := _mark_in(one))), None)

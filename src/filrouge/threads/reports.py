@@ -1,0 +1,470 @@
+"""Threads on show and searched: a list, one with its turns, and why a turn is where it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from filrouge.capture.models import Turn
+from filrouge.core.clock import to_text
+from filrouge.core.errors import BadInput, NotFound
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.maintenance import health
+from filrouge.memories.models import Filters
+from filrouge.providers.embedders import windows
+from filrouge.runtime.services import Parts
+from filrouge.search.fusion import OKAPI, Collection, bm25_of_counts, fused
+from filrouge.search.memory_search import LONGEST_QUERY, Mode
+from filrouge.search.vector_search import Meaning
+from filrouge.threads import upkeep
+from filrouge.threads.assignment import prompt_vector
+from filrouge.threads.lifecycle import as_it_was, weight_at
+from filrouge.threads.links import Linked, linked
+from filrouge.threads.models import Point, Synthesis, Thread, ThreadState
+from filrouge.threads.repository import (
+    Decided,
+    ThreadDecisions,
+    ThreadPlace,
+    Threads,
+    ThreadVectors,
+    ThreadWords,
+    drift_json,
+)
+from filrouge.threads.synthesis_service import state_of_thread
+from filrouge.threads.upkeep import Caps, is_routed
+
+# Threads on show: listed, one with its turns, its ties and where its work stood, and why a turn is where it is.
+#
+# What is shown is the state of that moment, whether a sweep has written it yet or not.
+
+Status = Literal["active", "suspended", "archived", "all"]
+#: Turns that are shown of a thread, the newest.
+_SHOWN: Final = 200
+
+
+def threads_now(
+    parts: Parts,
+    tx: Tx,
+    *,
+    user: str | None = LOCAL_USER,
+    project: str | None = None,
+    everywhere: bool = True,
+    agent: str | None = None,
+    status: Status = "all",
+    limit: int = -1,
+) -> list[Thread]:
+    """Threads as they are now, the latest first, with their counts.
+
+    Args:
+        agent: only those that this agent opened: its id, or its channel.
+        limit: at most so many; -1 = all.
+    """
+    threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
+    places: dict[ThreadPlace, list[Thread]] = {}
+    stored = threads.listed(
+        user=user, project=project, everywhere=everywhere, agent=agent, states=("active", "suspended")
+    )
+    for thread in stored:
+        places.setdefault(caps.place_beside(thread), []).append(thread)
+    found = [thread for beside in places.values() for thread in upkeep.as_of(beside, now, caps.mode)]
+    if status in ("archived", "all"):
+        found += threads.listed(
+            user=user, project=project, everywhere=everywhere, agent=agent, states=("archived",), limit=limit
+        )
+    wanted = [thread for thread in found if status in ("all", thread.state)]
+    wanted.sort(key=lambda one: (one.last_active, one.id), reverse=True)
+    return wanted if limit < 0 else wanted[:limit]
+
+
+def threads_then(
+    tx: Tx, moment: datetime, *, project: str | None, everywhere: bool, agent: str | None, status: Status, limit: int
+) -> list[Thread]:
+    """Threads as they were at a moment, the latest first; they have the names of now, and count their prompts."""
+    placed = ThreadDecisions(tx).placed_by(moment)
+    found = [
+        replace(as_it_was(one, [at for at, _ in prompts], moment), sessions=len({session for _, session in prompts}))
+        for one in Threads(tx).some(list(placed))
+        if (everywhere or one.project == project) and agent in (None, one.agent or one.channel)
+        for prompts in [placed[one.id]]
+    ]
+    wanted = [thread for thread in found if status in ("all", thread.state)]
+    return sorted(wanted, key=lambda one: (one.last_active, one.id), reverse=True)[:limit]
+
+
+def listing(
+    parts: Parts,
+    tx: Tx,
+    names: Sequence[str],
+    *,
+    status: Status,
+    limit: int,
+    agent: str | None = None,
+    as_of: datetime | None = None,
+) -> list[dict[str, Any]]:
+    """The threads of a project, or of all where none is named, the latest first; with `as_of` those of then."""
+    project, known = health.project_id(tx, names), health.names_of(tx)
+    narrowed: dict[str, Any] = {"project": project, "everywhere": not names, "agent": agent, "status": status}
+    if as_of is not None:
+        return [thread_json(one, known, as_of) for one in threads_then(tx, as_of, **narrowed, limit=limit)]
+    found = threads_now(parts, tx, **narrowed, limit=limit)
+    return [thread_json(one, known, parts.clock.now()) for one in found]
+
+
+def detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
+    """A thread with where its work stood, its ties, its newest turns, its drifts, and what led every prompt into it.
+
+    Args:
+        name: its id, or the beginning of it.
+    """
+    threads = Threads(tx)
+    thread = as_it_is(parts, tx, threads.named(name))
+    turns = parts.turns(tx).get(threads.turns(thread.id, limit=_SHOWN, newest=True))
+    decided = ThreadDecisions(tx).about([turn.id for turn in turns])
+    last = {one.turn_id: one for one in decided}
+    children = threads.children(thread.id)
+    titles = threads.title_of([*children, *(drift.became for drift in thread.drifts), thread.parent or ""])
+    stood = state_of_thread(tx, thread.id)
+    agent = (thread.agent or thread.channel) if parts.settings(tx).isolation else None
+    return thread_json(thread, health.names_of(tx), parts.clock.now()) | {
+        "parent_title": titles.get(thread.parent or ""),
+        "children": [{"id": id_, "title": titles[id_]} for id_ in children],
+        "drift": [drift_json(drift) | {"title": titles.get(drift.became, "")} for drift in thread.drifts],
+        "state": _state_json(stood) if stood else None,
+        "bridges": [_bridge_json(one) for one in linked(parts, tx, thread.id, parts.clock.now(), agent=agent)],
+        "turns_shown": [_turn_json(turn, last.get(turn.id)) for turn in turns],
+    }
+
+
+def why(parts: Parts, tx: Tx, turn_id: str) -> dict[str, Any]:
+    """Where a turn is, and every decision about it with what was weighed.
+
+    Raises:
+        NotFound: there is no such turn.
+    """
+    threads, turn = Threads(tx), turn_of(parts, tx, turn_id)
+    decided = ThreadDecisions(tx).about([turn.id])
+    thread_id = threads.of_turns([turn.id]).get(turn.id)
+    weighed = {one.thread_id for it in decided for one in it.routing.weighed}
+    titles = threads.title_of({*weighed, *(it.thread_id for it in decided), thread_id or ""})
+    return {
+        "turn_id": turn.id,
+        "text": turn.text,
+        "at": to_text(turn.at),
+        "thread_id": thread_id,
+        "title": titles.get(thread_id or ""),
+        "follows": thread_id is not None and not is_routed(turn),
+        "decisions": [_decision_json(it, titles) for it in decided],
+    }
+
+
+def thread_json(thread: Thread, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
+    """A thread as the API answers it."""
+    return {
+        "id": thread.id,
+        "title": thread.title,
+        "title_by": thread.title_by,
+        "summary": thread.summary,
+        "status": thread.state,
+        "weight": round(weight_at(thread, now), 3),
+        "topics": list(thread.topics),
+        "messages": thread.turns,
+        "conversations": thread.sessions,
+        "project": thread.project,
+        "project_name": names.get(thread.project or "", ""),
+        "agent": thread.agent,
+        "channel": thread.channel,
+        "origin": thread.origin,
+        "opened_at": to_text(thread.opened_at),
+        "last_active": to_text(thread.last_active),
+        "suspended_at": to_text(thread.suspended_at) if thread.suspended_at else None,
+        "parent": thread.parent,
+        "merged_into": thread.merged_into,
+    }
+
+
+def as_it_is(parts: Parts, tx: Tx, thread: Thread) -> Thread:
+    """A thread as it is now, which those beside it have a part in."""
+    if thread.state == "archived":
+        return thread
+    caps = Caps.of(parts.settings(tx))
+    states: tuple[ThreadState, ...] = ("active", "suspended")
+    beside = upkeep.as_of(Threads(tx).at_place(caps.place_beside(thread), states), parts.clock.now(), caps.mode)
+    found = next((it for it in beside if it.id == thread.id), thread)
+    return replace(found, turns=thread.turns, sessions=thread.sessions)
+
+
+def turn_of(parts: Parts, tx: Tx, turn_id: str) -> Turn:
+    """The turn of an id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = parts.turns(tx).get([turn_id])
+    if not found:
+        raise NotFound(f"There is no turn {turn_id!r}.", remedy="`filrouge thread ID` lists those of a thread.")
+    return found[0]
+
+
+def _state_json(one: Synthesis) -> dict[str, Any]:
+    return {
+        "at": to_text(one.at),
+        "occasion": one.occasion,
+        "made_by": one.made_by,
+        "state": [_point_json(point) for point in one.state],
+        "decisions": [_point_json(point) for point in one.decisions],
+        "questions": [_point_json(point) for point in one.questions],
+        "files": list(one.files),
+        "error": _point_json(one.error) if one.error else None,
+    }
+
+
+def _point_json(point: Point) -> dict[str, str]:
+    return {"text": point.text, "turn_id": point.turn_id}
+
+
+def _bridge_json(one: Linked) -> dict[str, Any]:
+    return {
+        "type": one.kind,
+        "strength": round(one.strength, 3),
+        "thread_id": one.thread_id,
+        "title": one.title,
+        "outgoing": one.outgoing,
+    }
+
+
+def _turn_json(turn: Turn, decided: Decided | None) -> dict[str, Any]:
+    return {
+        "id": turn.id,
+        "at": to_text(turn.at),
+        "role": turn.role,
+        "channel": turn.scope.channel,
+        "session_id": turn.scope.session,
+        "text": turn.text,
+        "action": decided.routing.action if decided else "follow",
+        "similarity": round(decided.routing.similarity, 4) if decided else None,
+    }
+
+
+def _decision_json(it: Decided, titles: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "at": to_text(it.at),
+        "action": it.routing.action,
+        "thread_id": it.thread_id,
+        "title": titles.get(it.thread_id, ""),
+        "parent": it.routing.parent,
+        "similarity": round(it.routing.similarity, 4),
+        "reason": it.routing.reason,
+        "borderline": it.routing.borderline,
+        "model": it.routing.model or None,
+        "actor": it.actor,
+        "weighed": [one.to_json() | {"title": titles.get(one.thread_id, "")} for one in it.routing.weighed],
+    }
+
+
+# Searching threads: by the words of title, summary, topics and prompts, and by what all of it means.
+#
+# A project has tens to thousands of threads, so all that pass the filters are scored, archived ones too, and nothing
+# is looked up by an index of its own. Words are weighed by BM25 among these threads; the question is held against a
+# thread's vector as a prompt would be, above the ground of the user's talk where there is one. Both are stretched to
+# [0, 1] over the threads and mixed by alpha, as in every hybrid query. A thread that has no word of the question and
+# is no nearer to it than two unrelated texts are to each other is not found.
+
+_ALPHA: Final[Mapping[Mode, float]] = {"text": 0.0, "semantic": 1.0, "hybrid": 0.5}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ThreadHit:
+    """A thread that was found.
+
+    Attributes:
+        score: what the order is by, in [0, 1]; it compares within one search alone.
+        bm25_score, vector_score: what words and meaning give it, each stretched over the threads of the search.
+        similarity: of the question and the thread, 0 = as two unrelated texts, 1 = the same; None without vectors.
+        words: those of the question that it has.
+        asked: how many the question has.
+    """
+
+    thread: Thread
+    score: float
+    bm25_score: float
+    vector_score: float
+    similarity: float | None
+    words: tuple[str, ...]
+    asked: int
+
+    @property
+    def why(self) -> str:
+        """Why it was found, in one line."""
+        has = f"{len(self.words)} of {self.asked} words: {', '.join(self.words)}" if self.words else "none of the words"
+        return has if self.similarity is None else f"{has}; similarity {self.similarity:.2f}"
+
+    def explain(self) -> dict[str, Any]:
+        """Each part of the score."""
+        return {
+            "score": round(self.score, 4),
+            "bm25_score": round(self.bm25_score, 4),
+            "vector_score": round(self.vector_score, 4),
+            "similarity": None if self.similarity is None else round(self.similarity, 4),
+            "words": list(self.words),
+            "why": self.why,
+        }
+
+
+def search_threads(
+    parts: Parts,
+    tx: Tx,
+    text: str,
+    names: Sequence[str] = (),
+    *,
+    mode: Mode = "hybrid",
+    status: Status = "all",
+    limit: int = 10,
+    filters: Filters | None = None,
+) -> list[ThreadHit]:
+    """Threads for a question, the best first.
+
+    Args:
+        names: the project's; none means all projects.
+        status: only threads in this state.
+        filters: `user`, `agent` and `channel` of who opened them; `since` and `until`: something was said in them then.
+
+    Raises:
+        BadInput: another filter is given, which threads cannot pass.
+        NotFound: there is no such project.
+    """
+    with parts.meters.thread_search():
+        return _searched(parts, tx, text, names, mode, status, limit, filters or Filters())
+
+
+def _searched(
+    parts: Parts, tx: Tx, text: str, names: Sequence[str], mode: Mode, status: Status, limit: int, filters: Filters
+) -> list[ThreadHit]:
+    _refuse(filters)
+    meaning, asked = parts.meaning, text[:LONGEST_QUERY]
+    found = _passing(parts, tx, names, status, filters)
+    terms = parts.analyser.terms(asked)
+    has = _words(parts, tx, found, [form for forms in terms for form in forms])
+    lexical = dict.fromkeys(has.counts, 0.0)
+    if mode != "semantic":
+        lexical = bm25_of_counts(terms, has.counts, has.lengths, has.collection, OKAPI)
+    near = _similarities(parts, tx, meaning, asked, found) if mode != "text" else {}
+    alpha = _ALPHA[mode] if near else 0.0
+    by_id = {one.id: one for one in found}
+    best = [one for one in fused(lexical, near, alpha=alpha) if lexical[one.id] > 0.0 or near.get(one.id, 0.0) > 0.0]
+    return [
+        ThreadHit(
+            thread=by_id[one.id],
+            score=one.score,
+            bm25_score=one.bm25_score,
+            vector_score=one.vector_score,
+            similarity=near.get(one.id),
+            words=tuple(forms[0] for forms in terms if any(form in has.counts[one.id] for form in forms)),
+            asked=len(terms),
+        )
+        for one in best[:limit]
+    ]
+
+
+def found_threads(
+    parts: Parts,
+    tx: Tx,
+    text: str,
+    names: Sequence[str],
+    *,
+    mode: Mode,
+    status: Status,
+    limit: int,
+    filters: Filters,
+) -> list[dict[str, Any]]:
+    """The same as the API answers it: each as `threads` lists it, with its type and its score."""
+    known, now = health.names_of(tx), parts.clock.now()
+    hits = search_threads(parts, tx, text, names, mode=mode, status=status, limit=limit, filters=filters)
+    return [
+        {"type": "thread", "content": one.thread.title} | thread_json(one.thread, known, now) | one.explain()
+        for one in hits
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Worded:
+    """How often the asked words are in each thread, and how many words each has."""
+
+    counts: Mapping[str, Counter[str]]
+    lengths: Mapping[str, int]
+
+    @property
+    def collection(self) -> Collection:
+        having = Counter(form for own in self.counts.values() for form in own)
+        return Collection(
+            rows=len(self.counts),
+            mean=sum(self.lengths.values()) / len(self.lengths) if self.lengths else 0.0,
+            frequencies=having,
+        )
+
+
+def _refuse(filters: Filters) -> None:
+    others = {
+        "kind": filters.kinds, "as_of": filters.as_of, "trust": filters.trust, "role": filters.role,
+        "thread": filters.thread, "branch": filters.branch,
+    }  # fmt: skip
+    given = next((name for name, value in others.items() if value), None)
+    if given is not None:
+        raise BadInput(
+            f"Threads have no {given}.", remedy="They are narrowed by project, status, agent, channel, since and until."
+        )
+
+
+def _passing(parts: Parts, tx: Tx, names: Sequence[str], status: Status, filters: Filters) -> list[Thread]:
+    """The threads of a place that pass the filters, the latest first."""
+    found = threads_now(
+        parts,
+        tx,
+        user=filters.user or LOCAL_USER,
+        project=health.project_id(tx, names),
+        everywhere=not names,
+        agent=filters.agent,
+        status=status,
+    )
+    if filters.channel is not None:
+        found = [one for one in found if one.channel == filters.channel]
+    if filters.since or filters.until:
+        spoken = Threads(tx).spoken_between([one.id for one in found], filters.since, filters.until)
+        found = [one for one in found if one.id in spoken]
+    return found
+
+
+def _words(parts: Parts, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]) -> _Worded:
+    """The asked words in what threads are called and in their prompts."""
+    counts, lengths = dict[str, Counter[str]](), dict[str, int]()
+    asked = set(forms)
+    for one in threads:
+        tokens = parts.analyser.tokens("\n".join((one.title, one.summary, *one.topics))).split()
+        counts[one.id] = Counter(token for token in tokens if token in asked)
+        lengths[one.id] = len(tokens)
+    said = ThreadWords(tx)
+    for thread_id, length in said.lengths(list(counts)).items():
+        lengths[thread_id] += length
+    for thread_id, own in said.counts(list(counts), forms).items():
+        counts[thread_id].update(own)
+    return _Worded(counts=counts, lengths=lengths)
+
+
+def _similarities(parts: Parts, tx: Tx, meaning: Meaning, text: str, threads: Sequence[Thread]) -> dict[str, float]:
+    """How near the question is to each thread that has a vector; nothing where there is no model."""
+    vectors = ThreadVectors(tx).some([one.id for one in threads], meaning.space.id)
+    asked = prompt_vector(meaning.passages(windows(text))) if vectors else None
+    if asked is None:
+        return {}
+    ground = parts.grounds.of(tx, meaning, threads[0].user)  # all are one user's
+    matrix = np.stack(list(vectors.values()))
+    if ground is None:
+        near = [meaning.space.calibrated(float(cosine)) for cosine in matrix @ asked]
+    else:
+        near = (ground.off(matrix) @ ground.off(asked[None, :])[0]).tolist()
+    return dict(zip(vectors, near, strict=True))

@@ -1,0 +1,298 @@
+"""Threads by hand: rename, archive, merge, split, and move turns between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from filrouge.capture.models import Turn
+from filrouge.core.clock import new_id
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx
+from filrouge.runtime.journal import Journal
+from filrouge.runtime.services import Parts
+from filrouge.threads.lifecycle import moved
+from filrouge.threads.links import follow_merge, queue_ties
+from filrouge.threads.models import Routing, Thread
+from filrouge.threads.reports import as_it_is, detail, turn_of
+from filrouge.threads.repository import ThreadDecisions, Threads, ThreadVectors
+from filrouge.threads.synthesis_repository import Syntheses
+from filrouge.threads.synthesis_service import queue_synthesis
+from filrouge.threads.upkeep import Caps, is_routed, queue_better_name, refit
+
+# Moving turns between threads: one thread into another, or some prompts with what followed them.
+#
+# Both ends are named anew and get new vectors in the same transaction; bridges follow, and so does where the work
+# stood. A thread that is left without a prompt goes into the one that took its last.
+
+
+def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, at: datetime, space_id: str) -> Thread:
+    """Put turns, and what followed the prompts among them, into a thread that is not archived by a merge.
+
+    Args:
+        turn_ids: each in a thread, of the same user and project as the target.
+    """
+    threads = Threads(tx)
+    former = [id_ for id_ in dict.fromkeys(threads.of_turns(turn_ids).values()) if id_ != target.id]
+    sources = threads.some(former)
+    before = len(threads.turns(target.id, routed=True))
+    threads.move(threads.with_followers(turn_ids), target.id)
+    target = moved(target, "use" if target.state == "active" else "reactivate", at)
+    for source in sources:
+        if threads.turns(source.id, routed=True, limit=1):
+            refit(parts, tx, [source], space_id)
+            queue_ties(parts, tx, source.id)
+            _tell_anew(parts, tx, turn_ids)
+        else:
+            target = take_in(parts, tx, source, target, at)
+    [target] = refit(parts, tx, [target], space_id)
+    after = len(threads.turns(target.id, routed=True))
+    queue_better_name(parts, tx, target, before=before, after=after)
+    queue_ties(parts, tx, target.id)
+    return target
+
+
+def _tell_anew(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
+    """Have it said again where the work of these turns' sessions stands, thread by thread as they are now."""
+    syntheses = Syntheses(tx)
+    sessions = syntheses.sessions(turn_ids)
+    syntheses.forget(turn_ids)
+    for session in sessions:
+        queue_synthesis(parts, tx, session, "quiet")
+
+
+def take_in(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
+    """Put every turn of one thread into another; the emptied one is archived and names the other.
+
+    Returns:
+        The other, not yet with a new name or vector.
+
+    Raises:
+        BadInput: one of them was merged before.
+    """
+    threads = Threads(tx)
+    follow_merge(parts, tx, merged=source.id, into=target.id)
+    queue_ties(parts, tx, target.id)
+    Syntheses(tx).tie(source.id, target.id)
+    threads.move(threads.turns(source.id), target.id)
+    emptied = moved(source, "merge", at)
+    threads.update(replace(emptied, merged_into=target.id, summary="", topics=(), drifts=()))
+    ThreadVectors(tx).drop([source.id])
+    drifts = sorted([*target.drifts, *source.drifts], key=lambda one: one.at)
+    parent = None if target.parent == source.id else target.parent
+    used = moved(target, "use" if target.state == "active" else "reactivate", max(at, source.last_active))
+    return replace(used, drifts=tuple(one for one in drifts if one.became != target.id), parent=parent)
+
+
+# Threads by hand: the user renames them, puts them away and takes them up, merges, splits, and moves turns.
+#
+# Whatever a user does is in the journal, without words of any turn, and stays: a title given by hand is not changed,
+# a turn moved by hand is not moved back. Every verb has one that takes it back: archive and reopen, merge and split,
+# move and move.
+
+LONGEST_TITLE: Final = 120
+
+
+def rename(parts: Parts, name: str, title: str) -> dict[str, Any]:
+    """Give a thread a title that stays.
+
+    Raises:
+        BadInput: there is no title, or too much of it, or another thread of the place has it.
+    """
+    plain = " ".join(parts.redact(title).split())
+    if not plain or len(plain) > LONGEST_TITLE:
+        raise BadInput(f"A title has 1 to {LONGEST_TITLE} characters, not {len(plain)}.")
+
+    def change(tx: Tx, thread: Thread, at: datetime) -> Thread:
+        place = Caps.of(parts.settings(tx)).place_beside(thread)
+        for id_, other in Threads(tx).titles(place).items():
+            if id_ != thread.id and other.casefold() == plain.casefold():
+                raise BadInput(
+                    f"Thread {id_} is called that.",
+                    remedy=f"Choose another title, or `filrouge thread {thread.id} --merge-into {id_}`.",
+                )
+        _note(tx, at, "thread_rename", thread)
+        return replace(thread, title=plain, title_by="user")
+
+    return _changed(parts, name, change)
+
+
+def archive(parts: Parts, name: str) -> dict[str, Any]:
+    """Put a thread away.
+
+    Raises:
+        BadInput: it is archived, or was merged.
+    """
+    return _moved(parts, name, "archive")
+
+
+def reopen(parts: Parts, name: str) -> dict[str, Any]:
+    """Make a suspended or archived thread active.
+
+    Raises:
+        BadInput: it is active, or was merged.
+    """
+    return _moved(parts, name, "reopen")
+
+
+def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
+    """Put all turns of one thread into another of the same project; answers the other.
+
+    Raises:
+        BadInput: they are the same, or not of one user and project, or one was merged before.
+    """
+
+    def write(tx: Tx) -> str:
+        threads, at = Threads(tx), parts.clock.now()
+        source, target = (as_it_is(parts, tx, threads.named(one)) for one in (name, into))
+        _refuse_apart(source, target)
+        if source.id == target.id:
+            raise BadInput(f"Thread {source.id} cannot be merged into itself.")
+        for thread in (source, target):
+            _refuse_merged(thread)
+        both = [id_ for one in (source, target) for id_ in threads.turns(one.id, routed=True)]
+        _log(tx, parts.turns(tx).get(both), target.id, at, "Merged by hand.")
+        refit(parts, tx, [take_in(parts, tx, source, target, at)], parts.meaning.space.id)
+        _note(tx, at, "thread_merge", source, target.id)
+        return target.id
+
+    return _written(parts, write)
+
+
+def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -> dict[str, Any]:
+    """Put turns of a thread, with what followed them, into a new one; answers the new one.
+
+    Raises:
+        BadInput: none is named, or one is not in it, or no prompt would be left in one of the two.
+    """
+
+    def write(tx: Tx) -> str:
+        threads, at = Threads(tx), parts.clock.now()
+        thread = as_it_is(parts, tx, threads.named(name))
+        _refuse_merged(thread)
+        going = _going(threads, thread.id, turn_ids)
+        prompts = parts.turns(tx).get([id_ for id_ in threads.turns(thread.id, routed=True) if id_ in going])
+        if not prompts or len(prompts) == len(threads.turns(thread.id, routed=True)):
+            raise BadInput(
+                "Both threads need a prompt.", remedy="Name some of the thread's prompts, and not all of them."
+            )
+        fresh = replace(
+            thread,
+            id=new_id(at),
+            title="",
+            title_by="rules",
+            state="active",
+            suspended_at=None,
+            parent=thread.id,
+            drifts=(),
+            weight=1.0,
+            opened_at=prompts[0].at,
+            last_active=at,
+        )
+        threads.add(fresh)
+        threads.move(going, fresh.id)
+        _log(tx, prompts, fresh.id, at, "Split off by hand.", parent=thread.id)
+        [_, made] = refit(parts, tx, [thread, fresh], parts.meaning.space.id)
+        if title.strip():
+            threads.update(replace(made, title=" ".join(parts.redact(title).split())[:LONGEST_TITLE], title_by="user"))
+        for changed in (thread.id, fresh.id):
+            queue_ties(parts, tx, changed)
+        _note(tx, at, "thread_split", thread, fresh.id)
+        return fresh.id
+
+    return _written(parts, write)
+
+
+def move(parts: Parts, turn_ids: Collection[str], into: str) -> dict[str, Any]:
+    """Put turns, with what followed them, into another thread of their project; answers that thread.
+
+    A thread that is left without a prompt is merged into it.
+
+    Raises:
+        NotFound: there is no such turn, or it is in no thread.
+        BadInput: the thread is of another user or project, or was merged.
+    """
+
+    def write(tx: Tx) -> str:
+        threads, at = Threads(tx), parts.clock.now()
+        target = as_it_is(parts, tx, threads.named(into))
+        _refuse_merged(target)
+        former = threads.of_turns(turn_ids)
+        for turn_id in turn_ids:
+            if turn_id not in former:
+                turn = turn_of(parts, tx, turn_id)
+                raise BadInput(f"Turn {turn.id} is in no thread yet.", remedy="Try again once the queue is empty.")
+        sources = threads.some([id_ for id_ in dict.fromkeys(former.values()) if id_ != target.id])
+        for source in sources:
+            _refuse_apart(source, target)
+        prompts = [turn for turn in parts.turns(tx).get(list(turn_ids)) if is_routed(turn)]
+        for turn in prompts:
+            _log(tx, [turn], target.id, at, "Moved by hand.", parent=former[turn.id])
+        for source in sources:
+            _note(tx, at, "thread_move", source, target.id)
+        move_turns(parts, tx, turn_ids, target, at, parts.meaning.space.id)
+        return target.id
+
+    return _written(parts, write)
+
+
+def _moved(parts: Parts, name: str, act: Literal["archive", "reopen"]) -> dict[str, Any]:
+    def change(tx: Tx, thread: Thread, at: datetime) -> Thread:
+        after = moved(thread, act, at)
+        _note(tx, at, f"thread_{act}", thread)
+        return after
+
+    return _changed(parts, name, change)
+
+
+def _changed(parts: Parts, name: str, change: Callable[[Tx, Thread, datetime], Thread]) -> dict[str, Any]:
+    def write(tx: Tx) -> str:
+        threads = Threads(tx)
+        thread = as_it_is(parts, tx, threads.named(name))
+        _refuse_merged(thread)
+        threads.update(change(tx, thread, parts.clock.now()))
+        return thread.id
+
+    return _written(parts, write)
+
+
+def _written(parts: Parts, write: Callable[[Tx], str]) -> dict[str, Any]:
+    """Run a write and answer the thread that it names."""
+    thread_id = parts.writer.run(write)
+    return parts.readers.here(lambda tx: detail(parts, tx, thread_id))
+
+
+def _going(threads: Threads, thread_id: str, turn_ids: Collection[str]) -> set[str]:
+    """Turns of a thread with what followed them."""
+    former = threads.of_turns(turn_ids)
+    strays = [id_ for id_ in turn_ids if former.get(id_) != thread_id]
+    if strays or not turn_ids:
+        what = f"Turn {strays[0]} is not in thread {thread_id}." if strays else "No turn is named."
+        raise BadInput(what, remedy=f"See its turns in `filrouge thread {thread_id}`.")
+    return set(threads.with_followers(turn_ids))
+
+
+def _log(tx: Tx, prompts: Sequence[Turn], thread_id: str, at: datetime, reason: str, parent: str | None = None) -> None:
+    routing = Routing(action="move", thread_id=thread_id, similarity=0.0, weighed=(), reason=reason, parent=parent)
+    for turn in prompts:
+        ThreadDecisions(tx).log(turn.id, thread_id, routing, at=at, actor="user")
+
+
+def _note(tx: Tx, at: datetime, action: str, thread: Thread, *others: str) -> None:
+    payload = {"reason": "by hand", "turn": "", "state": thread.state, "threads": [thread.id, *others]}
+    Journal(tx).append(at=at, actor="user", action=action, subject_id=thread.id, payload=payload, touches=others)
+
+
+def _refuse_merged(thread: Thread) -> None:
+    if thread.merged_into is not None:
+        raise BadInput(f"Thread {thread.id} was merged.", remedy=f"Its turns are in thread {thread.merged_into}.")
+
+
+def _refuse_apart(one: Thread, other: Thread) -> None:
+    if (one.user, one.project) != (other.user, other.project):
+        raise BadInput(
+            f"Threads {one.id} and {other.id} are not of one user and project.",
+            remedy="Nothing is carried from one project into another.",
+        )

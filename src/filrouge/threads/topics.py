@@ -1,0 +1,294 @@
+"""Topics and the timeline: what was talked about, and when."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from filrouge.context.intents import Period, asks_back, span_of
+from filrouge.core.clock import from_text, to_text
+from filrouge.core.dates import Language
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.extraction.summaries import title_of, vote
+from filrouge.extraction.vocabulary import PLAIN_WORDS
+from filrouge.runtime.services import Parts
+from filrouge.threads.models import Thread, Timeframe, Timeline, Topic, format_timeline, timeline_of
+from filrouge.threads.repository import Threads
+
+# Topics read off conversations: each has the title of its first real prompt; those that share their telling words are
+# one.
+#
+# A word tells two conversations apart from the rest when few conversations have it and it is no everyday word. Two
+# conversations of one project are about the same where enough of the lighter one's telling words, weighed by how rare
+# they are, stand in the other.
+
+#: A topic that nobody came back to for a week is half as lively.
+HALF_LIFE = timedelta(days=7)
+#: The share of the lighter conversation's telling words that both must have, and how many words that is at least.
+_AGREEMENT, _LEAST_SHARED = 0.45, 2
+#: Words of one conversation that are compared, the rarest first.
+_MOST_WORDS: Final = 40
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conversation:
+    """One session's real prompts.
+
+    Attributes:
+        titles: the subjects of its prompts, in their order; never empty.
+        words: the words said in it that may be telling, as `telling_words` gives them.
+    """
+
+    id: str
+    project: str | None
+    channel: str
+    titles: tuple[str, ...]
+    words: frozenset[str]
+    first: datetime
+    last: datetime
+
+
+def topics_of(conversations: Sequence[Conversation], now: datetime) -> list[Topic]:
+    """The topics of these conversations, latest first."""
+    weights = _rarities(conversations)
+    telling = {one.id: _telling(one, weights) for one in conversations}
+    groups: list[list[Conversation]] = []
+    for one in sorted(conversations, key=lambda one: (one.first, one.id)):
+        same = next((group for group in groups if any(_agree(one, other, telling, weights) for other in group)), None)
+        if same is None:
+            groups.append([one])
+        else:
+            same.append(one)
+    topics = [_topic(group, now) for group in groups]
+    return sorted(topics, key=lambda topic: (topic.last, topic.first, topic.id), reverse=True)
+
+
+def telling_words(terms: Iterable[Sequence[str]]) -> frozenset[str]:
+    """The stems of words that may tell a conversation from others: no everyday words, numbers or scraps.
+
+    Args:
+        terms: words with their forms, the word itself first and its stem last.
+    """
+    return frozenset(
+        forms[-1] for forms in terms if len(forms[0]) > 2 and forms[0] not in PLAIN_WORDS and not forms[0].isdigit()
+    )
+
+
+def vitality(last: datetime, now: datetime) -> float:
+    """How lively a topic is, in [0, 1]: halved with every `HALF_LIFE` that nobody spoke of it."""
+    return 0.5 ** (max(now - last, timedelta()) / HALF_LIFE)
+
+
+def _topic(group: Sequence[Conversation], now: datetime) -> Topic:
+    latest = max(group, key=lambda one: (one.last, one.id))
+    last = max(one.last for one in group)
+    title = group[0].titles[0]
+    later = next((told for told in reversed(latest.titles) if told.casefold() != title.casefold()), "")
+    return Topic(
+        id=group[0].id,
+        title=title,
+        summary=later,
+        first=min(one.first for one in group),
+        last=last,
+        conversations=len(group),
+        vitality=vitality(last, now),
+        channel=latest.channel,
+        project=latest.project,
+    )
+
+
+def _rarities(conversations: Sequence[Conversation]) -> dict[str, float]:
+    """How telling each word is; those that many conversations have are left out."""
+    having = Counter(word for one in conversations for word in one.words)
+    total = len(conversations)
+    return {word: math.log(1 + total / n) for word, n in having.items() if n <= max(3, total * 0.1)}
+
+
+def _telling(one: Conversation, weights: Mapping[str, float]) -> frozenset[str]:
+    known = sorted((word for word in one.words if word in weights), key=lambda word: (-weights[word], word))
+    return frozenset(known[:_MOST_WORDS])
+
+
+def _agree(
+    one: Conversation, other: Conversation, telling: Mapping[str, frozenset[str]], weights: Mapping[str, float]
+) -> bool:
+    ours, theirs = telling[one.id], telling[other.id]
+    shared = ours & theirs
+    if one.project != other.project or len(shared) < _LEAST_SHARED:
+        return False
+    lighter = min(sum(weights[word] for word in words) for words in (ours, theirs))
+    return sum(weights[word] for word in shared) >= _AGREEMENT * lighter
+
+
+# Topics and timeline: what was talked about, and when.
+#
+# `discussed` alone knows where topics come from. A thread is a topic; conversations of which no prompt is in a thread
+# are read for themselves, as those are that were captured before there were threads. Dates and conversations are
+# those within the time that is asked about.
+
+#: Prompts that are read for one answer, the newest first: some weeks of work.
+_MOST_PROMPTS = 1500
+#: Characters of a prompt that are read for its words.
+_LONGEST_READ = 2000
+_TIMEFRAMES: Mapping[str, Period] = {"today": "today", "week": "week", "month": "month", "all": "all"}
+
+
+def list_discussed_topics(
+    parts: Parts,
+    tx: Tx,
+    user_id: str = LOCAL_USER,
+    timeframe: Timeframe = "week",
+    limit: int = 50,
+    min_mention_count: int = 1,
+    agent_id: str | None = None,
+) -> list[Topic]:
+    """The topics of a time, latest first, in this machine's zone.
+
+    Args:
+        timeframe: since midnight, in the last 7 or 30 days, or ever.
+        min_mention_count: conversations a topic was part of, at least.
+        agent_id: only what was said to this agent: its id, or its channel.
+
+    Raises:
+        BadInput: there is no such timeframe.
+    """
+    if timeframe not in _TIMEFRAMES:
+        raise BadInput(f"There is no timeframe {timeframe!r}; there are: {', '.join(_TIMEFRAMES)}.")
+    found = discussed(parts, tx, user_id=user_id, period=_TIMEFRAMES[timeframe], agent_id=agent_id)
+    return [topic for topic in found if topic.conversations >= min_mention_count][:limit]
+
+
+def get_conversation_timeline(
+    parts: Parts, tx: Tx, user_id: str = LOCAL_USER, limit: int = 120, agent_id: str | None = None
+) -> Timeline:
+    """The latest topics, by how long ago they were last spoken of (7, 14 and 30 days), in this machine's zone."""
+    found = discussed(parts, tx, user_id=user_id, period="all", agent_id=agent_id)
+    return timeline_of(found[:limit], parts.clock.now())
+
+
+def discussed(
+    parts: Parts,
+    tx: Tx,
+    *,
+    user_id: str,
+    period: Period,
+    agent_id: str | None = None,
+    project: str | None = None,
+    everywhere: bool = True,
+) -> list[Topic]:
+    """The topics of a period, latest first: the one place that knows where topics come from."""
+    now = parts.clock.now()
+    since, until = span_of(period, now.astimezone())
+    asked = {
+        "user_id": user_id,
+        "agent": agent_id,
+        "project_id": project,
+        "everywhere": everywhere,
+        "since": to_text(since) if since else "",
+        "until": to_text(until) if until else "9999",
+        "limit": _MOST_PROMPTS,
+    }
+    threads = dict[str, list[dict[str, Any]]]()
+    sessions = dict[tuple[str, str], list[dict[str, Any]]]()
+    for row in reversed(tx.all("turns.prompts", asked)):
+        if row["thread_id"]:
+            threads.setdefault(row["thread_id"], []).append(row)
+        else:
+            sessions.setdefault(_session(row), []).append(row)
+    conversations = [one for rows in sessions.values() if (one := _conversation(parts, rows))]
+    known = {thread.id: thread for thread in Threads(tx).some(list(threads))}
+    found = [topic for id_, rows in threads.items() if (topic := _of_thread(known[id_], rows, now))]
+    found += topics_of(conversations, now)
+    found.sort(key=lambda topic: (topic.last, topic.first, topic.id), reverse=True)
+    return [replace(topic, first=topic.first.astimezone(), last=topic.last.astimezone()) for topic in found]
+
+
+def topic_json(topic: Topic) -> dict[str, Any]:
+    """A topic as the API answers it; dates in UTC."""
+    return {
+        "id": topic.id,
+        "title": topic.title,
+        "summary": topic.summary,
+        "first_date": to_text(topic.first),
+        "last_date": to_text(topic.last),
+        "conversations": topic.conversations,
+        "thread_ids": list(topic.threads),
+        "vitality": round(topic.vitality, 3),
+        "channel": topic.channel,
+        "project": topic.project,
+    }
+
+
+def topics_json(topics: Sequence[Topic], timeframe: Timeframe) -> dict[str, Any]:
+    """The body of a list of topics."""
+    return {"timeframe": timeframe, "topics": [topic_json(one) for one in topics], "nothing_known": not topics}
+
+
+def timeline_json(timeline: Timeline, language: Language) -> dict[str, Any]:
+    """The body of a timeline, with its text."""
+    windows = {name: [topic_json(topic) for topic in topics] for name, topics in timeline.windows}
+    total = len(timeline.topics)
+    return {**windows, "total": total, "nothing_known": not total, "text": format_timeline(timeline, language)}
+
+
+def language_of(parts: Parts, tx: Tx) -> Language:
+    """The language to show things in where no prompt is at hand."""
+    settings = parts.settings(tx)
+    if settings.language != "auto":
+        return settings.language
+    return vote([row["text"] for row in tx.all("turns.newest_prompts", {"limit": 5})])
+
+
+def _session(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What a prompt is part of; what was said outside every session is by itself."""
+    return row["host"], row["session_id"] or row["id"]
+
+
+def _of_thread(thread: Thread, rows: Sequence[Mapping[str, Any]], now: datetime) -> Topic | None:
+    """A thread as far as these prompts of it go, oldest first; None where none of them has a subject."""
+    told = [row for row in rows if _subject(row["text"])]
+    if not told:
+        return None
+    moments = [from_text(row["at"]) for row in told]
+    return Topic(
+        id=thread.id,
+        title=thread.title,
+        summary="" if thread.summary.casefold() == thread.title.casefold() else thread.summary,
+        first=min(moments),
+        last=max(moments),
+        conversations=len({_session(row) for row in told}),
+        threads=(thread.id,),
+        vitality=vitality(max(moments), now),
+        channel=told[-1]["channel"],
+        project=thread.project,
+    )
+
+
+def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation | None:
+    """What a session's prompts amount to; None where none of them has a subject."""
+    told = [(row, title) for row in rows if (title := _subject(row["text"]))]
+    if not told:
+        return None
+    words = telling_words(forms for row, _ in told for forms in parts.analyser.terms(row["text"][:_LONGEST_READ]))
+    moments = [from_text(row["at"]) for row, _ in told]
+    first, latest = told[0][0], told[-1][0]
+    return Conversation(
+        id=f"{first['host']}/{first['session_id'] or first['id']}",
+        project=latest["project_id"],
+        channel=latest["channel"],
+        titles=tuple(title for _, title in told),
+        words=words,
+        first=min(moments),
+        last=max(moments),
+    )
+
+
+def _subject(text: str) -> str:
+    """The subject of a prompt; empty for mere courtesies and for asking back."""
+    return "" if asks_back(text) else title_of(text)

@@ -1,0 +1,283 @@
+"""Upkeep of threads: vectors, names and states are made again when their turns change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from filrouge.capture.models import Turn
+from filrouge.core.errors import BadConfig, ModelUnavailable
+from filrouge.core.protocols import Tx
+from filrouge.core.settings import Settings
+from filrouge.providers.service import NO_MODEL
+from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.services import Parts, StoreContext
+from filrouge.runtime.worker import Outcome, Payload
+from filrouge.search.vector_repository import StoredVectors
+from filrouge.threads.assignment import thread_vector
+from filrouge.threads.lifecycle import moved, sweep
+from filrouge.threads.models import Routing, Thread
+from filrouge.threads.naming import is_due_between, name
+from filrouge.threads.repository import Decided, ThreadDecisions, ThreadPlace, Threads, ThreadVectors
+
+# When a model is asked about threads: after the rules, where they leave something open (THR-3, EXT-9).
+#
+# The rules have placed the prompt and named the thread by then, and nobody waits for more. One prompt in five may
+# become a question at the most: that is what it is worth, and where more of them are open the rules are as good. What
+# was said hours ago is not asked about: its session has gone on, and is looked at as a whole. In light mode nothing
+# is asked.
+
+#: Job kinds: whether a prompt belongs to a thread; what a thread is called.
+RECONSIDER, ENTITLE = "reconsider", "entitle"
+#: The share of prompts that may be asked about, among so many of the latest decisions; in max mode all of them.
+SHARE: Final = 0.2
+_LATEST: Final = 200
+#: What was said longer ago is left as it is.
+_WORTH: Final = timedelta(hours=6)
+
+
+def queue_reconsidering(parts: Parts, tx: Tx, turn: Turn, routing: Routing) -> None:
+    """Have a model asked where a prompt belongs, if the rules leave it open; the decision is logged already."""
+    if not routing.borderline or is_too_late(turn.at, parts.clock.now()) or not _is_asked(parts, tx):
+        return
+    asked, decided = ThreadDecisions(tx).asked(_LATEST)
+    share = 1.0 if parts.settings(tx).mode == "max" else SHARE
+    if asked < share * decided:
+        Jobs(tx).enqueue(RECONSIDER, {"turn": turn.id}, dedupe=f"{RECONSIDER}:{turn.id}", at=parts.clock.now())
+
+
+def queue_better_name(parts: Parts, tx: Tx, thread: Thread, *, before: int, after: int) -> None:
+    """Have a model name a thread that grew from so many prompts to so many, where that is worth a look."""
+    if is_due_between(before, after) and not is_too_late(thread.last_active, parts.clock.now()):
+        queue_naming(parts, tx, thread)
+
+
+def queue_naming(parts: StoreContext, tx: Tx, thread: Thread) -> None:
+    """Have a model name a thread; never one that a user named."""
+    if thread.title_by != "user" and _is_asked(parts, tx):
+        Jobs(tx).enqueue(ENTITLE, {"thread": thread.id}, dedupe=f"{ENTITLE}:{thread.id}", at=parts.clock.now())
+
+
+def is_too_late(said: datetime, now: datetime) -> bool:
+    """True for what was said too long ago to be asked about."""
+    return now - said > _WORTH
+
+
+def who(parts: Parts, settings: Settings) -> str:
+    """Who would be asked where a prompt belongs, `provider/model`; empty where no model is.
+
+    Raises:
+        ModelUnavailable: the settings name a provider that cannot be built.
+    """
+    try:
+        panel = parts.models.panel(settings)
+    except BadConfig as error:
+        raise ModelUnavailable(error.message, remedy=error.remedy) from error
+    if panel is None:
+        return ""
+    model = panel.of("thread")
+    return f"{model.provider}/{model.model}"
+
+
+def _is_asked(parts: StoreContext, tx: Tx) -> bool:
+    settings = parts.settings(tx)
+    return settings.extract_provider not in NO_MODEL and settings.mode != "light"
+
+
+# What models said of prompts and threads, as whatever moves threads by rules respects it.
+#
+# A sure answer is about one prompt and one thread. It holds until a user decides about that prompt; who was not sure,
+# or did not answer, said nothing.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Words:
+    """The threads that some prompts belong to, and those that they do not, as models said."""
+
+    belongs: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+
+
+def words_of(decided: Iterable[Decided]) -> Words:
+    """What models said in these decisions, oldest first."""
+    belongs, apart = set[tuple[str, str]](), set[tuple[str, str]]()
+    for one in decided:
+        if one.actor == "user":
+            belongs = {said for said in belongs if said[0] != one.turn_id}
+            apart = {said for said in apart if said[0] != one.turn_id}
+        elif one.actor == "model" and one.routing.weighed and not one.routing.borderline:
+            asked_of = one.routing.weighed[0].thread_id
+            (belongs if one.thread_id == asked_of else apart).add((one.turn_id, asked_of))
+    return Words(belongs=frozenset(id_ for _, id_ in belongs), apart=frozenset(id_ for _, id_ in apart))
+
+
+def words_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, Words]:
+    """What models said of the prompts of a project, by prompt."""
+    found: dict[str, list[Decided]] = {}
+    for one in ThreadDecisions(tx).asked_about(user, project):
+        found.setdefault(one.turn_id, []).append(one)
+    return {turn_id: words_of(decided) for turn_id, decided in found.items()}
+
+
+# Upkeep of threads: what of a thread follows from its turns is made again whenever they change.
+#
+# Its vector comes from the vectors of its prompts, its title, summary and topics from their words. All of it is
+# derived except what a user named; whoever moves turns calls this in the same transaction, so that no thread ever
+# says what its turns do not.
+
+#: Prompts that a thread's vector and name are made of, the newest: months of work in one thread.
+MOST_PROMPTS: Final = 96
+_LONGEST_TITLE: Final = 64
+#: The job that makes vectors of threads, and of how many at once.
+VECTORS, _AT_ONCE = "thread_vectors", 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caps:
+    """What the settings say about threads.
+
+    Attributes:
+        isolated: each agent has threads of its own.
+    """
+
+    mode: str
+    isolated: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> Caps:
+        """Read them off the settings."""
+        return cls(mode=settings.mode, isolated=settings.isolation)
+
+    def place_of(self, turn: Turn) -> ThreadPlace:
+        """Where the threads stand that a turn may belong to."""
+        agent = (turn.scope.agent or turn.scope.channel) if self.isolated else None
+        return ThreadPlace(user=turn.scope.user, project=turn.scope.project, agent=agent)
+
+    def place_beside(self, thread: Thread) -> ThreadPlace:
+        """Where the threads stand that are beside this one."""
+        agent = (thread.agent or thread.channel) if self.isolated else None
+        return ThreadPlace(user=thread.user, project=thread.project, agent=agent)
+
+
+def is_routed(turn: Turn) -> bool:
+    """True for a prompt that is placed by what it says; whatever else a session holds follows its prompts."""
+    return turn.role == "user" and not turn.skipped and not turn.scope.agent and bool(turn.scope.session)
+
+
+def as_of(threads: Iterable[Thread], now: datetime, mode: str) -> list[Thread]:
+    """Threads of one place as they are now, whether a sweep has written it yet or not; the order stays."""
+    found = {one.id: one for one in threads}
+    for move in sweep(found.values(), now, mode):
+        found[move.thread_id] = moved(found[move.thread_id], move.act, move.at)
+    return list(found.values())
+
+
+def state_counts(parts: Parts, tx: Tx) -> dict[str, int]:
+    """How many threads are active, suspended and archived now, of all places."""
+    threads, now, caps = Threads(tx), parts.clock.now(), Caps.of(parts.settings(tx))
+    places: dict[ThreadPlace, list[Thread]] = {}
+    for thread in threads.live():
+        places.setdefault(caps.place_beside(thread), []).append(thread)
+    states = Counter(one.state for beside in places.values() for one in as_of(beside, now, caps.mode))
+    return {
+        "active": states["active"],
+        "suspended": states["suspended"],
+        "archived": states["archived"] + threads.archived_count(),
+    }
+
+
+def swept(tx: Tx, place: ThreadPlace, now: datetime, mode: str) -> list[Thread]:
+    """Suspend and archive what is due in a place; the threads that were active or suspended, as they are now."""
+    threads = Threads(tx)
+    before = threads.at_place(place, ("active", "suspended"))
+    after = as_of(before, now, mode)
+    for was, thread in zip(before, after, strict=True):
+        if thread != was:
+            threads.update(thread)
+    return after
+
+
+def prompts_of(parts: StoreContext, tx: Tx, thread_id: str) -> list[Turn]:
+    """The newest prompts that were placed in a thread, oldest first."""
+    return parts.turns(tx).get(Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True))
+
+
+def revectored(tx: Tx, thread_id: str, space_id: str) -> None:
+    """Make a thread's vector again from its prompts' in this space; those of other spaces are dropped."""
+    spoken = Threads(tx).turns(thread_id, routed=True, limit=MOST_PROMPTS, newest=True)
+    stored = StoredVectors(tx).some("turn", spoken, space_id)
+    vector = thread_vector([stored[id_] for id_ in spoken if id_ in stored])
+    ThreadVectors(tx).drop([thread_id])
+    if vector is not None:
+        ThreadVectors(tx).put(thread_id, space_id, vector)
+
+
+def late_vector(tx: Tx, turn_id: str, space_id: str) -> None:
+    """Let a thread know of a vector that came after its prompt was placed."""
+    thread_id = Threads(tx).of_prompt(turn_id)
+    if thread_id is not None:
+        revectored(tx, thread_id, space_id)
+
+
+def queue_vectors_of_threads(tx: Tx, at: datetime) -> None:
+    """Have the vectors made that threads lack in the space that recall reads."""
+    Jobs(tx).enqueue(VECTORS, {"after": 0}, dedupe=VECTORS, at=at)
+
+
+def make_vectors(parts: Parts, payload: Payload) -> Outcome:
+    """The job: make the vectors of some threads that lack them in the space that recall reads."""
+    space_id = parts.meaning.space.id
+    lacking = parts.readers.here(lambda tx: ThreadVectors(tx).missing(space_id, int(payload["after"]), _AT_ONCE))
+
+    def write(tx: Tx) -> None:
+        for thread_id in lacking.values():
+            revectored(tx, thread_id, space_id)
+
+    return Outcome(write=write, again=lambda: {"after": max(lacking)} if lacking else None)
+
+
+def renamed(parts: StoreContext, tx: Tx, thread: Thread, place: ThreadPlace, *, afresh: bool = False) -> Thread:
+    """The thread with title, summary and topics of its prompts, not written yet; a title given by a user stays.
+
+    Args:
+        afresh: let go of the former title, since what it came from may be gone.
+    """
+    turns = prompts_of(parts, tx, thread.id) or parts.turns(tx).get(Threads(tx).turns(thread.id, limit=MOST_PROMPTS))
+    if not turns:
+        return thread
+    taken = [title for id_, title in Threads(tx).titles(place).items() if id_ != thread.id]
+    kept = None if afresh and thread.title_by != "user" else thread
+    named = name(turns, taken, kept)
+    by_user = thread.title_by == "user"
+    title = thread.title if by_user else named.title or " ".join(turns[0].text.split())[:_LONGEST_TITLE]
+    return replace(
+        thread,
+        title=title,
+        title_by=thread.title_by if title == thread.title else "rules",
+        summary=named.summary,
+        topics=named.topics,
+    )
+
+
+def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
+    """Write threads whose turns changed, with the names and vectors that follow from the turns they have now.
+
+    A name by a model is asked for again where it no longer stands. Those that were merged into another are called what
+    the other is called.
+    """
+    caps, done = Caps.of(parts.settings(tx)), list[Thread]()
+    for thread in threads:
+        if thread.merged_into is None:
+            done.append(renamed(parts, tx, thread, caps.place_beside(thread), afresh=True))
+            Threads(tx).update(done[-1])
+            revectored(tx, thread.id, space_id)
+            if thread.title_by == "model":
+                queue_naming(parts, tx, done[-1])
+    for thread in threads:
+        if thread.merged_into is not None:
+            into = next((one.title for one in done if one.id == thread.merged_into), "")
+            Threads(tx).update(replace(thread, title=into, title_by="rules"))
+    return done

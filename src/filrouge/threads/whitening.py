@@ -1,0 +1,125 @@
+"""The grounds that prompts are compared above: one a space and a user, in memory, made from what is stored.
+
+A ground is made of the user's newest prompts and of the bundled sample, and made anew when the prompts have grown by
+four tenths, or when something was erased, so that it holds nothing of what is gone. The sample is embedded once a
+space and process, in the background, when the first prompt with a vector is placed. Until there is a ground words
+alone count.
+
+Beside the grounds the vectors of prompts with their replies are kept, the latest that were asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+import numpy as np
+
+from filrouge.core.protocols import Tx, Vector, Vectors
+from filrouge.providers.calibration import bundled
+from filrouge.search.vector_repository import StoredVectors
+from filrouge.search.vector_search import Meaning
+from filrouge.threads.assignment import MOST, Ground
+
+_LOG = logging.getLogger(__name__)
+
+#: A ground is made again when there are so many times the prompts, and at the earliest with so many.
+_GROWN, _EARLIEST = 1.4, 32
+#: Prompts with their replies whose vectors are kept: 6 MB.
+_KEPT: Final = 4096
+Pair = tuple[str, str]
+#: The vectors of the bundled sample, by space: the same for every memory of the process.
+_SAMPLES: Final[dict[str, Vectors]] = {}
+
+
+@dataclass(slots=True)
+class _Held:
+    """A ground, how many prompts it was made of, with or without the sample, and how many have come since."""
+
+    ground: Ground | None
+    of: int
+    has_sample: bool
+    since: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        return self.of + self.since >= max(_EARLIEST, _GROWN * self.of)
+
+
+class Grounds:
+    """The grounds of one running Filrouge. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], _Held] = {}
+        self._wholes: OrderedDict[tuple[str, Pair], Vector] = OrderedDict()
+        self._erasures = 0
+        self._lock = Lock()
+
+    def learn(self, meaning: Meaning) -> None:
+        """Embed the bundled sample, where that was not done; it takes a second or two, and no transaction is open."""
+        space_id = meaning.space.id
+        if space_id in _SAMPLES or meaning.is_lost:
+            return
+        texts = [text for one in bundled() for text in (one.text, one.same, one.question) if text]
+        vectors = meaning.passages(texts)
+        if vectors is None:
+            return  # the next prompts try again
+        _LOG.info("%d texts of the sample are embedded in %s", len(texts), space_id)
+        _SAMPLES[space_id] = vectors
+
+    def of(self, tx: Tx, meaning: Meaning, user: str, come: int = 0) -> Ground | None:
+        """The ground of a user's prompts in a space; None while too little is known.
+
+        Args:
+            come: how many prompts with a vector are about to be placed.
+        """
+        key = meaning.space.id, user
+        with self._lock:
+            held, erasures = self._held.get(key), self._erasures
+        sample = _SAMPLES.get(meaning.space.id)
+        if held is not None and held.has_sample == (sample is not None):
+            held.since += come
+            if not held.is_due:
+                return held.ground
+        prompts = StoredVectors(tx).prompts(meaning.space.id, user, MOST)
+        there = [vectors for vectors in (sample, prompts) if vectors is not None and len(vectors)]
+        ground = Ground.of(np.concatenate(there)) if there else None
+        made = _Held(ground, len(prompts), has_sample=sample is not None)
+        with self._lock:
+            if erasures == self._erasures:  # else it may hold what is gone
+                self._held[key] = made
+        return made.ground
+
+    def wholes(self, meaning: Meaning, texts: Mapping[Pair, str]) -> dict[Pair, Vector]:
+        """The vectors of prompts with their replies; none that is lacking where the embedder is down.
+
+        Args:
+            texts: by the ids of prompt and reply.
+        """
+        space = meaning.space.id
+        with self._lock:
+            erasures = self._erasures
+            found = {pair: self._wholes[space, pair] for pair in texts if (space, pair) in self._wholes}
+        lacking = [pair for pair in texts if pair not in found]
+        vectors = meaning.passages([texts[pair] for pair in lacking]) if lacking and not meaning.is_lost else None
+        if vectors is not None:
+            found |= zip(lacking, vectors, strict=True)
+        with self._lock:
+            if erasures == self._erasures:
+                for pair, vector in found.items():
+                    self._wholes[space, pair] = vector
+                    self._wholes.move_to_end((space, pair))
+                while len(self._wholes) > _KEPT:
+                    self._wholes.popitem(last=False)
+        return found
+
+    def forget(self) -> None:
+        """Let go of what was made of prompts: part of erasing them."""
+        with self._lock:
+            self._held.clear()
+            self._wholes.clear()
+            self._erasures += 1

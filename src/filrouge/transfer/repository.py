@@ -1,0 +1,326 @@
+"""Everything that is exported, page by page, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Final, Literal
+
+from filrouge.capture.models import Turn
+from filrouge.capture.turn_repository import Turns, turn_from_row
+from filrouge.core.clock import to_text
+from filrouge.core.protocols import Analyser, Tx
+from filrouge.memories.models import SUMS, Memory
+from filrouge.memories.repository import Memories, MemoryWriter, Origin, life_of, place_of, row_of
+from filrouge.search.word_repository import Words
+
+# Carrying over: everything that is exported, page by page, and what comes back in under the ids that it had.
+#
+# A row that is here already is left as it is, so the same export read in twice changes nothing. A memory arrives with
+# its whole life; what it replaced or was replaced by is linked as soon as both are here.
+
+Outcome = Literal["added", "present"]
+
+
+class Carrying:
+    """Exports and imports rows of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._analyser = analyser
+        self._memories = Memories(tx, analyser)
+        self._writer = MemoryWriter(tx, analyser)
+
+    def turns(self, behind: int, limit: int) -> list[tuple[int, Turn]]:
+        """Turns behind a number, each with its own."""
+        rows = self._tx.all("carrying.turns", {"behind": behind, "limit": limit})
+        return [(row["seq"], turn_from_row(row)) for row in rows]
+
+    def memories(self, behind: int, limit: int) -> list[tuple[int, Memory]]:
+        """Memories behind a number, with their evidence: not what sums sessions up, nor what waits for review."""
+        rows = self._tx.all("carrying.memories", {"behind": behind, "limit": limit})
+        found = {one.id: one for one in self._memories.known([row["id"] for row in rows])}
+        return [(row["seq"], found[row["id"]]) for row in rows]
+
+    def threads(self, behind: int, limit: int) -> list[tuple[int, dict[str, Any]]]:
+        """Threads behind a number, as rows."""
+        rows = self._tx.all("carrying.threads", {"behind": behind, "limit": limit})
+        return [(row.pop("seq"), row | {"topics": json.loads(row["topics"])}) for row in rows]
+
+    def add_project(self, id_: str, name: str, aliases: Sequence[str], at: datetime) -> Outcome:
+        """Add a project with its names; names that another project has stay with that one."""
+        known = {row["id"] for row in self._tx.all("projects.all")}
+        if id_ not in known:
+            self._tx.run("projects.add", {"id": id_, "name": name, "created_at": to_text(at)})
+        taken = {row["alias"] for row in self._tx.all("projects.known", {"names": json.dumps([id_, *aliases])})}
+        for alias in dict.fromkeys([id_, *aliases]):
+            if alias not in taken:
+                self._tx.run("projects.alias", {"alias": alias, "project_id": id_})
+        return "present" if id_ in known else "added"
+
+    def add_turn(self, turn: Turn) -> Outcome:
+        """Add a turn under its own id, unless the same is here, from wherever it came."""
+        turns = Turns(self._tx, self._analyser)
+        if turns.get([turn.id]) or not turns.add(turn):
+            return "present"
+        return "added"
+
+    def add_memory(self, memory: Memory, at: datetime) -> Outcome:
+        """Add a memory under its own id, with its life, its words and the evidence whose turns are here."""
+        here = self._memories.some([id_ for id_ in (memory.id, memory.supersedes, memory.superseded_by) if id_])
+        if memory.id in here:
+            return "present"
+        links = {
+            "supersedes": memory.supersedes if memory.supersedes in here else None,
+            "superseded_by": memory.superseded_by if memory.superseded_by in here else None,
+        }
+        memory = replace(memory, **links)
+        if memory.state == "live" and memory.key is not None and self._tx.one("memories.core_fact", place_of(memory)):
+            memory = replace(memory, key=None)
+        life = life_of(memory)
+        unborn: dict[str, object] = {"state": "binned", "supersedes": memory.supersedes, "pinned": False}
+        unborn |= {"disabled": False, "previous_text": memory.previous_text, "analyser": self._analyser.version}
+        self._tx.run("memories.add", row_of(memory) | unborn)
+        if memory.kind not in SUMS:  # they repeat other rows, and would make their words look common
+            Words(self._tx, self._analyser, "memory").put(memory.id, f"{memory.text} {memory.subject}")
+        self._writer.lives.write({memory.id: life}, at)
+        known = {one.id for one in Turns(self._tx, self._analyser).get([one.turn_id for one in memory.evidence])}
+        for one in memory.evidence:
+            if one.turn_id in known:
+                cited = {"memory_id": memory.id, "turn_id": one.turn_id, "start": one.span.start, "stop": one.span.end}
+                self._tx.run("evidence.add", cited)
+        if memory.mention_count > 1:
+            mentioned = {"id": memory.id, "at": to_text(memory.last_mention or memory.created_at)}
+            self._tx.run("memories.mention", {**mentioned, "by": memory.mention_count - 1})
+        origin = Origin(scope=memory.scope, trust=memory.trust, at=at, made_by=memory.made_by, actor="user")
+        self._writer.record(
+            origin,
+            "import",
+            memory.id,
+            self._writer.said(memory.text, "read in from an export", origin),
+            before={memory.id: life.unborn},
+            after={memory.id: life},
+        )
+        return "added"
+
+    def link(self, memory: Memory, at: datetime) -> None:
+        """Say by what a memory was replaced that is here and does not know; its successor came after it."""
+        found = self._memories.some([id_ for id_ in (memory.id, memory.superseded_by) if id_])
+        here = found.get(memory.id)
+        if here is None or memory.superseded_by not in found:
+            return
+        if here.state != "superseded" or here.superseded_by is not None:
+            return
+        before = life_of(here)
+        after = replace(before, superseded_by=memory.superseded_by)
+        self._writer.lives.write({here.id: after}, at)
+        origin = Origin(scope=here.scope, trust=here.trust, at=at, actor="user")
+        payload = {"reason": "what replaced it was read in", "turn": ""}
+        self._writer.record(
+            origin, "import", here.id, payload, before={here.id: before}, after={here.id: after},
+            touches=[memory.superseded_by] if memory.superseded_by else (),
+        )  # fmt: skip
+
+
+# The whole of a memory, carried over: what `carrying` leaves to be made anew comes along here, row by row.
+#
+# Threads with their place in the lines of descent, which message is in which and why, bridges, what was read in
+# sessions and where work stood: most of it could be made again, but never just as it was, and not what a person
+# named, moved or removed. A row of another table is told by its id and never by its number in the store, which is
+# another one elsewhere.
+
+Row = dict[str, Any]
+Beside = Literal["bridges", "sessions", "syntheses", "readings", "days"]
+#: Where the pages of a table begin: its key is an id, or a list of two words.
+FIRST: Final[Mapping[Beside, str]] = {
+    "bridges": "", "sessions": "null", "syntheses": "", "readings": "null", "days": "null",
+}  # fmt: skip
+_PAGES: Final[Mapping[Beside, str]] = {
+    "bridges": "carrying.bridges", "sessions": "carrying.sessions", "syntheses": "carrying.syntheses",
+    "readings": "carrying.readings", "days": "carrying.days",
+}  # fmt: skip
+#: Columns that hold JSON: an export shows what they hold.
+_HOLDING: Final[Mapping[str, str]] = {"sessions": "analysis", "syntheses": "content"}
+
+
+class Whole:
+    """Exports and imports what surrounds the messages and memories of one database."""
+
+    def __init__(self, tx: Tx, analyser: Analyser) -> None:
+        self._tx = tx
+        self._analyser = analyser
+        self._memories = Memories(tx, analyser)
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has now."""
+        return dict(self._tx.one("carrying.counts") or {})
+
+    def descent(self) -> list[str]:
+        """The ids of all threads, each behind those that it came from or went into."""
+        rows = self._tx.all("carrying.lineage")
+        above = {row["id"]: {one for one in (row["parent_id"], row["merged_into"]) if one} for row in rows}
+        try:
+            return list(TopologicalSorter(above).static_order())
+        except CycleError:  # no verb makes one; a link that runs in a circle is left out where it is read in
+            return [row["id"] for row in rows]
+
+    def threads(self, ids: Sequence[str]) -> list[Row]:
+        """These threads, with everything of them."""
+        rows = self._tx.all("carrying.whole_threads", {"ids": json.dumps(list(ids))})
+        return [_without(row, "seq", "tenant") | _loaded(row, "topics", "drifts") for row in rows]
+
+    def messages(self, behind: int, limit: int) -> list[tuple[int, tuple[Turn, Row]]]:
+        """Turns behind a number, each with how its transcript calls it, where it was placed and why."""
+        rows = self._tx.all("carrying.turns", {"behind": behind, "limit": limit})
+        ids = json.dumps([row["id"] for row in rows])
+        placed = {one["turn_id"]: one for one in self._tx.all("carrying.placed", {"ids": ids})}
+        decided: dict[str, list[Row]] = {}
+        for one in self._tx.all("thread_decisions.about", {"ids": ids}):
+            more = {"borderline": bool(one["borderline"])} | _loaded(one, "weighed")
+            decided.setdefault(one["turn_id"], []).append(_without(one, "seq", "turn_id") | more)
+        return [
+            (
+                row["seq"],
+                (
+                    turn_from_row(row),
+                    {
+                        "transcript_key": row["transcript_key"],
+                        "placed": _placed(placed.get(row["id"])),
+                        "decisions": decided.get(row["id"], []),
+                    },
+                ),
+            )
+            for row in rows
+        ]
+
+    def memories(self, behind: int, limit: int) -> list[tuple[int, tuple[Memory, Row]]]:
+        """Memories behind a number, summaries and concepts among them, with what is counted of each."""
+        rows = self._tx.all("carrying.whole_memories", {"behind": behind, "limit": limit})
+        ids = [row["id"] for row in rows]
+        found = {one.id: one for one in self._memories.known(ids)}
+        mentions: dict[str, list[Row]] = {}
+        for one in self._tx.all("carrying.mentions", {"ids": json.dumps(ids)}):
+            mentions.setdefault(one["memory_id"], []).append(_without(one, "memory_id"))
+        return [
+            (
+                row["seq"],
+                (found[row["id"]], _without(row, "seq", "id") | {"mentions": mentions.get(row["id"], [])}),
+            )
+            for row in rows
+        ]
+
+    def links(self, behind: int, limit: int) -> list[tuple[int, Row]]:
+        """Memories behind a number that name a later one."""
+        rows = self._tx.all("carrying.links", {"behind": behind, "limit": limit})
+        return [(row.pop("seq"), row) for row in rows]
+
+    def beside(self, table: Beside, behind: str, limit: int) -> list[tuple[str, Row]]:
+        """Rows of a table behind a key."""
+        rows = self._tx.all(_PAGES[table], {"behind": behind, "limit": limit})
+        return [(row.pop("behind"), row | (_loaded(row, _HOLDING[table]) if table in _HOLDING else {})) for row in rows]
+
+    def known_threads(self, ids: Collection[str | None]) -> set[str]:
+        """Those of these threads that are here."""
+        asked = json.dumps([one for one in ids if one])
+        return {row["id"] for row in self._tx.all("threads.title_of", {"ids": asked})}
+
+    def add_thread(self, row: Mapping[str, Any]) -> bool:
+        """Add a thread, unless it is here; what it came from and is not here is left out."""
+        known = self.known_threads([row["id"], row["parent_id"], row["merged_into"]])
+        if row["id"] in known:
+            return False
+        kin = {name: row[name] if row[name] in known else None for name in ("parent_id", "merged_into")}
+        self._tx.run("threads.add", {**row, **kin, **_dumped(row, "topics", "drifts")})
+        return True
+
+    def place(self, turn_id: str, placed: Mapping[str, Any], decisions: Sequence[Mapping[str, Any]]) -> bool:
+        """Put a new turn where it was, with what was decided about it; False where that thread is not here."""
+        known = self.known_threads(
+            [placed["thread_id"], *(one[name] for one in decisions for name in ("thread_id", "parent_id"))]
+        )
+        if placed["thread_id"] not in known:
+            return False
+        self._tx.run("threads.place", {**placed, "turn_id": turn_id, **_dumped(placed, "topics")})
+        for one in decisions:
+            if one["thread_id"] in known:
+                parent = one["parent_id"] if one["parent_id"] in known else None
+                more = {"turn_id": turn_id, "parent_id": parent} | _dumped(one, "weighed")
+                self._tx.run("thread_decisions.add", {**one, **more})
+        return True
+
+    def has_concept(self, memory: Memory) -> bool:
+        """True where a place has a concept of this name already."""
+        project = memory.scope.project if memory.scope_name == "project" else None
+        asked = {"user_id": memory.scope.user, "project_id": project, "subject": memory.subject}
+        return self._tx.one("carrying.concept", asked) is not None
+
+    def count(self, memory_id: str, counted: Mapping[str, Any], mentions: Sequence[Mapping[str, Any]]) -> None:
+        """What is counted of a memory is again what it was."""
+        self._tx.run("carrying.counted", {**counted, "id": memory_id})
+        for one in mentions:
+            self._tx.run("analyses.mention_between", {**one, "memory_id": memory_id})
+
+    def link(self, row: Mapping[str, Any], at: datetime) -> bool:
+        """Link a memory that was read in before the one that it names; False where there is nothing to link."""
+        found = self._memories.some([one for one in (row["id"], row["supersedes"], row["superseded_by"]) if one])
+        here = found.get(row["id"])
+        if here is None:
+            return False
+        memory = here
+        if here.state == "superseded" and here.superseded_by is None and row["superseded_by"] in found:
+            memory = replace(memory, superseded_by=row["superseded_by"])
+        older = found.get(row["supersedes"] or "")
+        if here.supersedes is None and older is not None and older.superseded_by == here.id:
+            memory = replace(memory, supersedes=older.id)
+        if memory == here:
+            return False
+        writer = MemoryWriter(self._tx, self._analyser)
+        before, after = life_of(here), life_of(memory)
+        writer.lives.write({here.id: after}, at)
+        writer.record(
+            Origin(scope=here.scope, trust=here.trust, at=at, actor="user"),
+            "import",
+            here.id,
+            {"reason": "what it names was read in", "turn": ""},
+            before={here.id: before},
+            after={here.id: after},
+            touches=[one for one in (memory.supersedes, memory.superseded_by) if one],
+        )
+        return True
+
+    def add_beside(self, table: Beside, row: Mapping[str, Any]) -> bool:
+        """Add a row of a table, unless it or its like is here, or what it is about is not."""
+        match table:
+            case "bridges":
+                if len(self.known_threads([row["source_id"], row["target_id"]])) < 2:
+                    return False
+                return bool(self._tx.run("carrying.add_bridge", row))
+            case "sessions":
+                return bool(self._tx.run("carrying.add_session", {**row, **_dumped(row, "analysis")}))
+            case "syntheses":
+                if row["thread_id"] and not self.known_threads([row["thread_id"]]):
+                    return False
+                return bool(self._tx.run("carrying.add_synthesis", {**row, **_dumped(row, "content")}))
+            case "readings":
+                return bool(self._tx.run("carrying.add_reading", row))
+            case "days":
+                return bool(self._tx.run("active_days.note", row))
+
+
+def _placed(row: Row | None) -> Row | None:
+    return _without(row, "turn_id") | _loaded(row, "topics") if row else None
+
+
+def _without(row: Mapping[str, Any], *names: str) -> Row:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _loaded(row: Mapping[str, Any], *names: str) -> Row:
+    return {name: json.loads(row[name]) for name in names}
+
+
+def _dumped(row: Mapping[str, Any], *names: str) -> Row:
+    return {name: json.dumps(row[name], ensure_ascii=False) for name in names}

@@ -1,0 +1,729 @@
+"""Export and import: our own export comes back under its ids, and what other programs kept is read in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+
+from pydantic import BaseModel
+
+from filrouge._version import __version__
+from filrouge.capture.cutting import TextCutter
+from filrouge.capture.event_repository import Projects
+from filrouge.capture.guard import strip_own
+from filrouge.capture.intake import Cut, skip_reason
+from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, ImportedMemory, ImportedTurn, Turn
+from filrouge.capture.programs import place_of
+from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_told, is_off, queue_backfill
+from filrouge.context.hook_files import write_briefs
+from filrouge.core import lazy_re as re
+from filrouge.core.clock import from_epoch, new_id, to_text
+from filrouge.core.errors import BadInput
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import Scope
+from filrouge.erasure.tombstone_repository import Tombstones
+from filrouge.extraction.units import MASK
+from filrouge.memories.changes import bin_memory
+from filrouge.memories.models import SUMS, Memory
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import queue_vectors
+from filrouge.threads.placing import queue_placing
+from filrouge.threads.upkeep import is_routed
+from filrouge.transfer.exports import (
+    COLUMNS,
+    FORM,
+    MARK,
+    MODELS,
+    VERSION,
+    WHOLE_TABLES,
+    MemoryRow,
+    MessageRow,
+    ProjectRow,
+    Rows,
+    Table,
+    WholeMemoryRow,
+    WholeMessageRow,
+    document,
+    memory_row,
+    message_row,
+    parsed,
+    spreadsheet,
+    written,
+)
+from filrouge.transfer.repository import FIRST, Beside, Carrying, Outcome, Whole
+
+# Export: everything that is known, page by page, so that a memory of any size leaves in little room.
+#
+# Pages are read one after the other. What is captured meanwhile may be in it or not; what is in it is whole.
+
+Format = Literal["json", "csv", "jsonl"]
+What = Literal["memories", "messages", "threads", "all"]
+T = TypeVar("T")
+K = TypeVar("K", int, str)
+_PAGE: Final = 500
+_ALL: Final[Sequence[Table]] = ("messages", "memories", "threads")
+
+
+def exported(parts: Parts, form: Format, what: What | None = None) -> Iterator[str]:
+    """The export, piece by piece.
+
+    Args:
+        what: None = everything in JSON, the memories in CSV.
+
+    Raises:
+        BadInput: everything in one CSV table, or a part of a whole.
+    """
+    if form == "jsonl":
+        if what not in (None, "all"):
+            raise BadInput("JSON Lines hold everything.", remedy="For one table, ask for json or csv.")
+        return whole(parts)
+    if form == "csv":
+        if what == "all":
+            raise BadInput("A CSV file is one table.", remedy="Name it: memories, messages or threads.")
+        table: Table = what or "memories"
+        return spreadsheet(COLUMNS[table], _rows(parts, table))
+    head = _head(parts)
+    names = _ALL if what in (None, "all") else (what,)
+    tables: dict[Table, Rows] = {"projects": _rows(parts, "projects")}
+    for name in names:
+        tables[name] = _rows(parts, name)
+    return document(head, tables)
+
+
+def whole(parts: Parts) -> Iterator[str]:
+    """Everything, so that nothing need be made anew: see `transfer.exports` for its form."""
+    counts = _here(parts, Whole.counts)
+    return written({MARK: VERSION, **_head(parts), "counts": counts}, _all_rows(parts))
+
+
+def _all_rows(parts: Parts) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from (("projects", row) for row in parts.readers.here(_projects))
+    ids = _here(parts, Whole.descent)
+    for place in range(0, len(ids), _PAGE):
+        page = ids[place : place + _PAGE]
+        yield from (("threads", row) for row in _here(parts, lambda from_, page=page: from_.threads(page)))
+    for turn, more in _whole_pages(parts, Whole.messages, 0):
+        yield "messages", message_row(turn) | more
+    for memory, more in _whole_pages(parts, Whole.memories, 0):
+        yield "memories", memory_row(memory) | more
+    yield from (("links", row) for row in _whole_pages(parts, Whole.links, 0))
+    for table, first in FIRST.items():
+        rows = _whole_pages(parts, lambda from_, behind, limit, table=table: from_.beside(table, behind, limit), first)
+        yield from ((table, row) for row in rows)
+
+
+def _here(parts: Parts, read: Callable[[Whole], T]) -> T:
+    return parts.readers.here(lambda tx: read(Whole(tx, parts.analyser)))
+
+
+def _whole_pages(parts: Parts, page: Callable[[Whole, K, int], Sequence[tuple[K, T]]], first: K) -> Iterator[T]:
+    behind = first
+    while found := _here(parts, lambda from_, behind=behind: page(from_, behind, _PAGE)):
+        yield from (row for _, row in found)
+        behind = found[-1][0]
+
+
+def _head(parts: Parts) -> dict[str, Any]:
+    return {"version": __version__, "exported_at": to_text(parts.clock.now())}
+
+
+def _rows(parts: Parts, table: Table) -> Iterator[Mapping[str, Any]]:
+    match table:
+        case "projects":
+            yield from parts.readers.here(_projects)
+        case "messages":
+            yield from map(message_row, _paged(parts, Carrying.turns))
+        case "memories":
+            yield from map(memory_row, _paged(parts, Carrying.memories))
+        case "threads":
+            yield from _paged(parts, Carrying.threads)
+
+
+def _projects(tx: Tx) -> list[dict[str, Any]]:
+    projects = Projects(tx)
+    return [{"id": one["id"], "name": one["name"], "aliases": projects.aliases(one["id"])} for one in projects.all()]
+
+
+def _paged(parts: Parts, page: Callable[[Carrying, int, int], Sequence[tuple[int, T]]]) -> Iterator[T]:
+    behind = 0
+    while found := parts.readers.here(lambda tx, behind=behind: page(Carrying(tx, parts.analyser), behind, _PAGE)):
+        yield from (row for _, row in found)
+        behind = found[-1][0]
+
+
+# Import: our own export comes back, each row once, under the ids that it had.
+#
+# A file says of itself what it likes. So what is read in is trusted as little as a web page (RELIABILITY 6): it is an
+# observation, no rule, no preference, no core fact; unless the user says that it is their own export, and then
+# everything is again what it was. Secrets are taken out once more, and what was forgotten here stays forgotten. A row
+# that cannot be read is named and counted, and the others go on.
+
+#: Rows of one transaction: others write in between.
+_TOGETHER: Final = 100
+_MOST_PROBLEMS: Final = 100
+_OUTCOMES: Final = ("added", "present", "forgotten", "bad")
+_USERS_ALONE: Final = frozenset({"rule", "preference"})
+_HIDDEN: Final = "it holds a secret"
+
+
+@dataclass(kw_only=True)
+class Imported:
+    """What became of the rows of each table, and what was wrong with the first that could not be read."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter[str]() for name in WHOLE_TABLES})
+    problems: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    threads: int = 0
+
+    def bad(self, table: str, place: int, problem: str) -> None:
+        """Note a row that cannot be read."""
+        self.counts[table]["bad"] += 1
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append({"table": table, "place": place, "problem": problem})
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the route."""
+        counts = {name: {outcome: own[outcome] for outcome in _OUTCOMES} for name, own in self.counts.items()}
+        ever = {name: counts.pop(name) for name in ("projects", "messages", "memories")}
+        return {**ever, "beside": counts, "threads_passed_over": self.threads, "problems": self.problems}
+
+
+def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> Imported:
+    """Read an export in.
+
+    Args:
+        trusted: the user vouches that it is their own: rules, preferences and core facts come back as such.
+
+    Raises:
+        BadInput: it is no export of ours, or of a later version.
+    """
+    given = checked(exported)
+    done = Imported(threads=len(_listed(given, "threads")))
+    projects = read_rows(done, given, "projects", ProjectRow)
+    turns = [(one.turn()) for one in read_rows(done, given, "messages", MessageRow)]
+    memories = [one.memory() for one in read_memories(parts, done, given, MemoryRow)]
+    known = add_projects(parts, done, projects)
+    clean = [clean_turn(parts, one, known, trusted) for one in turns]
+    write_rows(parts, done, "messages", clean, _turn_writer(parts))
+    learned = [clean_memory(parts, one, known, trusted) for one in memories]
+    write_rows(parts, done, "memories", learned, _memory_writer(parts))
+    _link(parts, [one for one in memories if one.superseded_by])
+    if done.counts["memories"]["added"]:
+        write_briefs(parts, None, everywhere=True)
+    parts.work_waiting.set()
+    return done
+
+
+def checked(exported: object) -> Mapping[str, Any]:
+    """An export that can be read.
+
+    Raises:
+        BadInput: it is no export of ours, or of a later version.
+    """
+    if not isinstance(exported, dict) or MARK not in exported:
+        raise BadInput("This is no export of Filrouge.", remedy="`filrouge export` writes one.")
+    given = cast("Mapping[str, Any]", exported)
+    if given[MARK] != VERSION:
+        raise BadInput(f"This export has the version {given[MARK]!r}, and {VERSION} can be read.")
+    return given
+
+
+def add_projects(parts: Parts, done: Imported, projects: Sequence[ProjectRow]) -> set[str]:
+    """Add projects; the ids of all that are known then."""
+    now = parts.clock.now()
+
+    def write(tx: Tx, row: ProjectRow) -> Outcome:
+        return carrying(parts, tx).add_project(row.id, row.name, row.aliases, now)
+
+    write_rows(parts, done, "projects", projects, write)
+    return {row["id"] for row in parts.readers.here(lambda tx: tx.all("projects.all"))}
+
+
+def carrying(parts: Parts, tx: Tx) -> Carrying:
+    """What carries rows of this memory over, within a transaction."""
+    return Carrying(tx, parts.analyser)
+
+
+def _listed(given: Mapping[str, Any], table: str) -> Sequence[object]:
+    rows = given.get(table, [])
+    if not isinstance(rows, list):
+        raise BadInput(f"{table} of this export is no list.")
+    return cast("list[object]", rows)
+
+
+def read_rows(
+    done: Imported,
+    given: Mapping[str, Any],
+    table: str,
+    model: Any,
+    refusal: Callable[[Any], str] | None = None,
+) -> list[Any]:
+    """The rows of a table as what they stand for; those that cannot be read, or are refused, are noted."""
+    found: list[Any] = []
+    for place, row in enumerate(_listed(given, table)):
+        try:
+            read = parsed(row, model)
+            if why := refusal(read) if refusal else "":
+                done.bad(table, place, why)
+            else:
+                found.append(read)
+        except ValueError as error:
+            done.bad(table, place, str(error))
+    return found
+
+
+def read_memories(parts: Parts, done: Imported, given: Mapping[str, Any], model: Any) -> list[Any]:
+    """The memories of an export; a statement that holds a secret is noted and teaches nothing."""
+
+    def refusal(row: Any) -> str:
+        is_stated = row.kind not in SUMS and row.kind != "note"
+        return _HIDDEN if is_stated and MASK.search(parts.redact(row.text)) else ""
+
+    return read_rows(done, given, "memories", model, refusal)
+
+
+def write_rows(
+    parts: Parts, done: Imported, table: str, rows: Sequence[Any], write: Callable[[Tx, Any], Outcome | None]
+) -> None:
+    """Write rows batch by batch; None is what was forgotten."""
+    for place in range(0, len(rows), _TOGETHER):
+        batch = rows[place : place + _TOGETHER]
+        outcomes = parts.writer.run(lambda tx, batch=batch: [write(tx, row) for row in batch])
+        done.counts[table].update(outcome or "forgotten" for outcome in outcomes)
+
+
+def _link(parts: Parts, replaced: Sequence[Memory]) -> None:
+    """Link what was replaced with what came after it."""
+    now = parts.clock.now()
+    for place in range(0, len(replaced), _TOGETHER):
+        batch = replaced[place : place + _TOGETHER]
+        parts.writer.run(lambda tx, batch=batch: [carrying(parts, tx).link(one, now) for one in batch])
+
+
+def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
+    def write(tx: Tx, turn: Turn) -> Outcome | None:
+        if parts.gate.refuses(tx, turn, turn.at) or buried(parts, tx, turn.id):
+            return None
+        outcome = carrying(parts, tx).add_turn(turn)
+        if outcome == "added":
+            if turn.role != "tool":
+                queue_vectors(tx, "turn", turn.id, parts.clock.now())
+            queue_placing(parts, tx, [turn])
+        return outcome
+
+    return write
+
+
+def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
+    def write(tx: Tx, memory: Memory) -> Outcome | None:
+        if buried(parts, tx, memory.id, memory.text):
+            return None
+        outcome = carrying(parts, tx).add_memory(memory, parts.clock.now())
+        if outcome == "added" and memory.state == "live":
+            queue_vectors(tx, "memory", memory.id, parts.clock.now())
+        return outcome
+
+    return write
+
+
+def buried(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
+    """True for a row that was forgotten here, by its id or its text."""
+    stones = parts.gate.stones
+    if stones is None or not Tombstones(tx).any():
+        return False
+    return bool(Tombstones(tx).of([stones.row(id_), *([stones.text(text)] if text else [])]))
+
+
+def clean_turn(parts: Parts, turn: Turn, known: frozenset[str] | set[str], trusted: bool) -> Turn:
+    """A turn without secrets, in a project that is known, and trusted no more than it may be."""
+    return replace(
+        turn,
+        text=parts.redact(turn.text),
+        trust=turn.trust if trusted else TRUST_TOOL,
+        scope=replace(turn.scope, project=turn.scope.project if turn.scope.project in known else None),
+    )
+
+
+def clean_memory(parts: Parts, memory: Memory, known: frozenset[str] | set[str], trusted: bool) -> Memory:
+    """A memory without secrets, in a project that is known, and trusted no more than it may be."""
+    clean = replace(
+        memory,
+        text=parts.redact(memory.text),
+        value=parts.redact(memory.value) if memory.value else memory.value,
+        previous_text=parts.redact(memory.previous_text) if memory.previous_text else memory.previous_text,
+        scope=replace(memory.scope, project=memory.scope.project if memory.scope.project in known else None),
+    )
+    if trusted:
+        return clean
+    kind = "fact" if clean.kind in _USERS_ALONE else clean.kind
+    return replace(clean, trust=TRUST_TOOL, kind=kind, key=None, value=None, pinned=False, mention_count=1)
+
+
+# Import of a whole export: besides what `importing` reads, everything around it comes back as it was, so that nothing
+# is placed, named or tied anew and nothing that a person named, moved or removed is lost.
+#
+# That is for the user's own: of a file that nobody vouches for, messages and memories alone are read, as
+# observations, and the rest is made anew. It is made anew as well where something was forgotten here: titles,
+# summaries and analyses repeat words of messages, and no tombstone knows them by their own.
+
+_BESIDE: Final[tuple[Beside, ...]] = tuple(FIRST)
+#: What was read in sessions is read again from messages; the days hold no words, so they come back in any case.
+_WORDLESS: Final = frozenset({"days", "links"})
+
+
+def import_any(parts: Parts, exported: object, *, trusted: bool = False) -> Imported:
+    """Read an export in, whole or not.
+
+    Args:
+        trusted: the user vouches that it is their own.
+
+    Raises:
+        BadInput: it is no export of ours, or of a later version.
+    """
+    given = checked(exported)
+    if given.get("form") != FORM:
+        return import_export(parts, given, trusted=trusted)
+    if not trusted:
+        return import_export(parts, _without_sums(given))
+    return _Importing(parts, given).done
+
+
+class _Importing:
+    """Reads one piece in; each table before those whose rows name its own."""
+
+    def __init__(self, parts: Parts, given: Mapping[str, Any]) -> None:
+        self.done = Imported()
+        self._parts = parts
+        self._given = given
+        self._forgetful = parts.readers.here(lambda tx: Tombstones(tx).any())
+        self._known = add_projects(parts, self.done, self._rows("projects"))
+        self._threads()
+        self._write("messages", self._message)
+        memories = read_memories(parts, self.done, given, MODELS["memories"])
+        write_rows(parts, self.done, "memories", memories, self._memory)
+        now = parts.clock.now()
+        self._write("links", lambda tx, row: _outcome(self._whole(tx).link(row.model_dump(), now)))
+        for table in _BESIDE:
+            self._write(table, lambda tx, row, table=table: self._row_beside(tx, table, row))
+        if self.done.counts["memories"]["added"]:
+            write_briefs(parts, None, everywhere=True)
+        parts.work_waiting.set()
+
+    def _rows(self, table: str) -> list[Any]:
+        return read_rows(self.done, self._given, table, MODELS[table])
+
+    def _write(self, table: str, write: Callable[[Tx, Any], Outcome | None]) -> None:
+        write_rows(self._parts, self.done, table, self._rows(table), write)
+
+    def _whole(self, tx: Tx) -> Whole:
+        return Whole(tx, self._parts.analyser)
+
+    def _clean(self, row: BaseModel) -> dict[str, Any]:
+        """A row without secrets, in a project that is known."""
+        clean = cast("dict[str, Any]", _redacted(self._parts.redact, row.model_dump()))
+        if clean.get("project_id") not in self._known and "day" not in clean and "project_id" in clean:
+            clean["project_id"] = None
+        return clean
+
+    def _threads(self) -> None:
+        def write(tx: Tx, row: BaseModel) -> Outcome | None:
+            return None if self._forgetful else _outcome(self._whole(tx).add_thread(self._clean(row)))
+
+        self._write("threads", write)
+
+    def _message(self, tx: Tx, row: WholeMessageRow) -> Outcome | None:
+        parts = self._parts
+        turn = clean_turn(parts, row.turn(), self._known, True)
+        if parts.gate.refuses(tx, turn, turn.at) or buried(parts, tx, turn.id):
+            return None
+        if not parts.turns(tx).restore(turn, row.transcript_key):
+            return "present"
+        if turn.role != "tool":
+            queue_vectors(tx, "turn", turn.id, parts.clock.now())
+        placed = self._clean(row.placed) if row.placed else None
+        decisions = [self._clean(one) for one in row.decisions]
+        if not (placed and self._whole(tx).place(turn.id, placed, decisions)) and (placed or is_routed(turn)):
+            queue_placing(parts, tx, [turn])
+        return "added"
+
+    def _memory(self, tx: Tx, row: WholeMemoryRow) -> Outcome | None:
+        parts = self._parts
+        memory = clean_memory(parts, row.memory(), self._known, True)
+        if buried(parts, tx, memory.id, memory.text) or (self._forgetful and memory.kind in SUMS):
+            return None
+        if memory.kind == "concept" and memory.state == "live" and self._whole(tx).has_concept(memory):
+            return "present"
+        outcome = carrying(parts, tx).add_memory(memory, parts.clock.now())
+        if outcome == "added":
+            counted = row.model_dump(include={"first_mention", "mention_count", "uses", "last_used"})
+            counted["last_mention"] = to_text(row.last_mention or row.created_at)
+            self._whole(tx).count(memory.id, counted, [one.model_dump() for one in row.mentions])
+            if memory.state == "live" and memory.kind not in SUMS:
+                queue_vectors(tx, "memory", memory.id, parts.clock.now())
+        return outcome
+
+    def _row_beside(self, tx: Tx, table: Beside, row: BaseModel) -> Outcome | None:
+        if self._forgetful and table not in _WORDLESS:
+            return None
+        return _outcome(self._whole(tx).add_beside(table, self._clean(row)))
+
+
+def _outcome(added: bool) -> Outcome:
+    return "added" if added else "present"
+
+
+def _without_sums(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    rows = given.get("memories", [])
+    if not isinstance(rows, list):
+        return given
+    kept = [one for one in cast("list[object]", rows) if _kind(one) not in SUMS]
+    return {**given, "memories": kept}
+
+
+def _kind(row: object) -> object:
+    return cast("dict[str, object]", row).get("kind") if isinstance(row, dict) else None
+
+
+def _is_id(name: str) -> bool:
+    return name in ("id", "ids", "until", "host") or name.endswith(("_id", "_ids"))
+
+
+def _redacted(redact: Callable[[str], str], value: Any) -> Any:
+    """A value of JSON with every text in it redacted."""
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            named = cast("dict[str, Any]", value)
+            return {name: one if _is_id(name) else _redacted(redact, one) for name, one in named.items()}
+        case list():
+            return [_redacted(redact, one) for one in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+# Read in what was said and kept elsewhere: histories of agents, exports of chats, memories of other programs.
+#
+# It goes the way of a transcript: cleaned of secrets and of our own injected blocks, held against what was forgotten,
+# and recognised where a hook captured it or an earlier run read it in, so that a second run adds nothing. It keeps
+# its own time and project. What was said long ago is understood behind all other work (`capture.service`).
+#
+# Nobody vouches for a file, so it has the trust of a web page and becomes no rule and no instruction (RULE-3), unless
+# the user says that it is their own.
+
+#: Rows of one transaction: others write in between.
+_READING_IN_TOGETHER: Final = 50
+_TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
+#: What an observation is believed at; one that the user vouches for counts as said.
+_BELIEVED, _VOUCHED = 0.6, 0.8
+_KIND: Final = re.compile(r"(?:name|origin|root|clone|path):")
+OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
+
+
+class Mark(NamedTuple):
+    """How far a transcript file is read, as the hooks' own looks into it keep it, too."""
+
+    path: str
+    session: str
+    offset: int
+    skipped_long: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handed:
+    """A page of what is read in.
+
+    Attributes:
+        source: the agent or program that it comes from.
+        trusted: the user vouches that it is their own.
+        mark: kept once everything before it is.
+    """
+
+    source: str
+    trusted: bool
+    turns: Sequence[ImportedTurn] = ()
+    memories: Sequence[ImportedMemory] = ()
+    mark: Mark | None = None
+
+
+@dataclass(kw_only=True)
+class ReadIn:
+    """What became of a page: new, vouched for now, here already, forgotten here, of a project that is switched off."""
+
+    turns: Counter[str] = field(default_factory=Counter[str])
+    memories: Counter[str] = field(default_factory=Counter[str])
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the route."""
+        tables = {"turns": self.turns, "memories": self.memories}
+        return {name: {one: counted[one] for one in OUTCOMES} for name, counted in tables.items()}
+
+
+def read_in(parts: Parts, page: Handed) -> ReadIn:
+    """Store what is new of a page; it is on disk when this returns."""
+    done = ReadIn()
+    off = frozenset(parts.readers.here(lambda tx: parts.settings(tx)).disabled_projects)
+    for place in range(0, len(page.turns), _READING_IN_TOGETHER):
+        batch = [(one, _cleaned(parts, one)) for one in page.turns[place : place + _READING_IN_TOGETHER]]
+        done.turns.update(parts.writer.run_patient(lambda tx, batch=batch: _add(parts, tx, page, batch, off)))
+    if page.memories:
+        done.memories.update(_add_memories(parts, page, off))
+    if page.mark is not None:
+        mark = page.mark
+        parts.writer.run_patient(lambda tx: _keep(parts, tx, page.source, mark))
+    parts.work_waiting.set()
+    return done
+
+
+def _cleaned(parts: Parts, turn: ImportedTurn) -> str:
+    """What the turn says, without secrets and cut as a captured one."""
+    cutter = TextCutter()
+    text = cutter.cleaned(turn.text, lambda said: parts.redact(strip_own(said)))
+    parts.meters.cut(Cut(events=int(cutter.cut > 0), characters=cutter.cut))
+    return text
+
+
+def marks(tx: Tx, source: str) -> dict[str, int]:
+    """How far each transcript of that agent is read, by its path."""
+    return {row["path"]: row["byte_offset"] for row in tx.all("transcripts.of_host", {"host": source})}
+
+
+def _add(
+    parts: Parts, tx: Tx, page: Handed, batch: Sequence[tuple[ImportedTurn, str]], off: frozenset[str]
+) -> list[str]:
+    now, outcomes, added = parts.clock.now(), list[str](), list[str]()
+    projects = _Projects(tx, now, off)
+    for told, text in batch:
+        turn = _turn(page, told, text, now)
+        if not text.strip():
+            outcomes.append("present")  # nothing but what we injected ourselves
+        elif parts.gate.refuses(tx, turn, turn.at if told.at else None):
+            outcomes.append("forgotten")
+        elif projects.is_off(told.project):
+            outcomes.append("off")
+        else:
+            placed = _turn(page, told, text, now, projects.id_of(told.project))
+            if add_told(parts.turns(tx), placed):
+                outcomes.append("added")
+                added.append(placed.id)
+            elif page.trusted and (vouched := parts.turns(tx).vouch(placed)):
+                outcomes.append("vouched")
+                added.append(vouched)
+            else:
+                outcomes.append("present")
+    queue_backfill(parts, tx, added)
+    return outcomes
+
+
+class _Projects:
+    """The projects of a batch, each looked up once; one that is new is remembered with the first turn of it."""
+
+    def __init__(self, tx: Tx, now: datetime, off: frozenset[str]) -> None:
+        self._tx, self._now, self._off = tx, now, off
+        self._ids: dict[tuple[str, ...], str | None] = {}
+        self._switched: dict[tuple[str, ...], bool] = {}
+
+    def is_off(self, names: tuple[str, ...]) -> bool:
+        names = self._full(names)
+        if names not in self._switched:
+            self._switched[names] = is_off(self._tx, names, self._off)
+        return self._switched[names]
+
+    def id_of(self, names: tuple[str, ...]) -> str | None:
+        names = self._full(names)
+        if names not in self._ids:
+            self._ids[names] = Projects(self._tx).resolve(names, at=self._now)
+        return self._ids[names]
+
+    def _full(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """A plain name is that of the project that is called so, or names one."""
+        if len(names) != 1 or _KIND.match(names[0]):
+            return names
+        return place_of(self._tx, names)[0]
+
+
+def _turn(page: Handed, told: ImportedTurn, text: str, now: datetime, project: str | None = None) -> Turn:
+    at = _when(told.at, now)
+    key = told.key if len(told.key) >= UNIQUE_KEY_LENGTH else f"{told.session}:{told.key}"
+    return Turn(
+        id=new_id(at),
+        key=f"tool:{told.call_id}" if told.call_id else key,
+        scope=Scope(project=project, channel=page.source, session=told.session),
+        host=page.source,
+        role=told.role,
+        source=told.source,
+        text=text,
+        at=at,
+        trust=_TRUSTED[told.role] if page.trusted else TRUST_TOOL,
+        skipped=skip_reason(text, told.source),
+    )
+
+
+def _when(seconds: float, now: datetime) -> datetime:
+    """Its own time; now where that is unknown, or said to be still to come."""
+    return from_epoch(seconds) if 0 < seconds < now.timestamp() else now
+
+
+def _keep(parts: Parts, tx: Tx, source: str, mark: Mark) -> None:
+    row = {"path": mark.path, "host": source, "session_id": mark.session, "byte_offset": mark.offset}
+    tx.run("transcripts.put", row | {"skipped_long": mark.skipped_long, "read_at": to_text(parts.clock.now())})
+
+
+def _add_memories(parts: Parts, page: Handed, off: frozenset[str]) -> Counter[str]:
+    """They go the way of our own export, each under an id that is made of its key and of whether it is vouched for.
+
+    What was an observation until the user vouched for it is binned; what is vouched for is not observed beside that.
+    """
+    said = [one for one in page.memories if strip_own(one.text).strip()]
+    observed, vouched = ({one.key: _id(page, one, trusted=trusted) for one in said} for trusted in (False, True))
+    wanted = [*observed.values(), *vouched.values()]
+    here = parts.readers.here(lambda tx: parts.memories(tx).some(wanted))
+
+    def placed(tx: Tx) -> list[Memory]:
+        projects = _Projects(tx, parts.clock.now(), off)
+        return [
+            _memory(page, one, projects.id_of(one.project), parts.clock.now())
+            for one in said
+            if not projects.is_off(one.project) and (page.trusted or vouched[one.key] not in here)
+        ]
+
+    memories = parts.writer.run_patient(placed)
+    found = import_export(parts, {MARK: VERSION, "memories": list(map(memory_row, memories))}, trusted=page.trusted)
+    counts = Counter({name: found.counts["memories"][name] for name in ("added", "present", "forgotten")})
+    if page.trusted:
+        before = [one for id_ in observed.values() if (one := here.get(id_)) and one.state == "live"]
+        for one in before:
+            bin_memory(parts, one.id)
+        counts["vouched"] = min(len(before), counts["added"])
+        counts["added"] -= counts["vouched"]
+    else:
+        counts["present"] += sum(id_ in here for id_ in vouched.values())
+    counts["present"] += len(page.memories) - len(said)  # nothing but what we injected ourselves
+    counts["off"] = len(page.memories) - counts.total()
+    return counts
+
+
+def _id(page: Handed, told: ImportedMemory, *, trusted: bool) -> str:
+    whose = "mine" if trusted else "anybody's"
+    said = f"{page.source}\0{whose}\0{told.key}"
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:26]
+
+
+def _memory(page: Handed, told: ImportedMemory, project: str | None, now: datetime) -> Memory:
+    at = _when(told.at, now)
+    return Memory(
+        id=_id(page, told, trusted=page.trusted),
+        scope=Scope(project=project, channel=page.source, session=told.place[:4096]),
+        scope_name="project" if told.project else "user",
+        kind=told.kind,
+        text=strip_own(told.text).strip(),
+        trust=TRUST_PROMPT if page.trusted else TRUST_TOOL,
+        created_at=at,
+        valid_from=at,
+        subject=told.subject[:200],
+        confidence=_VOUCHED if page.trusted else _BELIEVED,
+        made_by=f"import:{page.source}",
+    )
