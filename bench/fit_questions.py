@@ -399,7 +399,8 @@ def pairs_of_projects(given: Set, choose: np.random.Generator) -> list[tuple[Par
     for project, asked in by_project.items():
         mixed: list[int] = choose.permutation(asked).tolist()
         parts += [(project, mixed[at : at + PROMPTS]) for at in range(0, len(mixed), PROMPTS)]
-    parts = [parts[at] for at in choose.permutation(len(parts))]
+    order: list[int] = choose.permutation(len(parts)).tolist()
+    parts = [parts[at] for at in order]
     found = list[tuple[Part, Part]]()
     while len(parts) > 1:
         one = parts.pop()

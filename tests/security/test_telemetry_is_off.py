@@ -25,6 +25,6 @@ def left_behind(user: Path, code: str, **environ: str) -> list[str]:
 def test_the_runtime_of_the_embedder_leaves_no_trace_of_telemetry(tmp_path: Path) -> None:
     if not left_behind(tmp_path / "bare", "import onnxruntime"):
         pytest.skip("this build of ONNX Runtime reports nothing by itself")
-    through_us = "from filrouge.providers import registry; import onnxruntime"
+    through_us = "from filrouge.providers import embedders; import onnxruntime"
     for place, environ in enumerate(({}, {"ORT_DISABLE_TELEMETRY": "0"})):
         assert left_behind(tmp_path / str(place), through_us, **environ) == []

@@ -9,7 +9,7 @@ from typing import Any, cast
 import jsonschema_rs
 from fastapi import FastAPI
 
-from filrouge.server.responses import PROBLEM
+from filrouge.server.problems import PROBLEM
 
 Json = dict[str, Any]
 

@@ -49,7 +49,7 @@ MAKERS = {"filrouge.runtime.wiring", "filrouge.maintenance.restore", "filrouge.t
 MADE = (
     "search.analyser", "search.vector_index", "search.vector_codes", "search.turbo", "search.tantivy_words",
     "search.word_files", "providers.hashing", "providers.e5", "providers.published_e5",
-    "providers.remote_embedders", "providers.packaged_embedders",
+    "providers.remote_embedders", "providers.packaged_embedders", "providers.fetching",
 )  # fmt: skip
 
 

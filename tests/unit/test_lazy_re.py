@@ -16,8 +16,10 @@ from filrouge.core import lazy_re as re
 
 _ALL = """
 import importlib, pkgutil, filrouge
-from filrouge import lazy_re
-for room in ("understand", "recall", "threads", "index", "inject", "notes", "garden", "transfer", "app", "capture"):
+from filrouge.core import lazy_re
+for room in (
+    "capture", "context", "extraction", "maintenance", "memories", "notes", "runtime", "search", "threads", "transfer"
+):
     package = importlib.import_module(f"filrouge.{room}")
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)

@@ -9,7 +9,7 @@ from anthropic import AsyncAnthropic, Omit
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from filrouge.providers import pydantic_models
+from filrouge.providers import http_client
 from filrouge.providers.language_models import BySize, ModelOptions, Who
 from filrouge.providers.pydantic_models import Listing, Rung, SdkModel
 
@@ -32,7 +32,7 @@ def model(options: ModelOptions) -> SdkModel:
         label="Anthropic" if address == _HOME else "The Anthropic-compatible server",
         decides=options.decides is not False,
     )
-    http = pydantic_models.client(address, without=[] if key else ["Authorization", "X-Api-Key"])
+    http = http_client.client(address, without=[] if key else ["Authorization", "X-Api-Key"])
     sdk = AsyncAnthropic(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
     asked = AnthropicModel(who.model, provider=AnthropicProvider(anthropic_client=sdk))
     modes = ("native", "prompted") if asked.profile.get("supports_json_schema_output") else ("prompted",)

@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers import command_line
 from filrouge.providers.command_line import CommandLine
+from filrouge.providers.http_client import problem
 from filrouge.providers.language_models import BySize, ModelOptions, Who, usage_of
 from filrouge.providers.models import Ask, Completion, Usage
-from filrouge.providers.pydantic_models import problem
 
 SIZES: Final = BySize(small="haiku", medium="sonnet", large="opus")
 _SETTING: Final = "claude_cli_path"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from filrouge.core.errors import ModelUnavailable
-from filrouge.providers import pydantic_models
+from filrouge.providers import http_client
 from filrouge.providers.language_models import BySize, ModelOptions, Who, usage_of
 from filrouge.providers.models import Ask, Completion
 
@@ -45,7 +45,7 @@ class OllamaModel:
     def __init__(self, who: Who, address: str) -> None:
         self._who = who
         self._address = address
-        self._http = pydantic_models.client(address)
+        self._http = http_client.client(address)
 
     def __repr__(self) -> str:
         return f"<{self._who} at {self._address}>"
@@ -77,7 +77,7 @@ class OllamaModel:
             "format": dict(ask.schema),
             "options": {"temperature": 0, "num_predict": ask.most_tokens, "num_ctx": context_of(ask)},
         }
-        reply = await pydantic_models.post(self._http, f"{self._address}/api/chat", self._who, body)
+        reply = await http_client.post(self._http, f"{self._address}/api/chat", self._who, body)
         text, read, wrote = _parts(reply)
         if text is None:
             raise self._who.failure("server", "answered with something that is none of its answers")
@@ -89,7 +89,7 @@ class OllamaModel:
         Raises:
             ModelUnavailable: Ollama does not answer, or has no such model.
         """
-        there = await pydantic_models.get(self._http, f"{self._address}/api/tags", self._who, {})
+        there = await http_client.get(self._http, f"{self._address}/api/tags", self._who, {})
         if self._who.model.removesuffix(":latest") not in _names(there):
             raise self._missing()
 

@@ -15,7 +15,7 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
-from filrouge.providers import pydantic_models
+from filrouge.providers import http_client
 from filrouge.providers.language_models import BySize, ModelOptions, Who
 from filrouge.providers.pydantic_models import Listing, Rung, SdkModel
 
@@ -41,9 +41,7 @@ def model(options: ModelOptions) -> SdkModel:
         label="OpenAI" if at_home else f"The OpenAI-compatible server {urlsplit(address).netloc}",
         decides=options.decides is not False,
     )
-    http = pydantic_models.client(
-        address, without=[] if at_home else [*_OF_OPENAI, *([] if key else ["Authorization"])]
-    )
+    http = http_client.client(address, without=[] if at_home else [*_OF_OPENAI, *([] if key else ["Authorization"])])
     sdk = AsyncOpenAI(api_key=key or "none", base_url=address, http_client=http, max_retries=0, timeout=None)
     provider = OpenAIProvider(openai_client=sdk)
     plain, by_words = (

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import unicodedata
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
-import httpx
 import numpy as np
 
 from filrouge.core.errors import EmbedderUnavailable
-from filrouge.core.network import checked_address, is_loopback
+from filrouge.core.network import checked_address
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.e5 import QuestionsFirst, embed_parts, parts, session, units
-from filrouge.providers.e5_network import Marks, Tokenizer, ensure, models_directory, state_of
+from filrouge.providers.e5_network import Marks, Tokenizer, models_directory, state_of
 from filrouge.providers.embedders import sendable
 from filrouge.providers.models import EmbeddingSpace
 
@@ -115,188 +111,6 @@ def published(environ: Mapping[str, str]) -> PublishedModel:
 def fetched_path(model: PublishedModel, directory: str | None = None) -> str:
     """Where the model is, or will be."""
     return os.path.join(directory or models_directory(), model.name)
-
-
-# Fetch a file that is known in advance: its size and SHA-256 decide what is accepted, not who sends it.
-#
-# What has arrived stands in `NAME.part` with the server's name for that version (its ETag) beside it, so a fetch that
-# was interrupted, killed even, goes on where it stopped (Range with If-Range). A server that has another version, or
-# ignores Range, sends everything and the part begins anew. A file gets its name only when its sum is right; one with
-# a wrong sum is removed. Redirects are followed, encrypted ones only: the sum is checked, but what is fetched is
-# nobody's business. Whoever calls has asked the user.
-
-#: Bytes that are here, of this file.
-Arrived = Callable[[int], None]
-
-_TRIES: Final = 5
-_TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
-_MOST_REDIRECTS: Final = 5
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WantedFile:
-    """A file to fetch: where it is, how many bytes it has, and their SHA-256 in hexadecimal digits."""
-
-    address: str
-    size: int
-    sha256: str
-
-
-class _BrokeOff(Exception):
-    """The connection ended too early; what has arrived is kept."""
-
-
-def download(wanted: WantedFile, path: str, arrived: Arrived) -> None:
-    """See to it that the file is at `path`, whole. One process at a time; the caller holds a lock.
-
-    Raises:
-        EmbedderUnavailable: no network, no such file, or not the bytes that were promised; says which.
-        OSError: it cannot be written.
-    """
-    if _is(wanted, path):
-        arrived(wanted.size)
-        return
-    part = f"{path}.part"
-    _room(wanted, part)
-    with httpx.Client(timeout=_TIMEOUT, trust_env=not is_loopback(wanted.address)) as client:
-        for left in reversed(range(_TRIES)):
-            before = _size(part)
-            try:
-                _go_on(client, wanted, part, arrived)
-                break
-            except _BrokeOff as error:
-                # A server that sends something each time is worth more tries than one that sends nothing.
-                if not left or _size(part) <= before:
-                    raise EmbedderUnavailable(
-                        f"{wanted.address} broke off after {_size(part)} of {wanted.size} bytes: {error}.",
-                        remedy="Check the network and run the command again: what has arrived is kept.",
-                    ) from error.__cause__
-    if not _is(wanted, part):
-        _remove(part)
-        raise EmbedderUnavailable(
-            f"What {wanted.address} sent is not the file that was expected (its SHA-256 differs); it was removed.",
-            remedy="Try again; if it happens twice, the mirror or the connection changes files: use another.",
-        )
-    with open(part, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(part, path)
-    _remove(part)
-
-
-def _go_on(client: httpx.Client, wanted: WantedFile, part: str, arrived: Arrived) -> None:
-    """One request: append what is missing, or begin anew."""
-    have = _size(part)
-    tag = _tag(part)
-    if have >= wanted.size or (have and not tag):
-        _remove(part)
-        have = 0
-    headers = {"Accept-Encoding": "identity"}
-    if have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": tag}
-    try:
-        with _following(client, wanted.address, headers) as response:
-            if response.status_code == 416:  # the server's file is shorter than what is here
-                _remove(part)
-                raise _BrokeOff("the server has another file now")
-            goes_on = response.status_code == 206 and _begins_at(response) == have
-            if not goes_on and response.status_code != 200:
-                raise _answered(response.status_code, wanted.address)
-            if not goes_on:
-                have = 0
-                _remove(part)
-                _keep_tag(part, response.headers.get("ETag", ""))
-            _append(response, wanted, part, have, arrived)
-    except httpx.TransportError as error:
-        raise _BrokeOff(str(error) or type(error).__name__) from error
-
-
-def _append(response: httpx.Response, wanted: WantedFile, part: str, have: int, arrived: Arrived) -> None:
-    with open(part, "ab" if have else "wb") as file:
-        arrived(have)
-        for chunk in response.iter_raw():  # as it comes: pieces of a set size would lose the last when it breaks off
-            have += len(chunk)
-            if have > wanted.size:  # more than promised: the sum cannot be right
-                file.truncate(0)
-                raise EmbedderUnavailable(
-                    f"{wanted.address} sent more than the {wanted.size} bytes of the file that was expected.",
-                    remedy="The mirror holds another file: use another mirror.",
-                )
-            file.write(chunk)
-            file.flush()
-            arrived(have)
-    if have < wanted.size:
-        raise _BrokeOff("the reply was too short")
-
-
-@contextmanager
-def _following(client: httpx.Client, address: str, headers: dict[str, str]) -> Generator[httpx.Response]:
-    """The reply at the end of the redirects; each step is encrypted, or on this machine."""
-    for _ in range(_MOST_REDIRECTS + 1):
-        if not address.startswith("https:") and not is_loopback(address):
-            raise EmbedderUnavailable(
-                f"{address} is not encrypted, so nothing is fetched from there.", remedy="Use an address with https://."
-            )
-        with client.stream("GET", address, headers=headers) as response:
-            if response.status_code not in _REDIRECTS:
-                yield response
-                return
-            address = str(response.url.join(response.headers.get("Location", "")))
-    raise EmbedderUnavailable(f"{address} only redirects elsewhere.", remedy="Check the mirror's address.")
-
-
-def _answered(status: int, address: str) -> EmbedderUnavailable:
-    if status == 404:
-        return EmbedderUnavailable(f"There is no {address} (404).", remedy="Check FILROUGE_MODEL_MIRROR, if it is set.")
-    return EmbedderUnavailable(f"{address} answered {status}.", remedy="Try again later; what has arrived is kept.")
-
-
-def _begins_at(response: httpx.Response) -> int:
-    """From `Content-Range: bytes 100-199/200`."""
-    unit, _, rest = response.headers.get("Content-Range", "").partition(" ")
-    first = rest.partition("-")[0]
-    return int(first) if unit == "bytes" and first.isdecimal() else -1
-
-
-def _room(wanted: WantedFile, part: str) -> None:
-    needed = wanted.size - min(wanted.size, _size(part))
-    free = shutil.disk_usage(os.path.dirname(part)).free
-    if free < needed:
-        raise EmbedderUnavailable(
-            f"There is no room for the model: {needed >> 20} MB are needed, {free >> 20} MB are free.",
-            remedy="Free some space, or name another directory with FILROUGE_MODELS.",
-        )
-
-
-def _is(wanted: WantedFile, path: str) -> bool:
-    if _size(path) != wanted.size:
-        return False
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == wanted.sha256
-
-
-def _size(path: str) -> int:
-    return os.path.getsize(path) if os.path.isfile(path) else 0
-
-
-def _tag(part: str) -> str:
-    """The strong ETag of what is in the part; weak ones do not promise the same bytes."""
-    with suppress(OSError, UnicodeDecodeError), open(f"{part}.etag", encoding="ascii") as file:
-        found = file.read()
-        return found if found.startswith('"') and found.endswith('"') and found.isprintable() else ""
-    return ""
-
-
-def _keep_tag(part: str, tag: str) -> None:
-    """Before the first byte, so that a part is never taken for one of another version."""
-    with open(f"{part}.etag", "w", encoding="ascii", errors="replace") as file:
-        file.write(tag)
-
-
-def _remove(part: str) -> None:
-    for path in (part, f"{part}.etag"):
-        with suppress(FileNotFoundError):
-            os.remove(path)
 
 
 # multilingual-e5-small from the ONNX file that `filrouge model fetch` brings: eight bits, mean pooling.
@@ -407,49 +221,3 @@ def unigram(path: str) -> Tokenizer:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbedderUnavailable(f"{path} is no tokenizer of this model.", remedy=_REMEDY) from error
     return Tokenizer(pieces, scores, {}, marks)
-
-
-# Bring a published model to this machine, after the user's consent and only then.
-#
-# The files arrive beside the model's directory and survive a kill there; they become the model when all of them are
-# right. Only `filrouge model fetch` calls this, which shows what would come from where, and asks.
-
-#: The name of a file, its bytes that are here, its bytes in all.
-Progress = Callable[[str, int, int], None]
-
-
-def fetch(model: PublishedModel, path: str, progress: Progress, *, consent: bool) -> None:
-    """See to it that the model is at `path`, whole; another process that is at it is waited for.
-
-    Args:
-        model: what to fetch.
-        path: its directory.
-        progress: told of every piece that arrives.
-        consent: that the user said yes to this very download.
-
-    Raises:
-        EmbedderUnavailable: it could not be fetched or kept; says why.
-        PermissionError: without consent.
-    """
-    if not consent:
-        raise PermissionError("a model is fetched only with consent")
-    arriving = f"{path}.arriving"
-
-    def write(directory: str) -> None:
-        os.makedirs(arriving, exist_ok=True)
-        for file in model.files:
-            here = os.path.join(arriving, file.name)
-            wanted = WantedFile(address=model.address(file), size=file.size, sha256=file.sha256)
-            download(wanted, here, lambda have, file=file: progress(file.name, have, file.size))
-            _second_name(here, os.path.join(directory, file.name))
-
-    ensure(path, write)
-    shutil.rmtree(arriving, ignore_errors=True)
-
-
-def _second_name(path: str, other: str) -> None:
-    """Both names are the same bytes until the model is whole, so that a kill in between loses nothing."""
-    try:
-        os.link(path, other)
-    except OSError:  # not every file system has them
-        shutil.copyfile(path, other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -17,131 +17,9 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
 from filrouge.core.errors import ModelUnavailable
-from filrouge.core.network import is_loopback
-from filrouge.providers.language_models import MOST_REPLY, Who, usage_of
+from filrouge.providers.http_client import TooMuch, get, problem
+from filrouge.providers.language_models import Who, usage_of
 from filrouge.providers.models import Ask, Completion, Operation
-
-# The HTTP client under every provider that is a server: nothing of it can be made to read without end.
-#
-# A reply is cut off where no answer is that long; it is asked for without compression, and one that comes compressed
-# all the same is refused, because a small one may unpack to gigabytes. Redirects are not followed: they would carry
-# the texts to somebody whom nobody chose. Proxies of the environment are for the world outside, never for this
-# machine. How long a request may take is the caller's: the client itself waits for ever, and is cancelled.
-
-for _chatty in ("httpx2", "httpcore2"):  # addresses and headers are nobody's business, at any level of a log
-    logging.getLogger(_chatty).setLevel(logging.WARNING)
-
-
-class TooMuch(httpx2.ReadError):
-    """A reply that is longer than any answer, or packed."""
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        read = 0
-        async for chunk in self._stream:
-            read += len(chunk)
-            if read > MOST_REPLY:
-                raise TooMuch("the reply is too long")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _bound(response: httpx2.Response) -> None:
-    if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise TooMuch("the reply is packed")
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream)
-
-
-def client(address: str, without: Collection[str] = ()) -> httpx2.AsyncClient:
-    """A client for the server at `address`, to be used on one event loop.
-
-    Args:
-        address: scheme, host and port; a path does not matter.
-        without: headers that are never sent, whoever adds them: an SDK finds more in the environment than it is given.
-    """
-    outside = not is_loopback(address)
-
-    async def bare(request: httpx2.Request) -> None:
-        for name in without:
-            request.headers.pop(name, None)
-
-    return httpx2.AsyncClient(
-        headers={"Accept-Encoding": "identity"},
-        event_hooks={"request": [bare], "response": [_bound]},
-        follow_redirects=False,
-        timeout=None,
-        trust_env=outside,
-        # The list of authorities takes 50 ms to read, and plain HTTP on this machine needs none.
-        verify=outside or address.startswith("https:"),
-    )
-
-
-def problem(who: Who, status: int, retry_after: str = "") -> ModelUnavailable:
-    """What a status other than 200 means."""
-    pause = asked_pause(retry_after)
-    if status == 429:
-        return who.failure("rate_limit", "is asked too often (429)", retry_after=pause)
-    if status in (401, 403):
-        return who.failure("configuration", f"does not accept the key ({status})")
-    if status == 402:
-        return who.failure("configuration", "says that the credit is used up (402)")
-    if status == 404:
-        return who.failure("configuration", "does not know the model or the address (404)")
-    if 300 <= status < 400:
-        return who.failure("configuration", f"redirects elsewhere ({status}), which is not followed")
-    if status >= 500 or status in (408, 425):
-        return who.failure("server", f"answered {status}", retry_after=pause)
-    return who.failure("refused", f"refused the request ({status})")
-
-
-def asked_pause(header: str) -> float | None:
-    """Seconds of a Retry-After that is a number."""
-    try:
-        seconds = float(header)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
-
-
-async def get(http: httpx2.AsyncClient, address: str, who: Who, headers: Mapping[str, str]) -> Any:
-    """The JSON at an address.
-
-    Raises:
-        ModelUnavailable: with the cause.
-    """
-    return await _send(http, http.build_request("GET", address, headers=headers), who)
-
-
-async def post(http: httpx2.AsyncClient, address: str, who: Who, body: Mapping[str, Any]) -> Any:
-    """The JSON that answers a JSON.
-
-    Raises:
-        ModelUnavailable: with the cause.
-    """
-    return await _send(http, http.build_request("POST", address, json=body), who)
-
-
-async def _send(http: httpx2.AsyncClient, request: httpx2.Request, who: Who) -> Any:
-    try:
-        response = await http.send(request)
-        if response.status_code == 200:
-            return json.loads(response.content)
-        failed = problem(who, response.status_code, response.headers.get("Retry-After", ""))
-    except TooMuch:
-        failed = who.failure("too_long", "sent more than any answer needs")
-    except httpx2.HTTPError:
-        failed = who.failure("connection", "cannot be reached, or broke off")
-    except (ValueError, RecursionError):
-        failed = who.failure("server", "answered with something that is not JSON")
-    raise failed
-
 
 # A JSON schema as OpenAI's strict mode wants it: every property required, none beside them, no defaults.
 #

@@ -519,7 +519,7 @@ class Telling(Door):
         except DaemonUnavailable:
             if self._way is None or self._way.home is None:
                 raise
-            spooling = import_module("filrouge.sdk.transports")
+            spooling = import_module("filrouge.sdk.spooling")
             kept = await asyncio.to_thread(spooling.spool, self._way.home, body)
             return Observed(accepted=kept, duplicates=0, spooled=True)
 
@@ -811,7 +811,7 @@ class Memory(Telling, Asking, Looking):
 
     def _made(self) -> Way:
         if self._holds:
-            return import_module("filrouge.sdk.transports").Embedded(self._home, environ=self._environ)
+            return import_module("filrouge.sdk.embedded").Embedded(self._home, environ=self._environ)
         if self._url:
             return Elsewhere(self._url, self._key, connections=self._connections)
         return OwnDaemon(self._home, start=self._start, connections=self._connections)

@@ -241,7 +241,7 @@ LEAST: Final = 0.145
 WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
 #: `Found.needed` of the best memory: below the first a prompt needs nothing; from the second on it probably needs
 #: something, even if relevance says that nothing is known.
-FAR, NEAR = -0.09, -0.02
+FAR, NEAR = -0.11, -0.02
 #: The probability that a prompt needs something from `NEAR` on.
 CLEAR: Final = 0.9
 

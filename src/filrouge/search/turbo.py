@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 import numpy as np
-import turbovec
+import turbovec  # pyright: ignore[reportMissingTypeStubs]
 
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.search.vector_codes import Guesses, Mask, Slots

@@ -29,7 +29,7 @@ from filrouge.server.idempotency import Once
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
 from filrouge.server.openapi import described
-from filrouge.server.responses import PROBLEM, problem, refused
+from filrouge.server.problems import PROBLEM, problem, refused
 from filrouge.server.routes import daemon, hooks, injecting
 from filrouge.server.validation import legible, whole_ids
 

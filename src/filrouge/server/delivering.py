@@ -18,7 +18,8 @@ from filrouge.capture.service import observe
 from filrouge.context.service import log, prepare
 from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.runtime.services import Parts
-from filrouge.server.responses import Body, elsewhere, recalling, settled
+from filrouge.server.access import elsewhere, recalling, settled
+from filrouge.server.responses import Body
 
 _LOG: Final = logging.getLogger(__name__)
 _WITH_CONTEXT: Final = ("session_start", "prompt")

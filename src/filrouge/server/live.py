@@ -26,8 +26,8 @@ from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import Lost, Message, Subscription
 from filrouge.runtime.feed_messages import TOPICS, Topic
 from filrouge.runtime.services import Parts
+from filrouge.server.access import settled
 from filrouge.server.auth import ACCESS, Access, Keys
-from filrouge.server.responses import settled
 
 #: Sockets at the same time: a browser needs one, however many tabs it has.
 MOST_SOCKETS: Final = 32

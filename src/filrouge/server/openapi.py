@@ -19,7 +19,8 @@ from fastapi.utils import create_model_field
 from filrouge.server.auth import needed
 from filrouge.server.deferred import load_all, routes_of
 from filrouge.server.idempotency import HEADER, LONGEST
-from filrouge.server.responses import MODEL, PROBLEM, Problem
+from filrouge.server.problems import PROBLEM
+from filrouge.server.responses import MODEL, Problem
 
 #: The one route that anybody may ask.
 OPEN: Final = frozenset({"/health"})

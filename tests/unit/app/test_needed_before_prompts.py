@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from filrouge.core.protocols import Vector
+from filrouge.core.protocols import Vector, Vectors
 from filrouge.memories.statements import remember
 from filrouge.providers.hashing import StableHash
 from filrouge.runtime.services import Parts
@@ -30,6 +30,8 @@ NEEDED = {
 class Learned(StableHash):
     """The stable hash, told for some prompts what they need."""
 
+    revision = "learned"
+
     @property
     def nothing(self) -> Vector:
         return np.asarray(self.query(UNHEARD_OF))
@@ -37,6 +39,9 @@ class Learned(StableHash):
     def seek(self, text: str) -> Vector:
         needed = [words for word, words in NEEDED.items() if word in text]
         return self.query(needed[0]) if needed else -np.asarray(self.query(text))
+
+    def sought(self, statements: Sequence[tuple[str, str]]) -> Vectors:
+        return self.passages([text for _, text in statements])
 
 
 @pytest.fixture

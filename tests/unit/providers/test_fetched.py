@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import Vector
 from filrouge.providers.embedders import embedder
-from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetch, fetched_path, normalised, unigram
+from filrouge.providers.fetching import fetch
+from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, normalised, unigram
 from tests.unit.providers.stand_in import PIECES, files, publishing
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")

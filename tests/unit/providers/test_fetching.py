@@ -16,13 +16,14 @@ import pytest
 
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.providers.e5_network import is_whole, state_of
-from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetch, fetched_path, published
+from filrouge.providers.fetching import fetch
+from filrouge.providers.published_e5 import FetchedE5, PublishedModel, fetched_path, published
 from tests.unit.providers.servers import Asked, Told, serving
 from tests.unit.providers.stand_in import described, files, nothing_left, publishing, ranges
 
 _FETCH = """
 import json, sys
-from filrouge.providers.published_e5 import fetch
+from filrouge.providers.fetching import fetch
 from filrouge.providers.published_e5 import PublishedFile, PublishedModel
 told = json.loads(sys.argv[1])
 model = PublishedModel(**{**told, "files": tuple(PublishedFile(**one) for one in told["files"])})

@@ -17,7 +17,7 @@ from filrouge.runtime.sqlite import OLDEST_SQLITE, Database, check_engine, migra
 from filrouge.testing import ManualClock, memory_database
 
 SOURCE = Path(filrouge.__file__).parent
-SCHEMA = SOURCE / "store/sql/sqlite/schema.sql"
+SCHEMA = SOURCE / "runtime/sql/sqlite/schema.sql"
 
 
 def opened(path: str) -> Any:

@@ -152,7 +152,7 @@ def test_a_memory_that_replaces_one_learned_elsewhere_ties_the_two(
 
 
 def test_files_are_known_by_their_names_and_versions_are_none() -> None:
-    assert files_of(["see src/threads/links.py, ./Makefile.inc and v3.11 or example.2"]) == {"ties.py", "makefile.inc"}
+    assert files_of(["see src/app/ties.py, ./Makefile.inc and v3.11 or example.2"]) == {"ties.py", "makefile.inc"}
 
 
 def test_without_vectors_words_are_enough() -> None:

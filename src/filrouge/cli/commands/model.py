@@ -78,7 +78,7 @@ def build() -> None:
 def _bring() -> Any:
     """What fetches; it needs an extra."""
     try:
-        return importlib.import_module("filrouge.providers.published_e5").fetch
+        return importlib.import_module("filrouge.providers.fetching").fetch
     except ImportError as error:
         raise EmbedderUnavailable(
             f"Nothing can be fetched: {error}.",

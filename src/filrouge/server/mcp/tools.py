@@ -24,8 +24,8 @@ from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
 from filrouge.search.models import Hit
 from filrouge.search.turn_search import search_turns
+from filrouge.server.access import elsewhere, recalling, settled
 from filrouge.server.mcp.quoting import LONGEST_READ, Item, block, item_json, line, quoted
-from filrouge.server.responses import elsewhere, recalling, settled
 from filrouge.server.routes.memory import action_json
 
 #: The channel of what comes in over MCP.

@@ -7,8 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from filrouge.maintenance import backups
+from filrouge.server.access import elsewhere, parts_of
 from filrouge.server.auth import needs
-from filrouge.server.responses import answers, elsewhere, parts_of
+from filrouge.server.responses import answers
 from filrouge.server.routes.daemon_answers import BackupAnswer, BackupsAnswer
 
 router = APIRouter(tags=["backups"])

@@ -10,7 +10,9 @@ from pydantic import Field
 
 from filrouge.core.protocols import Tx
 from filrouge.maintenance.health import project_id
-from filrouge.server.responses import Body, Cursor, PageLimit, answers, elsewhere, paged, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.threads_answers import BridgeAnswer, GraphAnswer
 from filrouge.server.validation import BridgeId, ThreadId
 from filrouge.threads import bridge_service

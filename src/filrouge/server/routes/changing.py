@@ -11,7 +11,9 @@ from filrouge.maintenance import health
 from filrouge.memories import reports, service
 from filrouge.memories.changes import bin_memory, pin, restore, supersede
 from filrouge.memories.service import plan, undo
-from filrouge.server.responses import Body, Cursor, answers, elsewhere, paged, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.paging import Cursor, paged
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.memory import action_json
 from filrouge.server.routes.memory_answers import (
     ActionAnswer,

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from filrouge.maintenance import health
-from filrouge.server.responses import answers, parts_of, reading
+from filrouge.server.access import parts_of, reading
+from filrouge.server.responses import answers
 from filrouge.server.routes.memory_answers import ConceptAnswer
 
 router = APIRouter(tags=["concepts"])

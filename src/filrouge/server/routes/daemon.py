@@ -10,8 +10,9 @@ from filrouge._version import __version__
 from filrouge.core.paths import socket_path
 from filrouge.maintenance import health as report
 from filrouge.maintenance import health as standing
+from filrouge.server.access import parts_of, reading
 from filrouge.server.auth import needs
-from filrouge.server.responses import answers, parts_of, reading
+from filrouge.server.responses import answers
 from filrouge.server.routes.daemon_answers import HealthAnswer, LeavingAnswer, StandingAnswer, StatusAnswer
 
 router = APIRouter(tags=["daemon"])

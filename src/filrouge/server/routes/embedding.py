@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request
 
 from filrouge.search.reindexing import reindex
 from filrouge.search.spaces import describe
+from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.auth import needs
-from filrouge.server.responses import Body, answers, elsewhere, parts_of, reading
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.models_answers import EmbeddingAnswer
 
 router = APIRouter(tags=["embedding"])

@@ -10,8 +10,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from filrouge.core.errors import BadInput
+from filrouge.server.access import elsewhere, parts_of
 from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, answers, elsewhere, parts_of
+from filrouge.server.responses import Answer, answers
 from filrouge.transfer.service import Format, What, exported, import_any
 
 router = APIRouter(tags=["transfer"])

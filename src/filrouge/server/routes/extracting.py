@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 
 from filrouge.core.errors import BadInput
 from filrouge.extraction.service import Spoken, extract_now
-from filrouge.server.responses import Answer, answers, elsewhere, parts_of
+from filrouge.server.access import elsewhere, parts_of
+from filrouge.server.responses import Answer, answers
 from filrouge.server.routes.memory import action_json
 from filrouge.server.routes.turns import MessageBody
 

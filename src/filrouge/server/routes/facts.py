@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 
 from filrouge.memories.reports import one_json
 from filrouge.memories.service import bin_fact, change_fact, fact_of
-from filrouge.server.responses import Answer, answers, elsewhere, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.responses import Answer, answers
 from filrouge.server.routes.memory import Names
 from filrouge.server.routes.memory_answers import MemoryAnswer
 

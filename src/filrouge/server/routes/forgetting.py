@@ -10,8 +10,10 @@ from pydantic import Field
 from filrouge.core.errors import BadInput
 from filrouge.erasure import service
 from filrouge.erasure.service import LONGEST, Asked
+from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.auth import needs
-from filrouge.server.responses import Body, Cursor, answers, elsewhere, paged, parts_of, reading
+from filrouge.server.paging import Cursor, paged
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.garden_answers import ForgetPreview, KeptReceipt, ReceiptAnswer
 from filrouge.server.validation import ReceiptId, RowId
 

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query, Request, Response
 
 from filrouge.maintenance import garden_service
 from filrouge.maintenance.garden_repository import Gardens
-from filrouge.server.responses import Body, answers, elsewhere, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.garden_answers import GardenAnswer, PlannedAnswer, ProgressAnswer
 from filrouge.server.validation import GardenId
 

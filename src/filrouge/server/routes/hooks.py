@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from filrouge.context.service import confirm
+from filrouge.server.access import parts_of
 from filrouge.server.delivering import Confirmation, Delivery, answer
-from filrouge.server.responses import answers, parts_of
+from filrouge.server.responses import answers
 from filrouge.server.routes.recall_answers import DeliveredAnswer, Success
 
 router = APIRouter(tags=["hooks"])

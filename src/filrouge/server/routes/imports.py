@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from filrouge.capture.models import LONGEST, TOGETHER, ImportedKind, ImportedMemory, ImportedTurn, Role, SourceType
+from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.responses import Answer, Body, answers
 from filrouge.transfer.service import Handed, Mark, marks, read_in
 
 router = APIRouter(tags=["transfer"])

@@ -12,8 +12,9 @@ from filrouge.capture.programs import place_of
 from filrouge.context.service import given_json, log, prepare, preview
 from filrouge.core.clock import new_id
 from filrouge.runtime.services import Parts
+from filrouge.server.access import parts_of, reading, recalling
 from filrouge.server.auth import needs
-from filrouge.server.responses import Body, answers, parts_of, reading, recalling
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.recall_answers import ContextAnswer, PreviewAnswer
 
 router = APIRouter(tags=["memory"])

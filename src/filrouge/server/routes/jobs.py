@@ -11,7 +11,9 @@ from filrouge.context.log import Recalls
 from filrouge.core.errors import NotFound
 from filrouge.runtime import worker
 from filrouge.search.models import Outcome
-from filrouge.server.responses import Answer, Cursor, answers, behind, elsewhere, link_next, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.paging import Cursor, behind, link_next
+from filrouge.server.responses import Answer, answers
 from filrouge.server.routes.facts import DoneAnswer
 from filrouge.server.validation import JobId, RecallId
 

@@ -24,19 +24,10 @@ from filrouge.notes.service import beside, hit_json, search_notes
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.memory_search import Mode, Question, recall
 from filrouge.search.turn_search import search_turns
+from filrouge.server.access import elsewhere, parts_of, reading, recalling, settled
 from filrouge.server.auth import needs
-from filrouge.server.responses import (
-    Body,
-    Cursor,
-    PageLimit,
-    answers,
-    elsewhere,
-    paged,
-    parts_of,
-    reading,
-    recalling,
-    settled,
-)
+from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.daemon_answers import OriginsAnswer, SettingsAnswer
 from filrouge.server.routes.filtering import FilterBody, filters_of
 from filrouge.server.routes.memory_answers import ActionsAnswer, MemoryAnswer, MemoryWithHistory

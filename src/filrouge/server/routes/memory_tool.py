@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from filrouge.memories.files import LONGEST_FILE, run
 from filrouge.memories.models import LONGEST_PATH
-from filrouge.server.responses import Answer, answers, elsewhere, parts_of
+from filrouge.server.access import elsewhere, parts_of
+from filrouge.server.responses import Answer, answers
 
 router = APIRouter(tags=["memory tool"])
 

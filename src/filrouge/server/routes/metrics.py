@@ -7,7 +7,7 @@ from fastapi.responses import PlainTextResponse
 
 from filrouge.maintenance import health
 from filrouge.runtime.metrics import CONTENT_TYPE
-from filrouge.server.responses import parts_of, reading
+from filrouge.server.access import parts_of, reading
 
 router = APIRouter(tags=["daemon"])
 

@@ -7,7 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from filrouge.providers.spending import dead_letters, extract_status
-from filrouge.server.responses import answers, elsewhere, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.responses import answers
 from filrouge.server.routes.models_answers import ExtractStatusAnswer, LetterAnswer, NotEnabled
 
 router = APIRouter(tags=["models"])

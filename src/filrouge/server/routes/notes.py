@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from filrouge.notes.service import described
-from filrouge.server.responses import Answer, answers, parts_of, reading
+from filrouge.server.access import parts_of, reading
+from filrouge.server.responses import Answer, answers
 
 router = APIRouter(tags=["notes"])
 

@@ -13,8 +13,10 @@ from filrouge.maintenance import health
 from filrouge.memories import reports
 from filrouge.memories.novelty import LONGEST, THRESHOLD, is_novel
 from filrouge.search.word_repository import Place, Share
+from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, Cursor, answers, behind, elsewhere, link_next, parts_of, reading
+from filrouge.server.paging import Cursor, behind, link_next
+from filrouge.server.responses import Answer, answers
 from filrouge.server.routes.memory import Names, Narrowed
 from filrouge.server.routes.memory_answers import MemoryAnswer
 

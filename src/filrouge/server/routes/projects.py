@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from filrouge.projects import service
+from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.responses import Answer, Body, answers
 
 router = APIRouter(tags=["projects"])
 _PROJECT = "A project: its id, alias or short name, or several aliases."

@@ -10,7 +10,9 @@ from pydantic import Field
 from filrouge.core.errors import BadInput
 from filrouge.core.scope import ScopeName
 from filrouge.memories import service
-from filrouge.server.responses import Body, Cursor, PageLimit, answers, elsewhere, paged, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.memory import Names, Narrowed, action_json
 from filrouge.server.routes.memory_answers import ActionAnswer, RuleAnswer
 from filrouge.server.validation import MemoryId

@@ -8,7 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from filrouge.core.errors import BadInput
-from filrouge.server.responses import Body, Cursor, answers, elsewhere, paged, parts_of, reading
+from filrouge.server.access import elsewhere, parts_of, reading
+from filrouge.server.paging import Cursor, paged
+from filrouge.server.responses import Body, answers
 from filrouge.server.routes.filtering import moment_of
 from filrouge.server.routes.threads_answers import ThreadAnswer, ThreadDetail, WhyThreadAnswer
 from filrouge.server.validation import ThreadId, TurnId

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from filrouge.core.errors import BadInput
 from filrouge.runtime import tokens
 from filrouge.runtime.tokens import Allowed, Kind, Tokens
+from filrouge.server.access import parts_of, reading, settled
 from filrouge.server.auth import LOGIN, Keys, cookie_name, needs
-from filrouge.server.responses import Answer, answers, parts_of, reading, settled
+from filrouge.server.responses import Answer, answers
 from filrouge.server.validation import TokenId
 
 router = APIRouter(tags=["tokens"])

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query, Request
 from filrouge.core.dates import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
-from filrouge.server.responses import answers, parts_of, reading
+from filrouge.server.access import parts_of, reading
+from filrouge.server.responses import answers
 from filrouge.server.routes.threads_answers import TimelineAnswer, TopicsAnswer
 from filrouge.threads.models import Timeframe
 from filrouge.threads.topics import (

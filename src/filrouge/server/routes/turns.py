@@ -12,7 +12,8 @@ from filrouge.capture.models import Role
 from filrouge.capture.programs import Conversation, Message, tell
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
-from filrouge.server.responses import Answer, answers, elsewhere, parts_of, reading, settled
+from filrouge.server.access import elsewhere, parts_of, reading, settled
+from filrouge.server.responses import Answer, answers
 from filrouge.server.routes.filtering import moment_of
 
 router = APIRouter(tags=["turns"])

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from filrouge.maintenance import health as verbs
-from filrouge.server.responses import Answer, answers, parts_of, reading
+from filrouge.server.access import parts_of, reading
+from filrouge.server.responses import Answer, answers
 
 router = APIRouter(tags=["memory"])
 

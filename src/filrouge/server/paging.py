@@ -1,0 +1,108 @@
+"""Pages of a list: `limit` rows, and behind which row the next page begins.
+
+A cursor names the last row of a page and not its place, so what is added in front meanwhile neither repeats a row nor
+hides one; where that row is gone, the page begins with the first one that comes behind it in the order of the list.
+Where rows are numbered, or counted by what lists them, the cursor holds that number. The next page is a link (RFC 8288,
+`rel="next"`); bodies stay plain lists.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+from fastapi import Query, Request, Response
+
+from filrouge.core.errors import BadInput
+
+# Pages of a list: `limit` rows, and behind which row the next page begins.
+#
+# A cursor names the last row of a page and not its place, so what is added in front meanwhile neither repeats a row
+# nor hides one; where that row is gone, the page begins with the first one that comes behind it in the order of the
+# list. Where rows are numbered, or counted by what lists them, the cursor holds that number. The next page is a link
+# (RFC 8288, `rel="next"`); bodies stay plain lists.
+
+Cursor = Annotated[
+    str | None, Query(max_length=500, description="Where the page begins: that of a `Link` with `rel=next`.")
+]
+
+
+#: A number of a row has 64 bits.
+_DIGITS = 18
+
+
+PageLimit = Annotated[int | None, Query(ge=1, le=1000, description="Rows of a page; none = all.")]
+
+
+def paged(
+    request: Request, response: Response, rows: Sequence[dict[str, Any]], *, limit: int | None, cursor: str | None,
+    by: str, name: str = "id",
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The page of a list that begins behind the cursor, with its link to the next one.
+
+    Args:
+        rows: the whole list, falling in `by`.
+        by: the field that the list is ordered by, text or number.
+        name: the field that tells a row from all others.
+
+    Raises:
+        BadInput: the cursor is none of this list.
+    """
+    begin = _behind(rows, cursor, by, name) if cursor else 0
+    page = list(rows[begin:]) if limit is None else list(rows[begin : begin + limit])
+    if page and begin + len(page) < len(rows):
+        _link(request, response, [page[-1][by], page[-1][name]])
+    return page
+
+
+def behind(cursor: str | None) -> int | None:
+    """The number that a cursor stands for; None for the first page.
+
+    Raises:
+        BadInput: it is no cursor of ours.
+    """
+    if cursor is None:
+        return None
+    number = _read(cursor)
+    if type(number) is not int or not 0 <= number < 10**_DIGITS:
+        _refuse()
+    return number
+
+
+def link_next(request: Request, response: Response, number: int | None) -> None:
+    """Name the next page, if there is one."""
+    if number is not None:
+        _link(request, response, number)
+
+
+def _link(request: Request, response: Response, place: Any) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    url = request.url.include_query_params(cursor=cursor)
+    response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+
+
+def _read(cursor: str) -> Any:
+    try:
+        return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (ValueError, TypeError, RecursionError):
+        _refuse()
+
+
+def _behind(rows: Sequence[dict[str, Any]], cursor: str, by: str, name: str) -> int:
+    try:
+        value, id_ = _read(cursor)
+    except (ValueError, TypeError):
+        _refuse()
+    place = next((number for number, row in enumerate(rows) if row[name] == id_), None)
+    if place is not None:
+        return place + 1
+    try:
+        return next((number for number, row in enumerate(rows) if row[by] < value), len(rows))
+    except TypeError:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise BadInput("query.cursor is no cursor of this list.", remedy="Take it from the `Link` of the page before.")

@@ -1,0 +1,57 @@
+"""Refusals as the wire sees them: problem documents (RFC 9457) with the remedy, wherever in the stack they are made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from filrouge.core.errors import FilrougeError, TooMany, Unauthorized
+
+PROBLEM: Final = "application/problem+json"
+
+
+def problem(error: FilrougeError, status: int) -> dict[str, Any]:
+    """The document of an error."""
+    return {
+        "type": f"urn:filrouge:error:{type(error).__name__}",
+        "title": (type(error).__doc__ or "").strip().splitlines()[0],
+        "status": status,
+        "detail": error.message,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+    }
+
+
+def refused(error: FilrougeError, *, status: int = 0, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """The answer that refuses; with the status of the error, unless another says it better."""
+    code = status or error.http_status
+    return JSONResponse(
+        problem(error, code), status_code=code, media_type=PROBLEM, headers={**_headers_of(error), **(headers or {})}
+    )
+
+
+def _headers_of(error: FilrougeError) -> dict[str, str]:
+    """What HTTP wants beside the document."""
+    if isinstance(error, Unauthorized):
+        return {"WWW-Authenticate": 'Bearer realm="filrouge"'}
+    return {"Retry-After": "1"} if isinstance(error, TooMany) else {}
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send, error: FilrougeError) -> None:
+    """Answer a request, or the opening of a WebSocket, with an error, and read nothing of it."""
+    body = json.dumps(problem(error, error.http_status)).encode()
+    head = {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **_headers_of(error)}
+    headers = [(name.lower().encode(), value.encode()) for name, value in head.items()]
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        await receive()  # its wish to connect
+        kind = "websocket.http.response"
+        if kind not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+    await send({"type": f"{kind}.start", "status": error.http_status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body, "more_body": False})
