@@ -258,7 +258,7 @@ _TRIES, _PAUSE_SECONDS = 20, 0.1
 _AGAIN_SECONDS: Final = 5.0
 #: Rows are looked through for so many of the texts that went.
 _MOST_SOUGHT: Final = 200
-_FORGETTING_AFTER_SHORTEST: Final = 12
+_SHORTEST_SEARCHED: Final = 12
 
 
 def after_the_deed(parts: Parts, reach: Reach, receipt: Receipt, sought: Sought, *, deed_seconds: float) -> Receipt:
@@ -362,9 +362,7 @@ def _holding(parts: Parts, texts: Sequence[str]) -> dict[str, Any]:
 
 def _telling(reach: Reach) -> list[str]:
     """The texts that went, those of any length, the longest first."""
-    return sorted(
-        (text for text in reach.texts if len(text.strip()) >= _FORGETTING_AFTER_SHORTEST), key=len, reverse=True
-    )
+    return sorted((text for text in reach.texts if len(text.strip()) >= _SHORTEST_SEARCHED), key=len, reverse=True)
 
 
 def _unswept(trouble: str) -> dict[str, Any]:

@@ -57,8 +57,8 @@ def _inner(value: Any) -> Any:
 # whose SDK does (a schema beyond its limits), is asked on the next; the one that worked is remembered for that
 # operation.
 
-for _CHATTY_LOGGERS in ("anthropic", "openai", "pydantic_ai"):  # they log whole requests at the level of debugging
-    logging.getLogger(_CHATTY_LOGGERS).setLevel(logging.WARNING)
+for _chatty in ("anthropic", "openai", "pydantic_ai"):  # they log whole requests at the level of debugging
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
 
 _IN_WORDS: Final = "Answer with one JSON object that fits this JSON schema, and with nothing before or after it:"
 

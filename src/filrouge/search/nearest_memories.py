@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from filrouge.core.protocols import Seeking, Tx, Vector, VectorIndex
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts
 from filrouge.runtime.worker import Outcome
-from filrouge.search.vector_repository import NEEDS, InSetting, NeedVectors
+from filrouge.search.vector_repository import NEEDS, InSetting, Lacking, NeedVectors
 from filrouge.search.vector_search import Meaning
 
 # Need vectors of memories: made by one job in the background, and read for a prompt.
@@ -40,12 +40,15 @@ def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
     """The job: make the vectors of some memories that lack them."""
     meaning, after = parts.meaning, int(payload["after"])
     revision = _revision(meaning)
-    lacking = (
-        parts.readers.here(lambda tx: NeedVectors(tx).missing(revision, _AT_ONCE, after=after)) if revision else []
-    )
+
+    def look(tx: Tx) -> tuple[list[Lacking], list[InSetting]]:
+        lacking = NeedVectors(tx).missing(revision, _AT_ONCE, after=after) if revision else []
+        return lacking, NeedVectors(tx).settings([one.id for one in lacking])
+
+    lacking, given = parts.readers.here(look)
     if not lacking:
         return Outcome(write=lambda _: None)
-    made = parts.readers.here(lambda tx: _made(tx, meaning, [one.id for one in lacking]))
+    made = _made(meaning, given)
     return Outcome(
         write=lambda tx: NeedVectors(tx).put(revision, made),
         again=lambda: {"after": lacking[-1].seq},
@@ -58,7 +61,7 @@ def need_vectors(tx: Tx, meaning: Meaning, ids: Collection[str]) -> dict[str, Ve
     found = NeedVectors(tx).some(ids, revision)
     lacking = [id_ for id_ in ids if id_ not in found]
     if 0 < len(lacking) <= _FOR_A_PROMPT:
-        found |= {one.memory_id: vector for one, vector in _made(tx, meaning, lacking)}
+        found |= {one.memory_id: vector for one, vector in _made(meaning, NeedVectors(tx).settings(lacking))}
     return found
 
 
@@ -66,8 +69,8 @@ def _revision(meaning: Meaning) -> str:
     return meaning.embedder.revision if isinstance(meaning.embedder, Seeking) else ""
 
 
-def _made(tx: Tx, meaning: Meaning, ids: Collection[str]) -> list[tuple[InSetting, Vector]]:
-    given = NeedVectors(tx).settings(ids)
+def _made(meaning: Meaning, given: Sequence[InSetting]) -> list[tuple[InSetting, Vector]]:
+    """The vectors of memories; none where the embedder cannot be used."""
     if not isinstance(meaning.embedder, Seeking) or not given:
         return []
     try:

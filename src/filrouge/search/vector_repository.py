@@ -330,7 +330,11 @@ class NeedVectors:
     def some(self, ids: Collection[str], revision: str) -> dict[str, Vector]:
         """The vectors of these memories that this revision made."""
         rows = self._tx.all("need_vectors.some", {"ids": json.dumps(list(ids)), "revision": revision})
-        return {row["id"]: np.frombuffer(row["vector"], dtype="<f2").astype(np.float32) for row in rows}
+        return (
+            dict(zip((row["id"] for row in rows), _matrix([row["vector"] for row in rows]), strict=True))
+            if rows
+            else {}
+        )
 
     def missing(self, revision: str, limit: int, *, after: int = 0) -> list[Lacking]:
         """The first live memories behind `after` that lack a vector of this revision, oldest first."""

@@ -515,7 +515,7 @@ def _redacted(redact: Callable[[str], str], value: Any) -> Any:
 # the user says that it is their own.
 
 #: Rows of one transaction: others write in between.
-_READING_IN_TOGETHER: Final = 50
+_MESSAGES_TOGETHER: Final = 50
 _TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 #: What an observation is believed at; one that the user vouches for counts as said.
 _BELIEVED, _VOUCHED = 0.6, 0.8
@@ -566,8 +566,8 @@ def read_in(parts: Parts, page: Handed) -> ReadIn:
     """Store what is new of a page; it is on disk when this returns."""
     done = ReadIn()
     off = frozenset(parts.readers.here(lambda tx: parts.settings(tx)).disabled_projects)
-    for place in range(0, len(page.turns), _READING_IN_TOGETHER):
-        batch = [(one, _cleaned(parts, one)) for one in page.turns[place : place + _READING_IN_TOGETHER]]
+    for place in range(0, len(page.turns), _MESSAGES_TOGETHER):
+        batch = [(one, _cleaned(parts, one)) for one in page.turns[place : place + _MESSAGES_TOGETHER]]
         done.turns.update(parts.writer.run_patient(lambda tx, batch=batch: _add(parts, tx, page, batch, off)))
     if page.memories:
         done.memories.update(_add_memories(parts, page, off))
