@@ -13,13 +13,12 @@ from filrouge.capture import losses
 from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask, here
 from filrouge.cli.commands.health import threads_line
+from filrouge.cli.options import Json, Project
 from filrouge.core.choices import closest_first, did_you_mean, listed, one_of
 from filrouge.core.errors import BadConfig, DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
-Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
 Agent = Annotated[str | None, typer.Option(help="Only what this agent learned: its id, or its channel.")]
 Channel = Annotated[str | None, typer.Option(help="Only what was said through it: claude-code, codex, cli, ...")]

@@ -9,13 +9,13 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
+from filrouge.cli.options import Json
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.maintenance import backup_files as files
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _LONGEST_SECONDS = 3600.0
 
 

@@ -10,10 +10,8 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
+from filrouge.cli.options import Json, Project
 from filrouge.core.choices import one_of
-
-Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 
 #: Of bridges; `threads.models`, which has them, is more than a command needs.
 TYPES = ("extends", "depends_on", "contradicts", "supports", "refines", "relates_to", "child_of")

@@ -10,9 +10,9 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
+from filrouge.cli.options import Json
 from filrouge.core.errors import BadInput
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Id = Annotated[str, typer.Argument(help="A memory's id, or its beginning.")]
 
 

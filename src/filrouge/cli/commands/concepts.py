@@ -8,9 +8,7 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
-
-Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
+from filrouge.cli.options import Json, Project
 
 
 def register(app: typer.Typer) -> None:

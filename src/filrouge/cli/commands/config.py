@@ -8,8 +8,8 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
+from filrouge.cli.options import Json
 
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 app = typer.Typer(name="config", help="The settings that hold.", no_args_is_help=True)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask, poll
+from filrouge.cli.options import Json
 from filrouge.core.errors import Busy, DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
@@ -15,7 +14,6 @@ from filrouge.daemon.process import is_held, owner_pid
 from filrouge.daemon.waking import wait_started, wake
 
 app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _STOP_SECONDS = 15.0
 
 

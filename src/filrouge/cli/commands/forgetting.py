@@ -11,9 +11,9 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
+from filrouge.cli.options import Json
 from filrouge.core.errors import BadInput, NotFound
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 #: Backups are copied and every file is read: a large home takes its time.
 _SECONDS: Final = 600.0
 #: Ids begin with the time, so their first digit is a nought for some thousand years; letters that look alike are none.

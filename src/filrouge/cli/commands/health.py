@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from filrouge.capture import losses
 from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask
+from filrouge.cli.options import Json
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 #: Bytes from which on a part of the home is named.
 _WORTH_SHOWING = 1_000_000
 

@@ -15,12 +15,12 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from filrouge.cli import output
+from filrouge.cli.options import Json
 from filrouge.cli.output import bars as progress_bars
 from filrouge.core import installation
 from filrouge.core.errors import BadInput, EmbedderUnavailable
 
 app = typer.Typer(help="The embedding models on this machine.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()

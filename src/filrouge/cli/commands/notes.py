@@ -9,10 +9,10 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
+from filrouge.cli.options import Json
 from filrouge.core.errors import BadInput
 from filrouge.core.paths import home
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _NO_VAULT = "No vault is named. Name the folder of your notes: filrouge settings notes_folder ~/Notes"
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from filrouge.cli import output
+from filrouge.cli.options import Json
 from filrouge.core import paths as place
-
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -11,12 +11,12 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
 from filrouge.cli.commands.plans import consent
+from filrouge.cli.options import Json
 from filrouge.core.errors import BadInput
 from filrouge.hosts.project import normalise
 from filrouge.projects.folder_names import UNDER
 
 app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _PATH: Final = "/api/memory/projects"
 _KINDS: Final = ("name", "origin", "root", "clone", "path")
 #: Rows of a large project move in one transaction.

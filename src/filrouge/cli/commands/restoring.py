@@ -17,6 +17,7 @@ from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS
 from filrouge.cli.commands.backups import when
 from filrouge.cli.commands.changing import change
+from filrouge.cli.options import Json
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import home
@@ -28,7 +29,6 @@ from filrouge.maintenance import backup_files as files
 if TYPE_CHECKING:
     from filrouge.maintenance.restore import Restored
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _DRAIN_SECONDS = 30.0
 
 

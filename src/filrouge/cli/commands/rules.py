@@ -16,8 +16,6 @@ from filrouge.cli.commands.asking import (
     Branch,
     Channel,
     Everything,
-    Json,
-    Project,
     Since,
     Thread,
     Trust,
@@ -25,6 +23,7 @@ from filrouge.cli.commands.asking import (
     filters_of,
     listing,
 )
+from filrouge.cli.options import Json, Project
 
 app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
 Id = Annotated[str, typer.Argument(help="A rule's id, or its beginning.")]

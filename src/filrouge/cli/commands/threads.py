@@ -10,11 +10,10 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
+from filrouge.cli.options import Json, Project
 from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
-Project = Annotated[str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")]
 Id = Annotated[str, typer.Argument(help="A thread's id, or its beginning; see `filrouge threads`.")]
 _PATH = "/api/memory/threads"
 _LONGEST = 100

@@ -9,11 +9,11 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
+from filrouge.cli.options import Json
 from filrouge.core.choices import refusal
 from filrouge.core.errors import BadInput
 
 app = typer.Typer(help="Who may reach the daemon over TCP.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 _SCOPES = ("read", "write", "admin")
 
 

@@ -8,9 +8,9 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask
+from filrouge.cli.options import Json
 from filrouge.core.choices import one_of
 
-Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Agent = Annotated[str | None, typer.Option(help="Only what was said to this agent: its id, or its channel.")]
 
 
