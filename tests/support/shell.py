@@ -25,7 +25,7 @@ from tests.support.ending import at_the_end
 _FORKING: Final = """
 import importlib, io, json, os, sys, time
 from filrouge.cli import commands, main
-for name in (*commands.COMMANDS, *commands.GROUPS):
+for name in {*commands.COMMANDS, *(module for module, _ in commands.GROUPS.values())}:
     importlib.import_module(f"filrouge.cli.commands.{name}")
 
 def run(asked):

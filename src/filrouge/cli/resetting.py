@@ -12,8 +12,7 @@ from typing import Final
 from filrouge.capture import inbox
 from filrouge.cli import output
 from filrouge.cli.client import ask
-from filrouge.cli.commands.backups import when
-from filrouge.cli.commands.restoring import between_daemons
+from filrouge.cli.commands.backups import between_daemons, when
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import Busy
 from filrouge.core.paths import SPOOL, inside

@@ -30,7 +30,7 @@ from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
 from filrouge.server.openapi import described
 from filrouge.server.problems import PROBLEM, problem, refused
-from filrouge.server.routes import daemon, hooks, injecting
+from filrouge.server.routes import context, daemon
 from filrouge.server.validation import legible, whole_ids
 
 if TYPE_CHECKING:
@@ -47,42 +47,30 @@ _REMEDY = "See the API reference, or GET /openapi.json."
 #: What hooks ask right after a start is imported with it; of everything else, the module below `filrouge.server` and
 #: the beginnings of its paths. Where paths overlap, the first route that matches answers.
 ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
-    hooks.router,
-    ("routes.memory", (
-        "/api/memory/facts", "/api/memory/memories", "/api/memory/search", "/search", "/api/memory/settings",
-        "/api/memory/stats", "/api/memory/retrievals",
-    )),
-    injecting.router,
-    ("routes.rules", ("/api/memory/rules",)),
-    ("routes.topics", ("/api/memory/topics", "/api/memory/timeline")),
-    ("routes.threads", ("/api/memory/threads", "/api/memory/turns/")),
-    ("routes.bridges", ("/api/memory/bridges", "/api/memory/graph")),
-    ("routes.embedding", ("/embedding",)),
-    ("routes.models", ("/extract/",)),
+    *context.ROUTERS,
     daemon.router,
-    ("routes.changing", (
-        "/api/memory/memories/", "/memory/supersede", "/api/memory/review", "/api/memory/undo", "/api/audit/",
+    ("routes.memories", (
+        "/api/memory/facts", "/api/memory/memories", "/api/memory/search", "/search", "/api/memory/settings",
+        "/api/memory/stats", "/api/memory/retrievals", "/api/memory/rules", "/memory/supersede", "/api/memory/review",
+        "/api/memory/undo", "/api/audit/", "/api/memory/concepts", "/memory/tool", "/memory/novel",
     )),
-    ("routes.concepts", ("/api/memory/concepts",)),
-    ("routes.metrics", ("/metrics",)),
-    ("routes.forgetting", ("/api/memory/forget", "/api/memory/receipts")),
-    ("routes.gardens", ("/api/memory/gardens",)),
-    ("routes.backups", ("/api/memory/backups",)),
-    ("routes.tokens", ("/api/tokens", "/login/", "/signed-in")),
-    ("mcp.mount", ("/mcp",)),
-    ("routes.memory_tool", ("/memory/tool",)),
-    ("routes.live", ("/ws",)),
-    ("routes.static", ("/static/",)),
-    ("routes.usage", ("/api/memory/usage",)),
+    ("routes.threads", (
+        "/api/memory/topics", "/api/memory/timeline", "/api/memory/threads", "/api/memory/turns/",
+        "/api/memory/bridges", "/api/memory/graph",
+    )),
     ("routes.turns", ("/memory/turns", "/api/memory/messages")),
-    ("routes.extracting", ("/memory/extract",)),
-    ("routes.facts", ("/api/memory/facts/",)),
-    ("routes.jobs", ("/api/memory/dead-letters", "/api/memory/jobs", "/api/memory/recalls/")),
-    ("routes.exporting", ("/api/memory/export", "/api/memory/import")),
-    ("routes.imports", ("/api/memory/imports",)),
-    ("routes.novelty", ("/memory/novel", "/api/memory/memories")),
+    ("routes.providers", ("/embedding", "/extract/", "/api/memory/usage", "/memory/extract")),
+    ("routes.maintenance", (
+        "/api/memory/gardens", "/api/memory/backups", "/api/memory/dead-letters", "/api/memory/jobs",
+        "/api/memory/recalls/", "/metrics",
+    )),
+    ("routes.erasure", ("/api/memory/forget", "/api/memory/receipts")),
+    ("routes.transfer", ("/api/memory/export", "/api/memory/import")),
     ("routes.projects", ("/api/memory/projects",)),
     ("routes.notes", ("/api/memory/notes",)),
+    ("routes.access", ("/api/tokens", "/login/", "/signed-in")),
+    ("routes.live", ("/ws", "/static/")),
+    ("mcp.mount", ("/mcp",)),
 )  # fmt: skip
 
 

@@ -32,8 +32,8 @@ from filrouge.core.errors import (
 from filrouge.core.settings import Settings
 from filrouge.runtime.services import Parts
 from filrouge.runtime.tokens import Kind, Token, Tokens, hashed
-from filrouge.server.access import settled
 from filrouge.server.problems import refuse
+from filrouge.server.responses import settled
 
 # What a caller must be allowed to do to reach a route: read, write or admin, each holding the one before.
 #

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from threading import Lock
+from types import ModuleType
 from typing import Any, cast
 
 from fastapi import APIRouter, FastAPI
@@ -28,8 +29,8 @@ class DeferredRouter(BaseRoute):
 
     Args:
         app: the application that includes the router.
-        module: its module, below `filrouge.server`; the router is its attribute `router`.
-        paths: every path of the router begins with one of these.
+        module: a module below `filrouge.server`, with one `router` or several `ROUTERS`.
+        paths: every path of its routers begins with one of these.
     """
 
     def __init__(self, app: FastAPI, module: str, paths: tuple[str, ...]) -> None:
@@ -59,16 +60,22 @@ class DeferredRouter(BaseRoute):
         with self._lock:
             if self._is_loaded:
                 return
-            router = cast("APIRouter", cast("Any", import_module(self.module)).router)
             routes = self._app.router.routes
             before = len(routes)
-            self._app.include_router(router)
+            for router in routers_of(import_module(self.module)):
+                self._app.include_router(router)
             added = routes[before:]
             guard(added)
             del routes[before:]
             place = routes.index(self) + 1
             routes[place:place] = added
             self._is_loaded = True
+
+
+def routers_of(module: ModuleType) -> tuple[APIRouter, ...]:
+    """The routers of a module: its `ROUTERS`, or the one that it has."""
+    several: tuple[APIRouter, ...] | None = getattr(module, "ROUTERS", None)
+    return several or (cast("APIRouter", module.router),)
 
 
 def routes_of(routes: Iterable[object]) -> Iterator[APIRoute]:

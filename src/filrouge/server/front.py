@@ -26,8 +26,8 @@ from filrouge.core.errors import FilrougeError
 from filrouge.runtime.wiring import Running
 from filrouge.server.auth import HEALTH, signing
 from filrouge.server.body_limits import SMALL, read_again
-from filrouge.server.delivering import Confirmation, Delivery, answer
 from filrouge.server.listening import Listening
+from filrouge.server.live import Confirmation, Delivery, answer
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

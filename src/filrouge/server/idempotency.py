@@ -18,11 +18,11 @@ from filrouge.core.errors import BadInput, Busy, FilrougeError, Stale
 from filrouge.core.protocols import Tx
 from filrouge.runtime.idempotency_repository import Answered, AnsweredRequests
 from filrouge.runtime.services import Parts
-from filrouge.server.access import settled
 from filrouge.server.auth import ACCESS
 from filrouge.server.body_limits import read_again
 from filrouge.server.deferred import methods_at
 from filrouge.server.problems import refused
+from filrouge.server.responses import settled
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"

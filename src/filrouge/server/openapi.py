@@ -107,7 +107,7 @@ def _complete(route: APIRoute, method: str, operation: dict[str, Any]) -> None:
     """What is the same for every operation: its name, who may ask, and how it refuses."""
     about = (route.endpoint.__doc__ or route.name).strip()
     operation["summary"] = re.split(r"[:;.]", " ".join(about.split()), maxsplit=1)[0]
-    operation["operationId"] = f"{route.endpoint.__module__.rsplit('.', 1)[-1]}_{route.name}"
+    operation["operationId"] = route.name
     responses = operation["responses"]
     responses.pop("422", None)
     refusal = {"$ref": "#/components/schemas/Problem"}

@@ -1,14 +1,23 @@
-"""What a route says that it answers: models for the OpenAPI document, which tests hold every answer against.
-
-The routes answer plain JSON values, and nothing is filtered on the way out: a field that is missing in its model is
-a mistake that a test finds, not a field that silently disappears.
-"""
+"""How a route reaches the parts, and waits for a lane without blocking the event loop."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+
+from filrouge.core.protocols import Tx
+from filrouge.runtime.services import Parts
+from filrouge.runtime.wiring import Running
+
+# What a route says that it answers: models for the OpenAPI document, which tests hold every answer against.
+#
+# The routes answer plain JSON values, and nothing is filtered on the way out: a field that is missing in its model is
+# a mistake that a test finds, not a field that silently disappears.
 
 #: Where `answers` keeps the model: under FastAPI's own name it would be built at every start, for the document alone.
 MODEL: Final = "x-filrouge-model"
@@ -48,3 +57,33 @@ def answers(model: Any, *, status: int = 200, example: Any = None) -> dict[int |
     if example is not None:
         said["content"] = {"application/json": {"example": example}}
     return {status: said}
+
+
+# How a route reaches the parts, and waits for a lane without blocking the event loop.
+
+T = TypeVar("T")
+
+
+def parts_of(request: Request) -> Parts:
+    """The parts behind this application."""
+    return cast("Running", request.app.state.running).parts
+
+
+async def settled(future: Future[T]) -> T:
+    """Wait for a lane."""
+    return await asyncio.wrap_future(future)
+
+
+async def reading(request: Request, read: Callable[[Tx], T]) -> T:
+    """Read on the pool."""
+    return await settled(parts_of(request).readers.submit(read))
+
+
+async def recalling(parts: Parts, read: Callable[[Tx], T]) -> T:
+    """Bring something to mind, on the pool for that."""
+    return await settled(parts.readers.submit_recall(read))
+
+
+async def elsewhere(work: Callable[[], T]) -> T:
+    """Do something that blocks on a thread of its own."""
+    return await asyncio.to_thread(work)

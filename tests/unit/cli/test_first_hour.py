@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from filrouge.cli import commands
-from filrouge.cli.commands import asking, bridges
+from filrouge.cli.commands import search, threads
 from filrouge.core import settings
 from filrouge.memories.models import Kind
 from filrouge.providers.language_models import SIZE_OF, Mode
@@ -139,8 +139,8 @@ def test_a_slip_in_the_environment_or_in_a_project_file_is_said_on_a_line(user: 
 
 
 def test_commands_know_the_words_of_the_model_that_they_do_not_load() -> None:
-    assert (*get_args(Kind), "turn") == asking.KINDS
-    assert bridges.TYPES == BRIDGE_KINDS
+    assert (*get_args(Kind), "turn") == search.KINDS
+    assert threads.TYPES == BRIDGE_KINDS
 
 
 def test_every_mode_has_its_model_and_its_cap() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from filrouge.providers.models import Usage
 from filrouge.providers.usage_repository import LlmUsage
-from filrouge.server.routes.usage import UsageAnswer
+from filrouge.server.routes.providers import FiguresAnswer
 from filrouge.testing import idle
 from tests.unit.server.conftest import serving
 from tests.unit.server.test_routes import event
@@ -34,7 +34,7 @@ def ask(shell: Shell, prompt: str) -> None:
 
 def test_an_empty_memory_has_figures_too(shell: Shell) -> None:
     found = shell.json("stats", "--usage")
-    UsageAnswer.model_validate(found)
+    FiguresAnswer.model_validate(found)
     assert (found["memories"], found["recalls"], found["projects"], found["models"]) == ({}, [], [], [])
     assert shell.json("stats") == {"factsCount": 0, "messagesCount": 0, "vectorsCount": 0, "lastIndexedAt": None}
     assert shell("stats").out.splitlines()[:6] == [
@@ -55,7 +55,7 @@ def test_what_recall_adds_is_told_by_project_and_apart_from_what_models_cost(she
     tokens = sum(row["total_tokens_added"] for row in log)
     assert tokens > 0
     found = shell.json("stats", "--usage")
-    UsageAnswer.model_validate(found)
+    FiguresAnswer.model_validate(found)
     assert found == shell.api.get("/api/memory/usage")
     assert found["memories"] == {"decision": 1}
     [day] = found["recalls"]
@@ -82,7 +82,7 @@ def test_recalls_that_were_late_or_empty_are_shown_apart_from_those_delivered(sh
         assert "8443" in shell.api.ask("POST", "/hooks/events", delivery).body["context"]
     idle(shell.api.parts)
     found = shell.json("stats", "--usage")
-    UsageAnswer.model_validate(found)
+    FiguresAnswer.model_validate(found)
     assert found == shell.api.get("/api/memory/usage")
     days = found["recalls"]
     assert [sum(day[name] for day in days) for name in ("recalls", "delivered", "late", "empty")] == [4, 1, 2, 1]

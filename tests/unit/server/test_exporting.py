@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from filrouge.core.paths import socket_path
-from filrouge.server.routes.exporting import ImportedAnswer
+from filrouge.server.routes.transfer import ImportedAnswer
 from filrouge.testing import idle
 
 from .conftest import Api, serving

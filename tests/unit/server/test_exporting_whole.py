@@ -14,7 +14,7 @@ import pytest
 from filrouge.cli.imports import hand_over
 from filrouge.core.paths import socket_path
 from filrouge.extraction.models import Analysis
-from filrouge.server.routes.exporting import ImportedAnswer
+from filrouge.server.routes.transfer import ImportedAnswer
 from filrouge.testing import idle
 from filrouge.transfer.exports import WHOLE_TABLES, opened
 

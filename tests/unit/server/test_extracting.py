@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from filrouge.server.routes.extracting import ExtractedAnswer
+from filrouge.server.routes.providers import ExtractedAnswer
 from filrouge.testing import idle
 
 from .conftest import Api

@@ -11,7 +11,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.core.paths import socket_path
 from filrouge.core.protocols import Tx
 from filrouge.runtime.jobs import MOST_ATTEMPTS, Job, Jobs
-from filrouge.server.routes.jobs import JobAnswer, QueueAnswer, RecallAnswer
+from filrouge.server.routes.maintenance import JobAnswer, QueueAnswer, RecallAnswer
 from filrouge.testing import idle
 
 from .conftest import Api

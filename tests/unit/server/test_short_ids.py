@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from filrouge.capture.service import observe
 from filrouge.server import routes, validation
-from filrouge.server.deferred import routes_of
+from filrouge.server.deferred import routers_of, routes_of
 from filrouge.testing import idle
 from tests.unit.app.given import SHOP, event
 from tests.unit.app.spoken import COUPON, POSTGRES
@@ -69,8 +69,8 @@ def test_threads_turns_and_bridges_in_path_query_and_body(api: Api) -> None:
 
 def ids_in_paths() -> Iterator[tuple[str, str, str]]:
     for module in pkgutil.iter_modules(routes.__path__):
-        router = getattr(importlib.import_module(f"{routes.__name__}.{module.name}"), "router", None)
-        for route in routes_of(router.routes if router else ()):
+        routers = routers_of(importlib.import_module(f"{routes.__name__}.{module.name}"))
+        for route in routes_of(route for router in routers for route in router.routes):
             for name, hint in route.endpoint.__annotations__.items():
                 if f"{{{name}}}" in route.path and name.endswith("_id"):
                     yield route.path, name, str(hint)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Final
@@ -26,35 +26,30 @@ from filrouge.core.errors import FilrougeError
 
 #: Every module with the commands that it registers, in the order of the help.
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "asking": ("status", "search", "recall", "facts", "why", "settings"),
-    "injecting": ("context",),
-    "topics": ("topics", "timeline"),
-    "threads": ("threads", "thread", "why-thread"),
-    "bridges": ("bridges", "graph"),
-    "telling": ("remember", "hook"),
-    "models": ("extract",),
-    "reindex": ("reindex",),
-    "init": ("init",),
-    "uninstall": ("uninstall",),
-    "doctor": ("doctor",),
-    "health": ("health",),
-    "demo": ("demo",),
-    "changing": ("review", "history", "undo", "supersede", "pin", "unpin", "bin"),
-    "restoring": ("restore",),
-    "concepts": ("concepts",),
+    "search": ("status", "search", "recall", "facts", "why", "settings", "topics", "timeline", "context"),
+    "memories": ("remember", "hook", "review", "history", "undo", "supersede", "pin", "unpin", "bin"),
+    "threads": ("threads", "thread", "why-thread", "bridges", "graph"),
+    "providers": ("extract", "reindex"),
+    "setup": ("init", "uninstall"),
+    "health": ("doctor", "health", "stats", "concepts"),
     "notes": ("notes",),
-    "forgetting": ("forget",),
-    "garden": ("garden",),
-    "backups": ("backup",),
-    "repair": ("repair",),
-    "mcp": ("mcp",),
-    "stats": ("stats",),
-    "logs": ("logs",),
+    "erasure": ("forget",),
+    "maintenance": ("garden", "repair"),
+    "backups": ("backup", "restore"),
     "transfer": ("export", "import"),
-    "places": ("paths",),
+    "daemon": ("logs", "paths"),
+    "demo": ("demo", "mcp"),
 }
-#: Modules whose commands have a word in front, which is their name.
-GROUPS: Final = ("daemon", "model", "audit", "rules", "token", "config", "project")
+#: Words with commands of their own behind them: the module and the name of each.
+GROUPS: Final[Mapping[str, tuple[str, str]]] = {
+    "daemon": ("daemon", "daemon_app"),
+    "model": ("providers", "model_app"),
+    "audit": ("maintenance", "audit_app"),
+    "rules": ("memories", "rules_app"),
+    "token": ("access", "token_app"),
+    "config": ("daemon", "config_app"),
+    "project": ("projects", "project_app"),
+}
 
 
 def run() -> int:
@@ -88,10 +83,11 @@ def commands(word: str = "") -> typer.Typer:
     )
     found = [name for name, words in COMMANDS.items() if word in words]
     groups = [name for name in GROUPS if name == word]
-    for module in _loaded(found if found or groups else COMMANDS):
-        module.register(app)
-    for module in _loaded(groups if found or groups else GROUPS):
-        app.add_typer(module.app, name=module.__name__.rpartition(".")[2])
+    for name in found if found or groups else COMMANDS:
+        _module(name).register(app)
+    for group in groups if found or groups else GROUPS:
+        module, attribute = GROUPS[group]
+        app.add_typer(getattr(_module(module), attribute), name=group)
     if found or groups:
         app.callback()(_one_of_several)
     return app
@@ -106,8 +102,8 @@ def _say_slips(words: Sequence[str]) -> None:
             warn(sentence)
 
 
-def _loaded(names: Iterable[str]) -> list[ModuleType]:
-    return [importlib.import_module(f"{__name__}.{name}") for name in names]
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def _one_of_several() -> None:

@@ -1,27 +1,43 @@
-"""`filrouge backup`: make one, or list those that there are."""
+"""`filrouge restore`: a memory is live again, or a backup stands in the place of the whole memory.
+
+The second is done by this process, between two daemons; what a daemon loads is loaded for it alone.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from filrouge.cli import output
-from filrouge.cli.client import ask
+from filrouge.cli.client import SHORT_SECONDS, ask
+from filrouge.cli.commands.memories import change
 from filrouge.cli.options import Json
-from filrouge.core.clock import from_text
-from filrouge.core.errors import BadInput
+from filrouge.core.clock import SystemClock, from_text
+from filrouge.core.errors import BadInput, Busy, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import home
 from filrouge.daemon import client
+from filrouge.daemon.process import only_one
+from filrouge.daemon.waking import wake
 from filrouge.maintenance import backup_files as files
+
+if TYPE_CHECKING:
+    from filrouge.maintenance.restore import Restored
+
+
+# `filrouge backup`: make one, or list those that there are.
 
 _LONGEST_SECONDS = 3600.0
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add these commands to the command line."""
     app.command()(backup)
+    app.command()(restore)
 
 
 def backup(
@@ -85,3 +101,102 @@ def when(at: str | None) -> str:
 
 def _size(size: int) -> str:
     return f"{size / (1 << 20):.1f} MB"
+
+
+_DRAIN_SECONDS = 30.0
+
+
+def restore(
+    what: Annotated[str, typer.Argument(help="A memory's id; or a backup: its name, a path, or `latest`.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of a backup: verify it, change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Of a backup: replace the memory without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a memory live again that was binned or superseded; or put a backup in the place of the whole memory."""
+    if is_backup(what):
+        restore_backup(what, dry_run=dry_run, yes=yes, json=json)
+    elif dry_run or yes:
+        raise BadInput("--dry-run and --yes are for backups; a memory that is live again can be binned again.")
+    else:
+        change("POST", what, "/restore", {}, "Live again", json)
+
+
+def is_backup(what: str) -> bool:
+    """True for what names a backup and no memory: `latest`, a name, a path. An id has no point and no slash."""
+    return what == "latest" or files.is_name(what) or "/" in what or "." in what
+
+
+def restore_backup(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
+    """Put a backup in the place of the memory."""
+    if client.is_elsewhere(os.environ):
+        raise BadInput("A backup is restored on the machine of the daemon.", remedy=f"Unset {client.URL} there.")
+    directory = home()
+    path = files.find(directory, what)
+    if not dry_run and not yes:
+        _confirm(path)
+    done = _verified(directory, what) if dry_run else _replaced(directory, what)
+    if json:
+        output.show_json(done.to_json())
+    else:
+        for line in _told(done, dry_run=dry_run):
+            output.say(line)
+
+
+def _verified(directory: str, what: str) -> Restored:
+    from filrouge.maintenance.restore import restore as restored  # the storage and its libraries
+
+    return restored(directory, what, SystemClock(), dry_run=True)
+
+
+def _replaced(directory: str, what: str) -> Restored:
+    """Restore between two daemons, if there is one."""
+    from filrouge.maintenance.restore import restore as restored  # the storage and its libraries
+
+    with between_daemons(directory):
+        return restored(directory, what, SystemClock())
+
+
+def _told(done: Restored, *, dry_run: bool) -> list[str]:
+    made = f" of {when(done.at)}" if done.at else ""
+    if dry_run:
+        return [f"It can be restored: {done.path}{made}, {sum(done.rows.values())} rows.", "Nothing was changed."]
+    kept = f" What was there is kept: filrouge restore {done.kept}" if done.kept else ""
+    again = f" {done.forgotten} rows that were forgotten since were taken out again." if done.forgotten else ""
+    return [f"Restored: {done.path}{made}, {sum(done.rows.values())} rows.{again}{kept}"]
+
+
+def _confirm(path: str) -> None:
+    if not sys.stdin.isatty():
+        raise BadInput(
+            "Restoring a backup replaces the whole memory; say so with --yes.",
+            remedy=f"`filrouge restore {path} --dry-run` verifies it and changes nothing.",
+        )
+    output.confirm(f"Replace the whole memory by {path}? What is there is backed up first.", abort=True)
+
+
+@contextmanager
+def between_daemons(directory: str) -> Generator[None]:
+    """Hold the home's lock while no daemon runs; the one that was there comes back afterwards.
+
+    Raises:
+        Busy: the daemon does not leave.
+    """
+    was_there = _drained(directory)
+    try:
+        with only_one(directory, patience=_DRAIN_SECONDS):
+            yield
+    finally:
+        if was_there:
+            with suppress(FilrougeError):  # the next command says what keeps it from starting
+                wake(directory)
+
+
+def _drained(directory: str) -> bool:
+    """Ask the daemon to leave; True if there was one."""
+    try:
+        client.request(directory, "POST", "/daemon/drain", {}, SHORT_SECONDS)
+    except DaemonUnavailable:
+        if client.is_absent(directory):
+            return False
+        raise Busy("The daemon does not answer, so it cannot be asked to make room.") from None
+    return True

@@ -1,23 +1,29 @@
-"""Commands about the daemon: start, stop, status."""
+"""`filrouge config`: the settings that hold, and where each comes from."""
 
 from __future__ import annotations
+
+from typing import Annotated, Any
 
 import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask, poll
 from filrouge.cli.options import Json
-from filrouge.core.errors import Busy, DaemonUnavailable
+from filrouge.core import paths as place
+from filrouge.core.errors import BadInput, Busy, DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
+from filrouge.daemon import logs as files
 from filrouge.daemon.process import is_held, owner_pid
 from filrouge.daemon.waking import wait_started, wake
 
-app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
+# Commands about the daemon: start, stop, status.
+
+daemon_app = typer.Typer(help="The one process that owns the memory.", no_args_is_help=True)
 _STOP_SECONDS = 15.0
 
 
-@app.command()
+@daemon_app.command()
 def start(json: Json = False) -> None:
     """Start the daemon, if it does not run yet."""
     try:
@@ -29,7 +35,7 @@ def start(json: Json = False) -> None:
     status(json)
 
 
-@app.command()
+@daemon_app.command()
 def stop(json: Json = False) -> None:
     """Stop the daemon; what is begun is finished first."""
     wait_started(home())
@@ -47,7 +53,7 @@ def stop(json: Json = False) -> None:
     _say({"running": False, "was_running": True}, "The daemon has stopped.", json)
 
 
-@app.command()
+@daemon_app.command()
 def status(json: Json = False) -> None:
     """Whether the daemon runs, and where."""
     try:
@@ -74,3 +80,83 @@ def _say(document: dict[str, object], line: str, json: bool) -> None:
         output.show_json(document)
     else:
         output.say(line)
+
+
+# `filrouge logs`: what the daemon wrote down, read from its file, so that it is there when the daemon is not.
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(logs)
+    app.command()(paths)
+
+
+def logs(
+    number: Annotated[int, typer.Option("-n", "--lines", help="So many of the newest lines.", min=0, max=100_000)] = 40,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those that come.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the lines as records.")] = False,
+) -> None:
+    """Show the newest lines of the log; none of them has a word of what was said."""
+    if json and follow:
+        raise BadInput("One document has an end: `--json` and `--follow` exclude each other.")
+    lines = files.last_lines(home(), number)
+    if json:
+        output.show_json(files.parsed(lines))
+        return
+    for line in lines:
+        output.write(f"{line}\n")
+    if follow:
+        for line in files.new_lines(home()):
+            if line is not None:
+                output.write(f"{line}\n")
+                output.flush()
+
+
+# `filrouge paths`: where everything is.
+
+
+def paths(json: Json = False) -> None:
+    """Show where everything is; nothing is started and nothing made."""
+    directory = place.home()
+    named = {
+        "database": place.DATABASE,
+        "log": place.LOG,
+        "spool": place.SPOOL,
+        "backups": place.BACKUPS,
+        "runtime": place.RUNTIME,
+        "config": place.CONFIG,
+    }
+    found = {"home": directory, "socket": place.socket_path(directory)}
+    found |= {name: place.inside(directory, file) for name, file in named.items()}
+    if json:
+        output.show_json(found)
+    else:
+        output.table(("What", "Where"), list(found.items()))
+
+
+config_app = typer.Typer(name="config", help="The settings that hold.", no_args_is_help=True)
+
+
+@config_app.callback()
+def config() -> None:
+    """The settings that hold."""
+
+
+@config_app.command()
+def show(
+    origin: Annotated[bool, typer.Option("--origin", help="Also where each value comes from.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the settings that hold."""
+    found: dict[str, Any] = ask("GET", "/api/memory/settings")
+    if not origin:
+        if json:
+            output.show_json(found)
+        else:
+            output.table(("Setting", "Value"), list(found.items()))
+        return
+    origins: dict[str, str] = ask("GET", "/api/memory/settings/origins")
+    if json:
+        output.show_json({key: {"value": value, "origin": origins[key]} for key, value in found.items()})
+    else:
+        output.table(("Setting", "Value", "From"), [(key, value, origins[key]) for key, value in found.items()])

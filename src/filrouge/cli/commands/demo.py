@@ -1,9 +1,4 @@
-"""`filrouge demo`: the whole path in front of your eyes, on a throw-away home.
-
-Recorded agent sessions go through the real hook executable, one process per event, as an agent would call it.
-Then it shows what was learned and what was replaced, opens new sessions, and prints the exact text that the
-agent's model would be given. Nothing is faked: break the product and the demo shows it.
-"""
+"""The command `mcp` as the help shows it; the executable serves it before this is loaded."""
 
 from __future__ import annotations
 
@@ -21,17 +16,25 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, idle, poll
+from filrouge.cli.mcp import main
 from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.daemon.process import is_held
 from filrouge.daemon.waking import wake
 
+# `filrouge demo`: the whole path in front of your eyes, on a throw-away home.
+#
+# Recorded agent sessions go through the real hook executable, one process per event, as an agent would call it. Then
+# it shows what was learned and what was replaced, opens new sessions, and prints the exact text that the agent's
+# model would be given. Nothing is faked: break the product and the demo shows it.
+
 _UNDERSTAND_SECONDS = 60.0
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add these commands to the command line."""
     app.command()(demo)
+    app.command(name="mcp")(mcp)
 
 
 def demo(
@@ -183,3 +186,10 @@ def _read(path: str) -> dict[str, Any]:
 def _lines(path: str) -> list[dict[str, Any]]:
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.strip()]
+
+
+def mcp(
+    verbose: Annotated[bool, typer.Option("--verbose", help="Say on stderr what goes wrong.")] = False,
+) -> None:
+    """Serve an agent's MCP client on stdin and stdout: what `claude mcp add filrouge -- filrouge mcp` runs."""
+    main(["--verbose"] if verbose else sys.argv[2:])

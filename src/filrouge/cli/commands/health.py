@@ -1,26 +1,96 @@
-"""`filrouge health`: how well the whole works, in figures; 1 where something is to be done, with the next command."""
+"""`filrouge concepts`: what sessions were about, and in how many of them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from filrouge.capture import losses
 from filrouge.cli import output
-from filrouge.cli.client import SHORT_SECONDS, ask
-from filrouge.cli.options import Json
+from filrouge.cli.client import SHORT_SECONDS, ask, here
+from filrouge.cli.options import Json, Project
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
 
-#: Bytes from which on a part of the home is named.
-_WORTH_SHOWING = 1_000_000
+if TYPE_CHECKING:
+    from filrouge.cli.doctor.report import Mended
+    from filrouge.cli.doctor.scene import Finding
+
+
+# `filrouge doctor`: what is wrong, why, and what to do. It needs no daemon, and works on a damaged home.
+#
+# The checks stand in `cli/doctor`, a module for each subject. All of them run at once and have a few seconds
+# together, so that a daemon or a provider that hangs keeps nobody waiting.
+
+_MARKS: Final = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add these commands to the command line."""
+    app.command()(doctor)
     app.command()(health)
+    app.command()(stats)
+    app.command()(concepts)
+
+
+def doctor(
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also check every row, the journal, the vectors, and load the embedder.")
+    ] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely, and say what was done.")] = False,
+    bundle: Annotated[
+        str, typer.Option("--bundle", metavar="FILE.zip", help="Write a report without memories and secrets.")
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check the machine, the home, the database, the daemon, the models and the agents."""
+    # The checks load what they look at; no other command needs it.
+    from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine, mend, write_bundle
+    from filrouge.cli.doctor.scene import scene_of
+
+    scene, checks = scene_of(home(), deep=deep), (*CHECKS, *(DEEP_CHECKS if deep else ()))
+    findings = examine(scene, checks)
+    mended = mend(scene, checks, findings) if fix else []
+    now = {one.after.check: one for one in mended}
+    findings = [now[one.check].after if one.check in now else one for one in findings]
+    if bundle:
+        write_bundle(bundle, scene, findings)
+    if json:
+        output.show_json([one.to_json() | _deeds(now.get(one.check)) for one in findings])
+    else:
+        _say(findings, mended)
+        if bundle:
+            output.say(f"Written: {bundle}. Look into it before you give it to anybody.")
+    if any(one.is_trouble for one in findings):
+        raise typer.Exit(1)
+
+
+def _deeds(mended: Mended | None) -> dict[str, Any]:
+    return {"before": mended.before.to_json(), "did": list(mended.did)} if mended else {}
+
+
+def _say(findings: list[Finding], mended: list[Mended]) -> None:
+    for one in mended:
+        output.say(f"Before: {_line(one.before)}")
+        for deed in one.did:
+            output.say(f"  {deed}")
+    for finding in sorted(findings, key=lambda one: tuple(_MARKS).index(one.state)):  # what is to be done comes last
+        output.say(_line(finding))
+    counts = {state: sum(one.state == state for one in findings) for state in _MARKS}
+    output.say(", ".join(f"{number} {state}" for state, number in counts.items() if number))
+
+
+def _line(finding: Finding) -> str:
+    remedy = f" → {finding.remedy}" if finding.remedy else ""
+    return f"{_MARKS[finding.state]} {finding.check}: {finding.cause}{remedy}"
+
+
+# `filrouge health`: how well the whole works, in figures; 1 where something is to be done, with the next command.
+
+#: Bytes from which on a part of the home is named.
+_WORTH_SHOWING = 1_000_000
 
 
 def health(json: Json = False) -> None:
@@ -91,3 +161,98 @@ def _storage(found: dict[str, Any]) -> str:
 
 def _percent(rate: float | None) -> str:
     return "-" if rate is None else f"{100 * rate:.1f}%"
+
+
+# `filrouge stats`: what the memory holds and what it costs.
+
+_DAYS = 30
+
+
+def stats(
+    days: Annotated[int, typer.Option("--days", help="So many days back, today included.", min=1, max=366)] = _DAYS,
+    usage: Annotated[bool, typer.Option("--usage", help="With --json: the figures of /api/memory/usage.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Show what the memory holds, and what recall and models cost."""
+    if json and not usage:
+        output.show_json(ask("GET", "/api/memory/stats", timeout=SHORT_SECONDS))
+        return
+    figures = ask("GET", f"/api/memory/usage?days={days}", timeout=SHORT_SECONDS)
+    if json:
+        output.show_json(figures)
+        return
+    counts = ask("GET", "/api/memory/stats", timeout=SHORT_SECONDS)
+    for line in _stats_lines(counts, figures):
+        output.say(line)
+
+
+def _stats_lines(counts: dict[str, Any], figures: dict[str, Any]) -> list[str]:
+    kinds = ", ".join(f"{number} {kind}" for kind, number in figures["memories"].items())
+    names = ("recalls", "delivered", "late", "empty")
+    recalls, delivered, late, empty = (sum(row[name] for row in figures["recalls"]) for name in names)
+    tokens, days = sum(row["tokens"] for row in figures["projects"]), figures["days"]
+    return [
+        f"Memories: {sum(figures['memories'].values())}{f' ({kinds})' if kinds else ''}",
+        f"Messages: {counts['messagesCount']}",
+        f"Vectors: {counts['vectorsCount']}",
+        f"Threads: {threads_line(figures['threads'])}, {figures['bridges']} bridges",
+        f"Last captured: {counts['lastIndexedAt'] or 'nothing yet'}",
+        f"Recalls in {days} days: {recalls} ({delivered} delivered, {late} late, {empty} empty), {tokens} tokens added",
+        *(_project(one) for one in figures["projects"]),
+        f"Models in {days} days: {_models(figures['models'], figures['dollars'])}",
+        *_operations(figures["models"]),
+        f"On the disk: {sum(figures['bytes'].values()) / 1e6:,.1f} MB",
+    ]
+
+
+def _project(one: dict[str, Any]) -> str:
+    each = one["tokens_per_useful_memory"]
+    what = f"{each:g} tokens for each of {one['useful_memories']} useful memories" if each else "no memory in it yet"
+    return f"  {one['project_name'] or 'no project'}: {one['recalls']} recalls, {one['tokens']} tokens, {what}"
+
+
+def _models(rows: list[dict[str, Any]], dollars: float) -> str:
+    calls, tokens = sum(row["calls"] for row in rows), sum(row["input_tokens"] + row["output_tokens"] for row in rows)
+    unpriced = sum(row["calls"] for row in rows if row["dollars"] is None)
+    return (
+        f"{calls} calls, {tokens} tokens, ${dollars:.2f}{f' without {unpriced} of unknown price' if unpriced else ''}"
+    )
+
+
+def _operations(rows: list[dict[str, Any]]) -> list[str]:
+    spent = dict[str, tuple[int, int, float]]()
+    for row in rows:
+        calls, tokens, dollars = spent.get(row["operation"], (0, 0, 0.0))
+        tokens += row["input_tokens"] + row["output_tokens"]
+        spent[row["operation"]] = (calls + row["calls"], tokens, dollars + (row["dollars"] or 0.0))
+    return [
+        f"  {name}: {calls} calls, {tokens} tokens, ${dollars:.2f}" for name, (calls, tokens, dollars) in spent.items()
+    ]
+
+
+def concepts(
+    project: Project = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 50,
+    json: Json = False,
+) -> None:
+    """List what sessions were about, the most spoken of first."""
+    asked: dict[str, Any] = {"limit": limit} | ({"project": here(project)} if project else {})
+    found = ask("GET", "/api/memory/concepts", query=asked)
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("No session was analysed yet.")
+    output.table(
+        ("Sessions", "First", "Last", "Project", "Concept"),
+        [
+            (
+                one["mention_count"],
+                one["first_date"][:10],
+                one["last_date"][:10],
+                one["project_name"] or "-",
+                one["concept"],
+            )
+            for one in found
+        ],
+    )

@@ -35,8 +35,7 @@ from filrouge.mcp.offered import INSTRUCTIONS, LARGEST_REQUEST, ONCE_META, PROJE
 from filrouge.runtime.services import Parts
 from filrouge.server.auth import ACCESS, Access, allows
 from filrouge.server.auth import Scope as Allowed
-from filrouge.server.mcp.quoting import quoted
-from filrouge.server.mcp.tools import BY_NAME, Caller
+from filrouge.server.mcp.tools import BY_NAME, Caller, quoted
 
 _LOG = logging.getLogger(__name__)
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.core import installation
 from filrouge.core.errors import NotInstalled
-from filrouge.server.access import parts_of, reading
 from filrouge.server.auth import needs
+from filrouge.server.responses import parts_of, reading
 
 router = APIRouter(tags=["mcp"])
 

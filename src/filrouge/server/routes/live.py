@@ -1,23 +1,28 @@
-"""The live feed over a WebSocket: `/ws`."""
+"""The files of the pages: a fixed list, read from the package once. No path of a request ever reaches the disk."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final, cast
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, Response, WebSocket
 from fastapi.responses import JSONResponse
 
-from filrouge.core.errors import Busy
+from filrouge.core.errors import Busy, NotFound
 from filrouge.runtime.wiring import Running
 from filrouge.server.auth import needs
 from filrouge.server.live import MOST_SOCKETS, Sockets, converse
 
-router = APIRouter(tags=["live"])
+# The live feed over a WebSocket: `/ws`.
+
+live_router = APIRouter(tags=["live"])
+pages_router = APIRouter(tags=["pages"])
 
 
-@router.websocket("/ws")
+@live_router.websocket("/ws")
 @needs("read")
-async def live(socket: WebSocket) -> None:
+async def live_live(socket: WebSocket) -> None:
     """What happens, as it happens: a hello, then one JSON object a message."""
     sockets, parts = cast("Sockets", socket.app.state.sockets), cast("Running", socket.app.state.running).parts
     if sockets.is_full:
@@ -45,3 +50,22 @@ def _full() -> JSONResponse:
         "exit_code": error.exit_code,
     }
     return JSONResponse(body, status_code=503, media_type="application/problem+json")
+
+
+#: What is served, with its type.
+FILES: Final[Mapping[str, str]] = {"live.js": "text/javascript; charset=utf-8"}
+_HELD: Final[dict[str, bytes]] = {}
+_HEADERS: Final = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+
+
+@pages_router.get("/static/{name}", response_class=Response, responses={200: {"content": {"text/javascript": {}}}})
+async def static_static(name: str) -> Response:
+    """A file that the pages need: `live.js` shares one WebSocket among the tabs of a browser."""
+    if name not in FILES:
+        raise NotFound(f"There is no file {name!r} here.", remedy=f"There are: {', '.join(FILES)}.")
+    if name not in _HELD:
+        _HELD[name] = resources.files("filrouge").joinpath("web", "static", name).read_bytes()
+    return Response(_HELD[name], headers={**_HEADERS, "Content-Type": FILES[name]})
+
+
+ROUTERS = (live_router, pages_router)

@@ -8,8 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from filrouge.notes.service import described
-from filrouge.server.access import parts_of, reading
-from filrouge.server.responses import Answer, answers
+from filrouge.server.responses import Answer, answers, parts_of, reading
 
 router = APIRouter(tags=["notes"])
 
@@ -66,14 +65,14 @@ class NotesAnswer(Answer):
 
 
 @router.get("/api/memory/notes", responses=answers(NotesAnswer))
-async def vault(request: Request) -> dict[str, Any]:
+async def notes_vault(request: Request) -> dict[str, Any]:
     """How the vault stands."""
     parts = parts_of(request)
     return await reading(request, lambda tx: described(parts, tx))
 
 
 @router.post("/api/memory/notes/anew", responses=answers(NotesAnswer))
-async def anew(request: Request) -> dict[str, Any]:
+async def notes_anew(request: Request) -> dict[str, Any]:
     """Have pages and lines written again that were removed from the vault; answers how it stands before that."""
     parts = parts_of(request)
     parts.noted.anew.set()

@@ -8,9 +8,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from filrouge.projects import service
-from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.auth import needs
-from filrouge.server.responses import Answer, Body, answers
+from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
 
 router = APIRouter(tags=["projects"])
 _PROJECT = "A project: its id, alias or short name, or several aliases."
@@ -93,14 +92,14 @@ class JoinAnswer(Answer):
 
 
 @router.get("/api/memory/projects", responses=answers(list[ProjectAnswer]))
-async def all_projects(request: Request) -> list[dict[str, Any]]:
+async def projects_all_projects(request: Request) -> list[dict[str, Any]]:
     """Every project with its names and what it holds, the one spoken in last first."""
     parts = parts_of(request)
     return await reading(request, lambda tx: service.listed(parts, tx))
 
 
 @router.post("/api/memory/projects/aliases", responses=answers(ProjectAnswer))
-async def add_names(body: NamesBody, request: Request) -> dict[str, Any]:
+async def projects_add_names(body: NamesBody, request: Request) -> dict[str, Any]:
     """Know a project by more names; answers it as it is listed then."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.add_names(parts, _listed(body.project), body.names))
@@ -108,7 +107,7 @@ async def add_names(body: NamesBody, request: Request) -> dict[str, Any]:
 
 @router.post("/api/memory/projects/merge", responses=answers(MergeAnswer))
 @needs("admin")
-async def merge(body: MergeBody, request: Request) -> dict[str, Any]:
+async def projects_merge(body: MergeBody, request: Request) -> dict[str, Any]:
     """Let all of one project go into another, for good; or only say what would move."""
     parts = parts_of(request)
     carried_out = service.plan if body.dry_run else service.merge
@@ -118,7 +117,7 @@ async def merge(body: MergeBody, request: Request) -> dict[str, Any]:
 
 @router.post("/api/memory/projects/join", responses=answers(JoinAnswer))
 @needs("admin")
-async def join(body: JoinBody, request: Request) -> dict[str, Any]:
+async def projects_join(body: JoinBody, request: Request) -> dict[str, Any]:
     """Agree that a folder is the project that its `.filrouge.toml` names; or only say what that means."""
     parts = parts_of(request)
     carried_out = service.plan_join if body.dry_run else service.join

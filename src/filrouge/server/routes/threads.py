@@ -1,28 +1,305 @@
-"""Threads over HTTP: list them, look into one, put right what is in which, and ask why a turn is where it is."""
+"""Bridges over HTTP: listed, made and removed by hand, and drawn with their threads."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from filrouge.capture.models import Role, SourceType
+from filrouge.core.dates import Language
 from filrouge.core.errors import BadInput
-from filrouge.server.access import elsewhere, parts_of, reading
-from filrouge.server.paging import Cursor, paged
-from filrouge.server.responses import Body, answers
-from filrouge.server.routes.filtering import moment_of
-from filrouge.server.routes.threads_answers import ThreadAnswer, ThreadDetail, WhyThreadAnswer
-from filrouge.server.validation import ThreadId, TurnId
-from filrouge.threads import reports, service
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.maintenance.health import project_id
+from filrouge.server.filtering import moment_of
+from filrouge.server.paging import Cursor, PageLimit, paged
+from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.validation import BridgeId, ThreadId, TurnId
+from filrouge.threads import bridge_service, reports, service
+from filrouge.threads.bridge_service import graph as graph_found
+from filrouge.threads.graph import graph_of, to_dot, to_svg
+from filrouge.threads.models import Action, BridgeBy, BridgeKind, Occasion, ThreadState, Timeframe, TitleBy
 from filrouge.threads.reports import Status
+from filrouge.threads.topics import (
+    get_conversation_timeline,
+    language_of,
+    list_discussed_topics,
+    timeline_json,
+    topics_json,
+)
+
+# What the routes about threads, bridges, topics and the timeline answer.
+
+
+class ThreadAnswer(Answer):
+    """A thread as it is listed."""
+
+    id: str
+    title: str
+    title_by: TitleBy
+    summary: str
+    status: ThreadState
+    weight: float = Field(ge=0)
+    topics: list[str]
+    messages: int = Field(ge=0)
+    conversations: int = Field(ge=0)
+    project: str | None
+    project_name: str
+    agent: str
+    channel: str
+    origin: SourceType
+    opened_at: str
+    last_active: str
+    suspended_at: str | None
+    parent: str | None
+    merged_into: str | None
+
+
+class NamedThread(Answer):
+    """A thread's id and title."""
+
+    id: str
+    title: str
+
+
+class DriftAnswer(Answer):
+    """Where the talk left a thread's subject."""
+
+    turn_id: str
+    at: str
+    similarity: float
+    became: str
+    title: str
+
+
+class PointAnswer(Answer):
+    """A sentence of where work stands, and the turn it was said in."""
+
+    text: str
+    turn_id: str
+
+
+class StoodAnswer(Answer):
+    """Where a thread's work stood."""
+
+    at: str
+    occasion: Occasion
+    made_by: str
+    state: list[PointAnswer]
+    decisions: list[PointAnswer]
+    questions: list[PointAnswer]
+    files: list[str]
+    error: PointAnswer | None
+
+
+class TieAnswer(Answer):
+    """A bridge as one of its threads sees it."""
+
+    type: BridgeKind
+    strength: float
+    thread_id: str
+    title: str
+    outgoing: bool
+
+
+class PlacedTurn(Answer):
+    """A turn with what led it into its thread."""
+
+    id: str
+    at: str
+    role: Role
+    channel: str
+    session_id: str
+    text: str
+    action: Action | Literal["follow"]
+    similarity: float | None
+
+
+class ThreadDetail(ThreadAnswer):
+    """A thread with everything about it."""
+
+    parent_title: str | None
+    children: list[NamedThread]
+    drift: list[DriftAnswer]
+    state: StoodAnswer | None
+    bridges: list[TieAnswer]
+    turns_shown: list[PlacedTurn]
+
+
+class WeighedAnswer(Answer):
+    """A thread that a turn was weighed against."""
+
+    thread_id: str
+    state: ThreadState
+    embedding: float | None
+    topics: float
+    exact: bool
+    own: bool
+    similarity: float
+    title: str
+
+
+class PlacingAnswer(Answer):
+    """A decision about a turn."""
+
+    at: str
+    action: Action
+    thread_id: str
+    title: str
+    parent: str | None
+    similarity: float
+    reason: str
+    borderline: bool
+    model: str | None
+    actor: str
+    weighed: list[WeighedAnswer]
+
+
+class WhyThreadAnswer(Answer):
+    """Where a turn is, and why."""
+
+    turn_id: str
+    text: str
+    at: str
+    thread_id: str | None
+    title: str | None
+    follows: bool
+    decisions: list[PlacingAnswer]
+
+
+class BridgeAnswer(Answer):
+    """A bridge between two threads."""
+
+    id: str
+    source: str
+    source_title: str
+    target: str
+    target_title: str
+    type: BridgeKind
+    confidence: float = Field(ge=0, le=1)
+    strength: float = Field(ge=0)
+    reason: str
+    made_by: BridgeBy
+    depth: int = Field(ge=0)
+    project: str | None
+    created_at: str
+    reinforced_at: str
+
+
+class GraphThread(Answer):
+    """A thread in a graph."""
+
+    id: str
+    title: str
+    state: ThreadState
+    topics: list[str]
+    project: str | None
+    project_name: str
+    last_active: str
+
+
+class GraphAnswer(Answer):
+    """Threads and the bridges between them."""
+
+    project: str | None
+    project_name: str
+    threads: list[GraphThread]
+    bridges: list[BridgeAnswer]
+
+
+class TopicAnswer(Answer):
+    """Something that was talked about."""
+
+    id: str
+    title: str
+    summary: str
+    first_date: str
+    last_date: str
+    conversations: int = Field(ge=0)
+    thread_ids: list[str]
+    vitality: float = Field(ge=0, le=1)
+    channel: str
+    project: str | None
+
+
+class TopicsAnswer(Answer):
+    """The topics of a time."""
+
+    timeframe: Timeframe
+    topics: list[TopicAnswer]
+    nothing_known: bool
+
+
+class TimelineAnswer(Answer):
+    """Topics by how long ago they were last spoken of."""
+
+    this_week: list[TopicAnswer]
+    last_week: list[TopicAnswer]
+    this_month: list[TopicAnswer]
+    older: list[TopicAnswer]
+    total: int = Field(ge=0)
+    nothing_known: bool
+    text: str
+
+
+# Topics and timeline over HTTP.
+
+topics_router = APIRouter(tags=["topics"])
+threads_router = APIRouter(tags=["threads"])
+bridges_router = APIRouter(tags=["bridges"])
+SaidTo = Annotated[str | None, Query(description="Only what was said to this agent: its id, or its channel.")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+@topics_router.get("/api/memory/topics", responses=answers(TopicsAnswer))
+async def topics_topics(
+    request: Request,
+    timeframe: Timeframe = "week",
+    limit: Limit = 50,
+    min_mention_count: Annotated[int, Query(ge=1)] = 1,
+    agent_id: SaidTo = None,
+    user_id: str = LOCAL_USER,
+) -> dict[str, Any]:
+    """The topics of a time, latest first; `nothing_known` says outright that there are none."""
+    parts = parts_of(request)
+
+    def find(tx: Tx) -> dict[str, Any]:
+        found = list_discussed_topics(parts, tx, user_id, timeframe, limit, min_mention_count, agent_id)
+        return topics_json(found, timeframe)
+
+    return await reading(request, find)
+
+
+@topics_router.get("/api/memory/timeline", responses=answers(TimelineAnswer))
+async def topics_timeline(
+    request: Request,
+    limit: Limit = 120,
+    agent_id: SaidTo = None,
+    user_id: str = LOCAL_USER,
+    language: Language | None = None,
+) -> dict[str, Any]:
+    """The latest topics by how long ago they were last spoken of, with their text in `language`."""
+    parts = parts_of(request)
+
+    def find(tx: Tx) -> dict[str, Any]:
+        found = get_conversation_timeline(parts, tx, user_id, limit, agent_id)
+        return timeline_json(found, language or language_of(parts, tx))
+
+    return await reading(request, find)
+
+
+# Threads over HTTP: list them, look into one, put right what is in which, and ask why a turn is where it is.
 
 #: Threads of a place, behind a cursor.
 _ALL = 1_000_000
 
-router = APIRouter(tags=["threads"])
-Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
-Agent = Annotated[str | None, Query(description="Only those that this agent opened: its id, or its channel.")]
+ThreadProject = Annotated[
+    list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")
+]
+OpenedBy = Annotated[str | None, Query(description="Only those that this agent opened: its id, or its channel.")]
 Turns = Annotated[list[TurnId], Field(min_length=1, max_length=1000)]
 
 
@@ -52,14 +329,14 @@ class MoveBody(Body):
     turns: Turns
 
 
-@router.get("/api/memory/threads", responses=answers(list[ThreadAnswer]))
-async def list_threads(
+@threads_router.get("/api/memory/threads", responses=answers(list[ThreadAnswer]))
+async def threads_list_threads(
     request: Request,
     response: Response,
     status: Status = "all",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    project: Names = None,
-    agent: Agent = None,
+    project: ThreadProject = None,
+    agent: OpenedBy = None,
     as_of: Annotated[str | None, Query(description="As they were then; a day counts whole.")] = None,
     cursor: Cursor = None,
 ) -> list[dict[str, Any]]:
@@ -70,15 +347,15 @@ async def list_threads(
     return paged(request, response, found, limit=limit, cursor=cursor, by="last_active")
 
 
-@router.get("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
-async def one_thread(thread_id: ThreadId, request: Request) -> dict[str, Any]:
+@threads_router.get("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
+async def threads_one_thread(thread_id: ThreadId, request: Request) -> dict[str, Any]:
     """One thread with where its work stood, its ties, newest turns and drifts; the beginning of an id is enough."""
     parts = parts_of(request)
     return await reading(request, lambda tx: reports.detail(parts, tx, thread_id))
 
 
-@router.patch("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
-async def change_thread(thread_id: ThreadId, body: ThreadBody, request: Request) -> dict[str, Any]:
+@threads_router.patch("/api/memory/threads/{thread_id}", responses=answers(ThreadDetail))
+async def threads_change_thread(thread_id: ThreadId, body: ThreadBody, request: Request) -> dict[str, Any]:
     """Rename a thread, or archive or reopen it."""
     parts = parts_of(request)
     if (body.title is None) == (body.status is None):
@@ -90,29 +367,112 @@ async def change_thread(thread_id: ThreadId, body: ThreadBody, request: Request)
     return await elsewhere(lambda: act(parts, thread_id))
 
 
-@router.post("/api/memory/threads/{thread_id}/merge", responses=answers(ThreadDetail))
-async def merge_thread(thread_id: ThreadId, body: MergeBody, request: Request) -> dict[str, Any]:
+@threads_router.post("/api/memory/threads/{thread_id}/merge", responses=answers(ThreadDetail))
+async def threads_merge_thread(thread_id: ThreadId, body: MergeBody, request: Request) -> dict[str, Any]:
     """Put all turns of a thread into another; answers the other."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.merge(parts, thread_id, body.into))
 
 
-@router.post("/api/memory/threads/{thread_id}/split", responses=answers(ThreadDetail))
-async def split_thread(thread_id: ThreadId, body: SplitBody, request: Request) -> dict[str, Any]:
+@threads_router.post("/api/memory/threads/{thread_id}/split", responses=answers(ThreadDetail))
+async def threads_split_thread(thread_id: ThreadId, body: SplitBody, request: Request) -> dict[str, Any]:
     """Put turns of a thread into a new one; answers the new one."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.split(parts, thread_id, body.turns, body.title))
 
 
-@router.post("/api/memory/threads/{thread_id}/move", responses=answers(ThreadDetail))
-async def move_turns(thread_id: ThreadId, body: MoveBody, request: Request) -> dict[str, Any]:
+@threads_router.post("/api/memory/threads/{thread_id}/move", responses=answers(ThreadDetail))
+async def threads_move_turns(thread_id: ThreadId, body: MoveBody, request: Request) -> dict[str, Any]:
     """Put turns of other threads into this one; answers it."""
     parts = parts_of(request)
     return await elsewhere(lambda: service.move(parts, body.turns, thread_id))
 
 
-@router.get("/api/memory/turns/{turn_id}/thread", responses=answers(WhyThreadAnswer))
-async def why_thread(turn_id: TurnId, request: Request) -> dict[str, Any]:
+@threads_router.get("/api/memory/turns/{turn_id}/thread", responses=answers(WhyThreadAnswer))
+async def threads_why_thread(turn_id: TurnId, request: Request) -> dict[str, Any]:
     """The thread that a turn is in, and every decision about it with what was weighed."""
     parts = parts_of(request)
     return await reading(request, lambda tx: reports.why(parts, tx, turn_id))
+
+
+BridgeProject = Annotated[list[str] | None, Query(description="Names of the project; none = all.")]
+_TYPES = {"dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
+#: A picture that somebody wrote the titles of neither runs nor fetches anything, wherever it is opened.
+_HARMLESS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
+
+class BridgeBody(Body):
+    """Two threads to be tied: an id each, the kind, and the reason if there is one."""
+
+    source: ThreadId
+    target: ThreadId
+    type: str = "relates_to"
+    reason: str = Field("", max_length=200)
+
+
+@bridges_router.get("/api/memory/bridges", responses=answers(list[BridgeAnswer]))
+async def bridges_bridges(
+    request: Request,
+    response: Response,
+    thread: Annotated[ThreadId | None, Query(description="Only those of this thread: its id.")] = None,
+    kind: Annotated[str | None, Query(alias="type", description="Only this: extends, depends_on, ...")] = None,
+    project: BridgeProject = None,
+    limit: PageLimit = None,
+    cursor: Cursor = None,
+) -> list[dict[str, Any]]:
+    """The live bridges, the strongest first."""
+    parts = parts_of(request)
+
+    def find(tx: Tx) -> list[dict[str, Any]]:
+        place = project_id(tx, project or [])
+        return bridge_service.bridges(parts, tx, project=place, everywhere=not project, thread_id=thread, kind=kind)
+
+    return paged(request, response, await reading(request, find), limit=limit, cursor=cursor, by="strength")
+
+
+@bridges_router.post("/api/memory/bridges", status_code=201, responses=answers(BridgeAnswer, status=201))
+async def bridges_add(body: BridgeBody, request: Request) -> dict[str, Any]:
+    """Tie two threads; the bridge."""
+    parts = parts_of(request)
+    return await elsewhere(
+        lambda: bridge_service.add(parts, source=body.source, target=body.target, kind=body.type, reason=body.reason)
+    )
+
+
+@bridges_router.delete("/api/memory/bridges/{bridge_id}", responses=answers(BridgeAnswer))
+async def bridges_remove(bridge_id: BridgeId, request: Request) -> dict[str, Any]:
+    """Remove a bridge for good; what it was."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: bridge_service.remove(parts, bridge_id))
+
+
+@bridges_router.get(
+    "/api/memory/graph",
+    responses={
+        200: {
+            "model": GraphAnswer,
+            "content": {name: {"schema": {"type": "string"}} for name in _TYPES.values()},
+        }
+    },
+)
+async def bridges_graph(
+    request: Request,
+    form: Annotated[Literal["json", "dot", "svg"], Query(alias="format")] = "json",
+    project: BridgeProject = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Threads, those that were active last.")] = 100,
+) -> Response:
+    """Threads and bridges: `threads` and `bridges` as JSON, Graphviz' DOT, or a picture."""
+    parts = parts_of(request)
+
+    def read(tx: Tx) -> dict[str, Any]:
+        place = project_id(tx, project or [])
+        return graph_found(parts, tx, project=place, everywhere=not project, limit=limit)
+
+    found = await reading(request, read)
+    if form == "json":
+        return JSONResponse(found)
+    text = await elsewhere(lambda: (to_dot if form == "dot" else to_svg)(graph_of(found)))
+    return Response(text, media_type=_TYPES[form], headers=_HARMLESS)
+
+
+ROUTERS = (topics_router, threads_router, bridges_router)

@@ -12,9 +12,8 @@ from filrouge.capture.models import Role
 from filrouge.capture.programs import Conversation, Message, tell
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
-from filrouge.server.access import elsewhere, parts_of, reading, settled
-from filrouge.server.responses import Answer, answers
-from filrouge.server.routes.filtering import moment_of
+from filrouge.server.filtering import moment_of
+from filrouge.server.responses import Answer, answers, elsewhere, parts_of, reading, settled
 
 router = APIRouter(tags=["turns"])
 _NAME = 200
@@ -111,7 +110,7 @@ class MessageAnswer(Answer):
     status_code=202,
     responses=answers(ToldAnswer, status=202, example={"accepted": 2, "duplicates": 0}),
 )
-async def add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
+async def turns_add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
     """Hand messages over. Answered once they are on disk; they are understood and indexed afterwards.
 
     A message that comes again is a duplicate: one with the same `id`, or with the same role, words and time. Without a
@@ -141,7 +140,7 @@ async def add_turns(body: TurnsBody, request: Request) -> dict[str, Any]:
         ],
     ),
 )
-async def messages(
+async def turns_messages(
     request: Request,
     channel: Annotated[str, Query(min_length=1, max_length=_NAME)],
     session_id: str | None = None,

@@ -13,11 +13,11 @@ from filrouge.cli.options import Json
 from filrouge.core.choices import refusal
 from filrouge.core.errors import BadInput
 
-app = typer.Typer(help="Who may reach the daemon over TCP.", no_args_is_help=True)
+token_app = typer.Typer(help="Who may reach the daemon over TCP.", no_args_is_help=True)
 _SCOPES = ("read", "write", "admin")
 
 
-@app.command()
+@token_app.command()
 def create(
     name: Annotated[str, typer.Option("--name", help="What it is for.")] = "token",
     scope: Annotated[str, typer.Option("--scope", help="How far it reaches: read, write or admin.")] = "read",
@@ -31,7 +31,7 @@ def create(
         output.write(made["token"] + "\n")
 
 
-@app.command("list")
+@token_app.command("list")
 def list_(json: Json = False) -> None:
     """List tokens and browsers' sessions, the newest first."""
     found: dict[str, Any] = ask("GET", "/api/tokens")
@@ -42,7 +42,7 @@ def list_(json: Json = False) -> None:
     output.table(columns, [_row(token) for token in found["tokens"]])
 
 
-@app.command()
+@token_app.command()
 def revoke(token_id: Annotated[str, typer.Argument(help="The id, as `list` shows it.")], json: Json = False) -> None:
     """Let nobody in with that token or session any more."""
     gone = ask("DELETE", f"/api/tokens/{quote(token_id, safe='')}")
@@ -52,7 +52,7 @@ def revoke(token_id: Annotated[str, typer.Argument(help="The id, as `list` shows
         output.say(f"Revoked: {gone['name']} ({gone['scope']}), {gone['id']}")
 
 
-@app.command()
+@token_app.command()
 def login(
     scope: Annotated[str, typer.Option("--scope", help="How far the browser may reach.")] = "admin",
     json: Json = False,

@@ -10,20 +10,20 @@ import typer
 
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
-from filrouge.cli.commands.plans import consent
 from filrouge.cli.options import Json
+from filrouge.cli.plans import consent
 from filrouge.core.errors import BadInput
 from filrouge.hosts.project import normalise
 from filrouge.projects.folder_names import UNDER
 
-app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
+project_app = typer.Typer(help="Your projects, and by which names they are known.", no_args_is_help=True)
 _PATH: Final = "/api/memory/projects"
 _KINDS: Final = ("name", "origin", "root", "clone", "path")
 #: Rows of a large project move in one transaction.
 _SECONDS: Final = 600.0
 
 
-@app.command("list")
+@project_app.command("list")
 def list_(json: Json = False) -> None:
     """List the projects, the one spoken in last first, with every name that leads to each."""
     found: list[Mapping[str, Any]] = ask("GET", _PATH)
@@ -41,7 +41,7 @@ def list_(json: Json = False) -> None:
         output.box(one["name"], rows | ({"Also": others} if others else {}))
 
 
-@app.command()
+@project_app.command()
 def alias(
     name: Annotated[str, typer.Argument(help="The project: its name, id or directory.")],
     other: Annotated[
@@ -57,7 +57,7 @@ def alias(
         output.say(f"{told['name']} ({told['id']}) is known by: {', '.join(told['aliases'])}")
 
 
-@app.command()
+@project_app.command()
 def merge(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The project that goes: its name, id or directory.")],
     into: Annotated[str, typer.Argument(metavar="INTO", help="The project that it goes into.")],
@@ -85,7 +85,7 @@ def merge(
         output.say(f"Done: {done['source']} is {done['into']} from now on.")
 
 
-@app.command()
+@project_app.command()
 def join(
     folder: Annotated[str, typer.Argument(help="The folder; without one, this one.")] = ".",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it means.")] = False,

@@ -10,11 +10,10 @@ from pydantic import Field
 from filrouge.core.errors import BadInput
 from filrouge.erasure import service
 from filrouge.erasure.service import LONGEST, Asked
-from filrouge.server.access import elsewhere, parts_of, reading
 from filrouge.server.auth import needs
 from filrouge.server.paging import Cursor, paged
-from filrouge.server.responses import Body, answers
-from filrouge.server.routes.garden_answers import ForgetPreview, KeptReceipt, ReceiptAnswer
+from filrouge.server.responses import Body, answers, elsewhere, parts_of, reading
+from filrouge.server.routes.maintenance import ForgetPreview, KeptReceipt, ReceiptAnswer
 from filrouge.server.validation import ReceiptId, RowId
 
 router = APIRouter(tags=["forgetting"])
@@ -32,7 +31,7 @@ class ForgetBody(Body):
 
 @router.post("/api/memory/forget", responses=answers(ForgetPreview | ReceiptAnswer))
 @needs("admin")
-async def forget(body: ForgetBody, request: Request) -> dict[str, Any]:
+async def forgetting_forget(body: ForgetBody, request: Request) -> dict[str, Any]:
     """Preview, or forget what a preview listed; 409 where that has changed since. Answers preview or receipt."""
     parts, asked = parts_of(request), Asked(text=body.text, id=body.id)
     if not body.dry_run and body.token:
@@ -48,7 +47,7 @@ async def forget(body: ForgetBody, request: Request) -> dict[str, Any]:
 
 
 @router.get("/api/memory/receipts", responses=answers(list[KeptReceipt]))
-async def receipts(
+async def forgetting_receipts(
     request: Request, response: Response, limit: int = Query(100, ge=1, le=1000), cursor: Cursor = None
 ) -> list[dict[str, Any]]:
     """The receipts of what was forgotten, newest first, each with whether its signature holds."""
@@ -59,7 +58,7 @@ async def receipts(
 
 
 @router.get("/api/memory/receipts/{receipt_id}", responses=answers(KeptReceipt))
-async def one_receipt(receipt_id: ReceiptId, request: Request) -> dict[str, Any]:
+async def forgetting_one_receipt(receipt_id: ReceiptId, request: Request) -> dict[str, Any]:
     """One receipt."""
     parts = parts_of(request)
     return await reading(request, lambda tx: service.receipt_of(parts, tx, receipt_id))

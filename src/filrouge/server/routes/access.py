@@ -11,9 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from filrouge.core.errors import BadInput
 from filrouge.runtime import tokens
 from filrouge.runtime.tokens import Allowed, Kind, Tokens
-from filrouge.server.access import parts_of, reading, settled
 from filrouge.server.auth import LOGIN, Keys, cookie_name, needs
-from filrouge.server.responses import Answer, answers
+from filrouge.server.responses import Answer, answers, parts_of, reading, settled
 from filrouge.server.validation import TokenId
 
 router = APIRouter(tags=["tokens"])
@@ -90,7 +89,7 @@ class LoginLink(Answer):
 
 @router.get("/api/tokens", responses=answers(TokenList, example={"tokens": [_EXAMPLE]}))
 @needs("admin")
-async def listed(request: Request) -> dict[str, Any]:
+async def tokens_listed(request: Request) -> dict[str, Any]:
     """Every token and session, the newest first; those that hold no more, too. Never their secrets."""
     found = await reading(request, lambda tx: Tokens(tx).all())
     return {"tokens": [dict(token.to_json()) for token in found]}
@@ -100,7 +99,7 @@ async def listed(request: Request) -> dict[str, Any]:
     "/api/tokens", status_code=201, responses=answers(MadeToken, status=201, example=_EXAMPLE | {"token": "frg_..."})
 )
 @needs("admin")
-async def create(body: NewToken, request: Request) -> dict[str, Any]:
+async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
     """Make a token. Its secret is in this answer and nowhere else."""
     parts = parts_of(request)
     return await settled(parts.writer.submit(lambda tx: tokens.create(parts, tx, body.name, body.scope)))
@@ -108,7 +107,7 @@ async def create(body: NewToken, request: Request) -> dict[str, Any]:
 
 @router.delete("/api/tokens/{token_id}", responses=answers(TokenAnswer, example=_EXAMPLE))
 @needs("admin")
-async def revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
+async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Let nobody in with that token or session any more, from now on."""
     parts = parts_of(request)
     gone = await settled(parts.writer.submit(lambda tx: tokens.revoke(parts, tx, token_id)))
@@ -126,7 +125,7 @@ async def revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     ),
 )
 @needs("admin")
-async def new_link(body: NewLink, request: Request) -> dict[str, Any]:
+async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
     """Make a link that signs a browser in: it works once, and within minutes."""
     parts, url = parts_of(request), request.app.state.listening.url
     if url is None:
@@ -144,7 +143,7 @@ async def new_link(body: NewLink, request: Request) -> dict[str, Any]:
     response_class=Response,
     responses={303: {"description": "Signed in; the page says so."}},
 )
-async def sign_in(link: str, request: Request) -> Response:
+async def tokens_sign_in(link: str, request: Request) -> Response:
     """Turn a login link into a session: a cookie that only this daemon's own pages can use."""
     parts = parts_of(request)
     session = await settled(parts.writer.submit(lambda tx: tokens.redeem(parts, tx, link)))
@@ -161,6 +160,6 @@ async def sign_in(link: str, request: Request) -> Response:
 
 
 @router.get(SIGNED_IN, response_class=HTMLResponse)
-async def signed_in() -> HTMLResponse:
+async def tokens_signed_in() -> HTMLResponse:
     """The page that says that the browser is signed in."""
     return HTMLResponse(_PAGE, headers=_PAGE_HEADERS)

@@ -1,17 +1,28 @@
-"""What the routes that search and inject answer: hits with every part of their score, blocks, and the log."""
+"""Injection over HTTP: what belongs in front of a prompt or a session's start, and a preview that leaves no trace."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from pydantic import Field
 
+from filrouge.capture.events import Event
 from filrouge.capture.models import Role
+from filrouge.capture.programs import place_of
 from filrouge.context.models import Section
+from filrouge.context.service import confirm, given_json, log, prepare, preview
+from filrouge.core.clock import new_id
 from filrouge.memories.models import Kind
+from filrouge.runtime.services import Parts
 from filrouge.search.models import Outcome
-from filrouge.server.responses import Answer
-from filrouge.server.routes.threads_answers import ThreadAnswer
+from filrouge.server.auth import needs
+from filrouge.server.live import Confirmation, Delivery, answer
+from filrouge.server.responses import Answer, Body, answers, parts_of, reading, recalling
+from filrouge.server.routes.threads import ThreadAnswer
+
+# What the routes that search and inject answer: hits with every part of their score, blocks, and the log.
 
 
 class Success(Answer):
@@ -177,3 +188,97 @@ class DeliveredAnswer(Answer):
     duplicates: int = Field(ge=0)
     context: str
     recall: str = Field("", description="To be sent to /hooks/delivered once the context was printed; may be empty.")
+
+
+# What hooks call: hand events over, and get the block for the model in the same round trip.
+
+hooks_router = APIRouter(tags=["hooks"])
+memory_router = APIRouter(tags=["memory"])
+
+
+@hooks_router.post("/hooks/events", responses=answers(DeliveredAnswer))
+async def hooks_deliver(delivery: Delivery, request: Request) -> Response:
+    """Store events; answered once they are on disk. With `context`, also what belongs before the model now."""
+    return await answer(parts_of(request), delivery, request.is_disconnected)
+
+
+@hooks_router.post("/hooks/delivered", responses=answers(Success))
+async def hooks_delivered(confirmation: Confirmation, request: Request) -> dict[str, Any]:
+    """Note that the agent got the context of a recall, which is logged as late until then."""
+    confirm(parts_of(request), confirmation.recall)
+    return {"success": True}
+
+
+class ContextBody(Body):
+    """A prompt that is about to be sent to a model."""
+
+    prompt: str
+    channel: str = "api"
+    session_id: str = ""
+    user_id: str | None = Field(None, max_length=200, description="Whose memory is asked; none: this daemon's user.")
+    project: str | list[str] = Field(default_factory=list[str], description="A project's name, id, or several aliases.")
+
+    agent_id: str | None = Field(
+        None, max_length=200, description="A helper agent that the prompt is for; none for the main one."
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the project."""
+        return [self.project] if isinstance(self.project, str) else self.project
+
+
+class PreviewBody(ContextBody):
+    """A prompt, or a session that starts, and where."""
+
+    prompt: str = ""
+    occasion: Literal["prompt", "start"] = "prompt"
+    opening: Literal["startup", "resume", "clear", "compact", "fork"] = "startup"
+    cwd: str = ""
+
+
+@memory_router.post("/memory/context", responses=answers(ContextAnswer))
+async def injecting_context_of(body: ContextBody, request: Request) -> dict[str, Any]:
+    """What is put in front of this prompt: the text, and the memories and notes in it."""
+    parts = parts_of(request)
+    project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
+    event = _event(parts, body, "prompt", {"text": body.prompt})
+    given = await recalling(parts, lambda _: prepare(parts, event, project))
+    log(parts, given, delivered=not await request.is_disconnected())
+    return given_json(given)
+
+
+@memory_router.post("/api/memory/context/preview", responses=answers(PreviewAnswer))
+@needs("read")
+async def injecting_preview_of(body: PreviewBody, request: Request) -> dict[str, Any]:
+    """What a hook would be given here, with every candidate and why it is in or out; it is not logged."""
+    parts = parts_of(request)
+    project = await reading(request, lambda tx: place_of(tx, body.names)[1] or "")
+    if body.occasion == "start":
+        event = _event(parts, body, "session_start", {"source": body.opening}, body.cwd)
+    else:
+        event = _event(parts, body, "prompt", {"text": body.prompt}, body.cwd)
+    return given_json(await recalling(parts, lambda _: preview(parts, event, project)), explained=True)
+
+
+def _event(
+    parts: Parts, body: ContextBody, kind: Literal["session_start", "prompt"], data: dict[str, Any], cwd: str = ""
+) -> Event:
+    now = parts.clock.now()
+    return Event(
+        id=new_id(now),
+        host=body.channel,
+        kind=kind,
+        session=body.session_id,
+        at=now.timestamp(),
+        key="",
+        cwd=cwd,
+        project=tuple(body.names),
+        transcript="",
+        agent=body.agent_id or "",
+        data=data,
+        user=body.user_id or "",
+    )
+
+
+ROUTERS = (hooks_router, memory_router)

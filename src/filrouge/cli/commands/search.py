@@ -1,7 +1,8 @@
-"""Commands that ask: status, search, recall, facts, why, settings."""
+"""`filrouge context`: what a host would be given here, to the letter, and why each candidate is in it or not."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -9,15 +10,18 @@ from urllib.parse import quote
 
 import typer
 
-from filrouge.capture import losses
-from filrouge.cli import output
+from filrouge.capture import guard, losses
+from filrouge.cli import hook_output, output
 from filrouge.cli.client import SHORT_SECONDS, ask, here
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.options import Json, Project
 from filrouge.core.choices import closest_first, did_you_mean, listed, one_of
-from filrouge.core.errors import BadConfig, DaemonUnavailable
+from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
+from filrouge.hosts import project as projects
+
+# Commands that ask: status, search, recall, facts, why, settings.
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
 Agent = Annotated[str | None, typer.Option(help="Only what this agent learned: its id, or its channel.")]
@@ -42,9 +46,12 @@ _NOTHING_HERE = "Nothing is known of this project or of you yet. Other projects:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add these commands to the command line."""
     for command in (status, search, recall, facts, why, settings):
         app.command()(command)
+    app.command()(topics)
+    app.command()(timeline)
+    app.command()(context)
 
 
 def status(json: Json = False) -> None:
@@ -307,3 +314,135 @@ def filters_of(
 
 def _typed(value: str, present: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(present, list) else value
+
+
+# `filrouge topics` and `filrouge timeline`: what was talked about, and when.
+
+SaidTo = Annotated[str | None, typer.Option(help="Only what was said to this agent: its id, or its channel.")]
+
+
+def topics(
+    timeframe: Annotated[str, typer.Option("--timeframe", "-t", help="today, week, month or all.")] = "week",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 50,
+    min_mentions: Annotated[int, typer.Option(min=1, help="Conversations a topic was part of, at least.")] = 1,
+    agent: SaidTo = None,
+    json: Json = False,
+) -> None:
+    """List what was talked about, latest first."""
+    one_of("--timeframe", timeframe, ("today", "week", "month", "all"))
+    asked: dict[str, Any] = {"timeframe": timeframe, "limit": limit, "min_mention_count": min_mentions}
+    found = ask("GET", "/api/memory/topics", query=asked | ({"agent_id": agent} if agent else {}))
+    if json:
+        output.show_json(found)
+        return
+    if found["nothing_known"]:
+        output.say("Nothing is known of what was discussed then.")
+    output.table(
+        ("First", "Last", "Conversations", "Vitality", "Title"),
+        [
+            (one["first_date"][:10], one["last_date"][:10], one["conversations"], one["vitality"], one["title"])
+            for one in found["topics"]
+        ],
+    )
+
+
+def timeline(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 120,
+    language: Annotated[str | None, typer.Option(help="en, fr or es; default: the one you write.")] = None,
+    agent: SaidTo = None,
+    json: Json = False,
+) -> None:
+    """Show what was talked about, by week and month."""
+    if language:
+        one_of("--language", language, ("en", "fr", "es"))
+    asked: dict[str, Any] = {"limit": limit} | ({"language": language} if language else {})
+    found = ask("GET", "/api/memory/timeline", query=asked | ({"agent_id": agent} if agent else {}))
+    if json:
+        output.show_json(found)
+        return
+    output.say_lines("Nothing is known of what was discussed." if found["nothing_known"] else found["text"])
+
+
+def context(
+    prompt: Annotated[str, typer.Argument(help="What would be typed; nothing with --session-start.")] = "",
+    session_start: Annotated[bool, typer.Option("--session-start", help="What a session starts with.")] = False,
+    opening: Annotated[str, typer.Option(help="How it starts: startup, resume, clear, compact or fork.")] = "startup",
+    explain: Annotated[bool, typer.Option("--explain", help="Also list every candidate, in or out, and why.")] = False,
+    project: Annotated[
+        str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The agent that would ask: claude-code, codex, ...")] = "claude-code",
+    session: Annotated[str, typer.Option(help="The conversation it would ask in; default: a new one.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Print what an agent would be given before a prompt, or when a session starts; nothing is logged."""
+    if not session_start and not prompt.strip():
+        raise BadInput("There is no prompt.", remedy="Give one, or --session-start.")
+    one_of("--opening", opening, ("startup", "resume", "clear", "compact", "fork"))
+    names, directory = here(project), _directory(project)
+    if why := _switched_off(tuple(names), directory):
+        if explain:
+            output.say(why)
+        if json:
+            output.show_json({"context": "", "memories": [], "notes": [], "notices": [why], "candidates": []})
+        return
+    body = {"project": names, "channel": host, "session_id": session, "cwd": directory}
+    about = {"occasion": "start", "opening": opening} if session_start else {"prompt": prompt}
+    found = ask("POST", "/api/memory/context/preview", body | about)
+    if json:
+        output.show_json(found)
+        return
+    if found["context"]:
+        output.write(found["context"] + "\n")
+    if explain:
+        _explain(found)
+
+
+def _explain(found: dict[str, Any]) -> None:
+    for notice in found["notices"]:
+        output.say(notice)
+    if not found["enabled"]:
+        output.say("Retrieval is switched off (auto_retrieve_enabled).")
+    elif not found["context"]:
+        output.say("Nothing is put in front of this.")
+    output.table(
+        ("", "Section", "Kind", "Value", "Relevance", "Because", "Id", "Text"),
+        [
+            (
+                "in" if one["injected"] else "out",
+                one["section"],
+                one["kind"],
+                f"{one['value']:.2f}",
+                _parts(one),
+                one["reason"],
+                one["id"],
+                one["content"],
+            )
+            for one in found["candidates"]
+        ],
+    )
+
+
+def _parts(one: dict[str, Any]) -> str:
+    """What a relevance is made of, where there is one."""
+    named = {"relevance": "", "similarity": "meaning ", "bm25_score": "words ", "coverage": "coverage "}
+    return ", ".join(f"{label}{one[name]:.2f}" for name, label in named.items() if one.get(name) is not None)
+
+
+def _directory(project: str | None) -> str:
+    """Where a hook would run; empty for a project that is given by its name."""
+    if project is None:
+        return os.getcwd()
+    return os.path.abspath(project) if os.path.isdir(project) else ""
+
+
+def _switched_off(names: tuple[str, ...], directory: str) -> str:
+    """Why a hook would do nothing here, or empty."""
+    if guard.disabled(os.environ):
+        return f"Hooks do nothing: {guard.DISABLED} is set."
+    settings = hook_output.settings_of(home())
+    if not settings.auto_capture or not projects.captures(directory, os.environ):
+        return "Hooks do nothing here: auto_capture is off."
+    if hook_output.is_disabled(settings, names):
+        return "Hooks do nothing here: the project is among disabled_projects."
+    return ""

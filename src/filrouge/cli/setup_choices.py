@@ -23,6 +23,7 @@ from filrouge.hosts.setup.plan import Change
 if TYPE_CHECKING:
     from filrouge.maintenance.reset import Held
 
+
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
 #: An agent, its command line, the setting that names it, and the provider that runs it.
 _PROGRAMS: Final = (

@@ -22,7 +22,7 @@ _SHOWN: Final = 40
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add these commands to the command line."""
     app.command("forget")(forget)
 
 

@@ -1,4 +1,4 @@
-"""`filrouge repair`: what is still there of a damaged memory becomes a sound one, after it is said what is lost."""
+"""`filrouge audit`: is the journal as it was written?"""
 
 from __future__ import annotations
 
@@ -6,21 +6,162 @@ import json as json_format
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Final
 
 import typer
+from rich.progress import BarColumn, TimeElapsedColumn
 
 from filrouge.cli import output
-from filrouge.cli.commands.backups import when
-from filrouge.cli.commands.restoring import between_daemons
+from filrouge.cli.client import ask
+from filrouge.cli.commands.backups import between_daemons, when
+from filrouge.cli.output import bars
 from filrouge.core.clock import SystemClock, to_text
-from filrouge.core.errors import BadInput, Corrupt
+from filrouge.core.errors import BadInput, Busy, Corrupt, FilrougeError, StoreError
 from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.daemon.problems import named_error
 from filrouge.maintenance.backup_files import GO
+
+# `filrouge garden`: consolidate what was said and learned, with the plan first.
+
+_LOOK_SECONDS = 0.1
+#: Comparing a thousand memories takes a moment.
+_PLAN_SECONDS = 60.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(garden)
+    app.command()(repair)
+
+
+def garden(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and do nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the latest runs.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, or let it run.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Consolidate the memory: read sessions, merge what is said twice, put contradictions up for review."""
+    if list_:
+        _list(json=json)
+        return
+    if running := _running():
+        if dry_run or json or not wait:
+            raise Busy(f"The garden is at work already ({running}).", remedy="Watch it with `filrouge garden`.")
+        output.say("The garden is at work already.")
+        _watch(running)
+        return
+    if dry_run or not yes:
+        planned = _begin(dry_run=True)
+        if json:  # a program is asked nothing: without --yes it gets the plan
+            output.show_json(planned)
+            return
+        output.say_lines(planned["plan"]["text"])
+        if dry_run or not planned["plan"]["steps"]:
+            return
+        output.confirm(planned["plan"]["question"], abort=True)
+    begun = _begin(dry_run=False)
+    if begun["garden"] is None or not wait:
+        if json:
+            output.show_json(begun)
+        else:
+            output.say_lines(begun["plan"]["text"] if begun["garden"] is None else f"Begun: {begun['garden']['id']}.")
+        return
+    if json:
+        ended = _until_over(begun["garden"]["id"], lambda _: None)
+        output.show_json(begun | {"garden": ended})
+    else:
+        _watch(begun["garden"]["id"])
+
+
+def _begin(*, dry_run: bool) -> dict[str, Any]:
+    return ask("POST", "/api/memory/gardens", {"dry_run": dry_run}, timeout=_PLAN_SECONDS)
+
+
+def _running() -> str | None:
+    """The run that is at work."""
+    newest = ask("GET", "/api/memory/gardens", query={"limit": 1})
+    return newest[0]["id"] if newest and newest[0]["state"] == "running" else None
+
+
+def _watch(garden_id: str) -> None:
+    """Follow a run to its end, behind a bar where a person reads."""
+    lines: list[str] = []
+    try:
+        if output.is_watched():
+            _behind_a_bar(garden_id, lines.append)
+        else:
+            _until_over(garden_id, lambda one: lines.append(one["label"]))
+    except KeyboardInterrupt:
+        output.warn("The garden goes on in the daemon; `filrouge garden` shows it again.")
+        raise
+    output.say(lines[-1])
+
+
+def _behind_a_bar(garden_id: str, note: Callable[[str], None]) -> None:
+    columns = ("{task.description}", BarColumn(), TimeElapsedColumn())
+    with bars(*columns) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(message: dict[str, Any]) -> None:
+            payload = message["payload"]
+            bar.update(task, description=message["label"], completed=payload["current"], total=payload["total"])
+            note(message["label"])
+
+        _until_over(garden_id, show)
+
+
+def _until_over(garden_id: str, show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Show every message of a run, each once, until it is over; the run as it is then.
+
+    Raises:
+        FilrougeError: it failed.
+    """
+    after = 0
+    while True:
+        found = ask("GET", f"/api/memory/gardens/{garden_id}/progress", query={"after": after})
+        for message in found["messages"]:
+            show(message)
+        after = found["next"]
+        if found["garden"]["state"] == "failed":
+            raise FilrougeError(
+                f"The garden stopped: {found['garden']['error']}",
+                remedy="What was done is done; `filrouge garden` begins anew with what is left.",
+            )
+        if found["garden"]["state"] == "completed":
+            return found["garden"]
+        time.sleep(_LOOK_SECONDS)
+
+
+def _list(*, json: bool) -> None:
+    found = ask("GET", "/api/memory/gardens")
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("The garden was never tended.")
+    output.table(
+        ("Begun", "Occasion", "State", "Steps", "Sessions", "New", "Merged"),
+        [
+            (
+                one["started_at"][:16].replace("T", " "),
+                one["occasion"],
+                one["state"],
+                f"{one['steps']['done']}/{one['steps']['total']}",
+                one["totals"].get("sessions", 0),
+                one["totals"].get("new_items", 0),
+                one["totals"].get("merged_concepts", 0) + one["totals"].get("merged_memories", 0),
+            )
+            for one in found
+        ],
+    )
+
+
+# `filrouge repair`: what is still there of a damaged memory becomes a sound one, after it is said what is lost.
 
 _COUNTS: Final = ("saved", "unreadable", "refused", "orphaned", "remade")
 _PROGRESS: Final = "Reading on a copy what is wrong and what can be saved; agents go on, and hooks write to the spool."
@@ -29,11 +170,6 @@ _NOT_NEEDED: Final = "Nothing is wrong."
 _WORKER: Final = "filrouge.maintenance.repair"
 
 Show = Callable[[dict[str, Any]], None]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(repair)
 
 
 def repair(
@@ -161,3 +297,31 @@ def _outcome(done: dict[str, Any] | None, *, undo: bool) -> str:
         back = f" filrouge restore {done['kept']}" if done["kept"] else " there was none"
         return f"The damaged files are back. The repaired memory is kept:{back}"
     return f"Repaired. What was damaged is kept: backups/{done['kept']}.db"
+
+
+audit_app = typer.Typer(help="The journal of every decision.", no_args_is_help=True)
+#: Every entry is read and hashed.
+_SECONDS = 120.0
+
+
+@audit_app.callback()
+def group() -> None:
+    """The journal of every decision."""
+
+
+@audit_app.command()
+def verify(
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Walk the journal's chain: nothing was edited, removed or reordered. Exit code 6 where something was."""
+    found = ask("GET", "/api/audit/verify", timeout=_SECONDS)
+    if json:
+        output.show_json(found)
+    else:
+        output.say(f"{found['entries']} entries read, {found['redacted']} of them forgotten.")
+        if found["sound"]:
+            output.say("Every entry holds.")
+        else:
+            output.say(f"Entry {found['broken_at']} does not hold: {found['reason']}. Restore a backup from before it.")
+    if not found["sound"]:
+        raise typer.Exit(StoreError.exit_code)

@@ -1,0 +1,377 @@
+"""`filrouge rules`: the standing instructions; list, add, edit, disable, enable, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.client import ask, branch_here, here
+from filrouge.cli.commands.search import (
+    Agent,
+    AsOf,
+    Branch,
+    Channel,
+    Everything,
+    Since,
+    Thread,
+    Trust,
+    Until,
+    filters_of,
+    listing,
+)
+from filrouge.cli.options import Json, Project
+from filrouge.core.choices import one_of
+from filrouge.core.errors import BadInput
+
+# Commands that tell: remember, and the hook's entry in the help (served before this module is loaded).
+
+_DONE = {
+    "noop": "Known already",
+    "delete": "No longer held as true",
+    "conflict": "In conflict with what is known",
+    "error": "Set aside",
+}
+_KINDS = {"intent": "an intent", "episode": "an episode"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(remember)
+    app.command(help="Serve one hook call of an agent: its JSON on standard input (always ends with 0).")(hook)
+    for command in (review, history, undo, supersede, pin, unpin, bin_):
+        app.command(command.__name__.rstrip("_"))(command)
+
+
+def remember(
+    text: Annotated[str, typer.Argument(help="What to remember, in your own words.")],
+    scope: Annotated[
+        str | None, typer.Option(help="user (everywhere) or project; default: what the words say.")
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", "-p", help="A project: its name, id or directory.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Remember a statement; a newer one about the same thing replaces the older."""
+    if scope is not None:
+        one_of("--scope", scope, ("user", "project"))
+    body = {"text": text, "scope": scope, "project": here(project), "channel": "cli", "branch": branch_here(project)}
+    found = ask("POST", "/api/memory/memories", body)
+    if json:
+        output.show_json(found)
+        return
+    for action in found["actions"]:
+        _tell(action)
+
+
+def _tell(action: Mapping[str, Any]) -> None:
+    """What became of a statement: as what it is kept, where it holds, and what it replaced."""
+    if action["action"] in ("add", "update"):
+        memory = _memory(action["id"])
+        output.say(f"Remembered as {_kind(memory)} {_where(memory)} ({memory['id']}): {memory['text']}")
+    else:
+        output.say(f"{_DONE[action['action']]}: {_described(action)}")
+    for old in action["superseded"]:
+        output.say(f"It replaces: {_memory(old)['text']}")
+    if action.get("review"):
+        output.say(f"It waits for you: filrouge review {action['review']}")
+
+
+def _described(action: Mapping[str, Any]) -> str:
+    if not action["id"]:
+        return action["reason"]
+    memory = _memory(action["id"])
+    return f"{memory['text']} ({_kind(memory)} {_where(memory)}, {memory['id']})"
+
+
+def _memory(memory_id: str) -> Mapping[str, Any]:
+    return ask("GET", f"/api/memory/memories/{quote(memory_id, safe='')}")
+
+
+def _kind(memory: Mapping[str, Any]) -> str:
+    return _KINDS.get(memory["kind"], f"a {memory['kind']}")
+
+
+def _where(memory: Mapping[str, Any]) -> str:
+    return "for every project" if memory["scope"] == "user" else f"of the project {memory['project_name'] or '-'}"
+
+
+def hook(host: Annotated[str, typer.Option(help="The agent's name; recognised by shape if absent.")] = "") -> None:
+    """Stand in the help; `filrouge hook` itself is served by the fast path."""
+    raise BadInput(f"`filrouge hook --host {host or 'NAME'}` is called by an agent.")
+
+
+# Commands for changing one's mind: review, pin, unpin, bin, supersede, undo, history.
+
+Id = Annotated[str, typer.Argument(help="A memory's id, or its beginning.")]
+
+
+def review(
+    memory_id: Annotated[str | None, typer.Argument(help="What waits; without it, everything is listed.")] = None,
+    keep: Annotated[str | None, typer.Option(help="Settle a conflict: keep old, new or both.")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Believe a statement that lacks its proof.")] = False,
+    dismiss: Annotated[
+        bool, typer.Option("--dismiss", help="Put a statement that lacks its proof into the bin.")
+    ] = False,
+    settled: Annotated[bool, typer.Option("--all", help="List also what is settled.")] = False,
+    json: Json = False,
+) -> None:
+    """List what waits for you: contradictions, and statements without proof; show one, or settle it."""
+    ways = [way for way, said in (("accept", accept), ("dismiss", dismiss)) if said] + ([keep] if keep else [])
+    if len(ways) > 1 or (ways and memory_id is None):
+        raise BadInput("To settle what waits, name its id and one of --keep, --accept, --dismiss.")
+    if memory_id is None:
+        _list(settled, json)
+        return
+    path = f"/api/memory/review/{quote(memory_id, safe='')}"
+    found = ask("POST", path, {"settle": ways[0]}) if ways else ask("GET", path)
+    if json:
+        output.show_json(found)
+    elif ways:
+        _settled(found)
+    else:
+        _show(found)
+
+
+def history(memory_id: Id, json: Json = False) -> None:
+    """Show every version of a memory and every decision about it, with the number that `undo` takes."""
+    found = ask("GET", f"{_path(memory_id)}/history")
+    if json:
+        output.show_json(found)
+        return
+    for one in found["versions"]:
+        pinned = ", pinned" if one["pinned"] else ""
+        output.say(f"{one['id']} ({one['state']}{pinned}) {one['valid_from'][:16]}: {one['text']}")
+        for words in one["quotes"]:
+            output.say(f"  said {words['at'][:16]} ({words['channel']}): {words['text']}")
+    output.table(
+        ("Entry", "When", "Who", "What", "Why"),
+        [(one["entry"], one["at"][:19], one["actor"], _what(one), _why(one)) for one in found["journal"]],
+    )
+
+
+def undo(
+    what: Annotated[str, typer.Argument(help="An entry's number (see history), or a memory's id: its last decision.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would change.")] = False,
+    json: Json = False,
+) -> None:
+    """Take a decision back, with what was decided on top of it. An undo can be undone."""
+    target = {"entry": int(what)} if what.isdecimal() and len(what) < _DIGITS else {"memory_id": what}
+    found = ask("POST", "/api/memory/undo", {**target, "dry_run": dry_run})
+    if json:
+        output.show_json(found)
+        return
+    output.say(found["text"])
+    if dry_run:
+        output.say("Nothing was changed.")
+
+
+def supersede(
+    memory_id: Id,
+    text: Annotated[str, typer.Argument(help="What it says from now on.")],
+    json: Json = False,
+) -> None:
+    """Replace what a memory says; what it said stays in its history."""
+    found = ask("POST", "/memory/supersede", {"old_id": memory_id, "new_text": text, "source": "cli"})
+    if json:
+        output.show_json(found)
+        return
+    output.say(f"{found['new_id']} replaces: {found['previous_text']}")
+
+
+def pin(memory_id: Id, json: Json = False) -> None:
+    """Let nobody but you change a memory."""
+    change("PATCH", memory_id, "", {"pinned": True}, "Pinned", json)
+
+
+def unpin(memory_id: Id, json: Json = False) -> None:
+    """Let a pinned memory be changed again."""
+    change("PATCH", memory_id, "", {"pinned": False}, "No longer pinned", json)
+
+
+def bin_(memory_id: Id, json: Json = False) -> None:
+    """Put a memory into the bin; it stays restorable."""
+    change("POST", memory_id, "/bin", {}, "In the bin", json)
+
+
+#: An id has 26 characters, and the journal fewer entries than this has digits.
+_DIGITS = 19
+
+
+def change(method: str, memory_id: str, verb: str, body: Mapping[str, object], done: str, json: bool) -> None:
+    """Ask for a change of a memory, and say that it is done."""
+    found = ask(method, f"{_path(memory_id)}{verb}", body)
+    if json:
+        output.show_json(found)
+    else:
+        output.say(f"{done}: {found['id']}")
+
+
+def _list(settled: bool, json: bool) -> None:
+    found = ask("GET", "/api/memory/review", query={"settled": settled})
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("Nothing waits for review.")
+    output.table(("Id", "Kind", "State", "Statement", "Against"), [_row(one) for one in found])
+
+
+def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
+    against = one["against"]["text"] if one["against"] else "-"
+    return one["id"], one["kind"], one["outcome"], one["text"], against
+
+
+def _show(one: Mapping[str, Any]) -> None:
+    rows = {"Id": one["id"], "Kind": one["kind"], "State": one["outcome"], "Why": one["reason"]}
+    if one["against"]:
+        rows["Against"] = f"{one['against']['text']} ({one['against']['id']}, {one['against']['state']})"
+    output.box(one["text"], rows)
+    for words in one["quotes"]:
+        output.say(f"said {words['at']} ({words['channel']}): {words['text']}")
+    if one["outcome"] == "open":
+        ways = "--keep old|new|both" if one["kind"] == "conflict" else "--accept | --dismiss"
+        output.say(f"Settle it: filrouge review {one['id']} {ways}")
+
+
+def _settled(found: Mapping[str, Any]) -> None:
+    """What is held as true from now on, and what no longer."""
+    new, old = found["text"], found["against"]["text"] if found["against"] else ""
+    told = {
+        "old": (f"Kept the old: {old}", f"Put the new into the bin: {new}"),
+        "new": (f"Took the new: {new}", f"It replaces: {old}"),
+        "both": (f"Kept both: {old}", f"and: {new}"),
+        "accept": (f"Accepted: {new}",),
+        "dismiss": (f"Dismissed: {new}",),
+    }
+    for line in told[found["outcome"]]:
+        output.say(line)
+
+
+def _path(memory_id: str) -> str:
+    return f"/api/memory/memories/{quote(memory_id, safe='')}"
+
+
+def _what(entry: Mapping[str, Any]) -> str:
+    return f"{entry['action']} (undone)" if entry["undone"] else str(entry["action"])
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    payload: Mapping[str, Any] | None = entry["payload"]
+    return str(payload.get("reason", "")) if payload else "forgotten"
+
+
+rules_app = typer.Typer(help="The standing instructions of you and your projects.", invoke_without_command=True)
+RuleId = Annotated[str, typer.Argument(help="A rule's id, or its beginning.")]
+#: Only so many rules of a scope are said to agents.
+_MOST = 20
+_NO_RULES = "There are no rules of this project or of you yet. Other projects: filrouge rules --all"
+
+
+@rules_app.command("list")
+@rules_app.callback()
+def rules(
+    context: typer.Context,
+    everything: Everything = False,
+    project: Project = None,
+    agent: Agent = None,
+    channel: Channel = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    trust: Trust = 0,
+    thread: Thread = None,
+    branch: Branch = None,
+    json: Json = False,
+) -> None:
+    """List the rules of this project and of you, newest first, with where each comes from and whether it stands."""
+    if context.invoked_subcommand is None:
+        given = filters_of(agent, channel, None, since, until, as_of, trust, thread=thread, branch=branch)
+        _list_rules(everything, project, given, json)
+
+
+@rules_app.command()
+def add(
+    text: Annotated[str, typer.Argument(help="The rule, in your own words.")],
+    everywhere: Annotated[bool, typer.Option("--user", help="It holds in every project.")] = False,
+    project: Project = None,
+    json: Json = False,
+) -> None:
+    """Add a rule; it holds in this project unless you say otherwise."""
+    scope = "user" if everywhere else "project"
+    found = ask("POST", "/api/memory/rules", {"text": text, "scope": scope, "project": here(project)})
+    _told(found, "Added", json)
+    if not json:
+        _notice(ask("GET", "/api/memory/rules"))
+
+
+@rules_app.command()
+def edit(
+    rule_id: RuleId, text: Annotated[str, typer.Argument(help="What it says from now on.")], json: Json = False
+) -> None:
+    """Say a rule otherwise; the new one takes its place."""
+    _told(ask("PATCH", _rule_path(rule_id), {"text": text}), "Now", json)
+
+
+@rules_app.command()
+def disable(rule_id: RuleId, json: Json = False) -> None:
+    """Keep a rule and say it to no agent."""
+    _told(ask("PATCH", _rule_path(rule_id), {"enabled": False}), "Disabled", json)
+
+
+@rules_app.command()
+def enable(rule_id: RuleId, json: Json = False) -> None:
+    """Say a disabled rule to agents again."""
+    _told(ask("PATCH", _rule_path(rule_id), {"enabled": True}), "Enabled", json)
+
+
+@rules_app.command()
+def remove(rule_id: RuleId, json: Json = False) -> None:
+    """Put a rule into the bin; `filrouge restore` brings it back."""
+    found = ask("DELETE", _rule_path(rule_id))
+    if json:
+        output.show_json(found)
+    else:
+        output.say(f"In the bin: {found['id']}")
+
+
+def _list_rules(everything: bool, project: str | None, filters: dict[str, Any], json: bool) -> None:
+    found = ask("GET", "/api/memory/rules", query=listing(project, filters, everything=everything))
+    if json:
+        output.show_json(found)
+        return
+    if not found:
+        output.say("There are no rules yet." if everything else _NO_RULES)
+    output.table(("Id", "Stands", "Where", "From", "Text"), [_rule_row(one) for one in found])
+    _notice(found)
+
+
+def _rule_row(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    where = rule["project_name"] if rule["scope"] == "project" else "user"
+    pinned = ", pinned" if rule["pinned"] else ""
+    source: list[Mapping[str, Any]] = rule["source"]
+    said = f"{source[0]['by']} {source[0]['at'][:10]}" if source else f"you {rule['created_at'][:10]}"
+    return rule["id"], f"{rule['standing']}{pinned}", where or "-", said, rule["text"]
+
+
+def _told(rule: Mapping[str, Any], done: str, json: bool) -> None:
+    if json:
+        output.show_json(rule)
+    else:
+        output.say(f"{done}: {rule['id']} {rule['text']}")
+
+
+def _notice(found: list[Mapping[str, Any]]) -> None:
+    """What to do where rules wait because their scope has too many."""
+    number = sum(one["standing"] == "waiting" for one in found)
+    if number:
+        told = "1 rule waits" if number == 1 else f"{number} rules wait"
+        output.say(f"{told}: {_MOST} of a scope are said to agents. Remove, disable or pin some to choose which.")
+
+
+def _rule_path(rule_id: str) -> str:
+    return f"/api/memory/rules/{quote(rule_id, safe='')}"

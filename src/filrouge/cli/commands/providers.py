@@ -1,0 +1,278 @@
+"""`filrouge reindex`: bring the memory to another embedding model while everything goes on."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    Task,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
+
+from filrouge.cli import output
+from filrouge.cli.client import ask
+from filrouge.cli.options import Json
+from filrouge.cli.output import bars
+from filrouge.cli.output import bars as progress_bars
+from filrouge.core import installation
+from filrouge.core.errors import BadInput, EmbedderUnavailable
+
+# `filrouge model`: fetch, status, build. The only place from which a model comes over the network.
+#
+# `fetch` shows exactly what would come from where, and asks. `--yes` is the answer for scripts; without a terminal
+# and without `--yes` nothing is fetched.
+
+model_app = typer.Typer(help="The embedding models on this machine.", no_args_is_help=True)
+
+
+@model_app.command()
+def fetch(
+    yes: Annotated[bool, typer.Option("--yes", help="Yes to this download; nothing is asked.")] = False,
+) -> None:
+    """Fetch multilingual-e5-small as ONNX, for `embedding_model = e5-fetched`, after showing what it is."""
+    from filrouge.providers.e5_network import state_of  # numpy
+    from filrouge.providers.published_e5 import fetched_path, published
+
+    model = published(os.environ)
+    path = fetched_path(model)
+    for file in model.files:
+        output.say(f"{model.address(file)}  {_megabytes(file.size)}")
+    output.say(f"Revision {model.revision}, licence {model.licence}, {_megabytes(model.size)} in all, to {path}.")
+    if state_of(path) == "whole":
+        output.say("It is here already.")
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise BadInput("Nothing is fetched without consent.", remedy="Run it at a terminal, or add --yes.")
+        output.confirm("Fetch it?", abort=True)
+    bring = _bring()
+    columns = "{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    with progress_bars(*columns, transient=False, disable=not output.is_watched()) as bars:
+        tasks = {file.name: bars.add_task(file.name, total=file.size) for file in model.files}
+
+        def tell(name: str, have: int, _size: int) -> None:
+            bars.update(tasks[name], completed=have)
+
+        bring(model, path, tell, consent=True)
+    output.say("Done. Use it with `filrouge settings embedding_model e5-fetched`, then start the daemon again.")
+
+
+@model_app.command()
+def status(json: Json = False) -> None:
+    """Which models are on this machine, and whether they are whole."""
+    found = _models()
+    if json:
+        output.show_json({"models": found})
+    else:
+        output.table(["model", "state", "size", "where"], [_row(one) for one in found])
+
+
+@model_app.command()
+def build() -> None:
+    """Build the model of `e5-onnx` from the weights that are installed; nothing is fetched."""
+    from filrouge.providers import e5_network as building  # numpy
+
+    path = building.model_path()
+    building.build(path, lambda step, share: output.say(f"{step} ({round(100 * share)} %)"))
+    output.say(f"The model is in {path}.")
+
+
+def _bring() -> Any:
+    """What fetches; it needs an extra."""
+    try:
+        return importlib.import_module("filrouge.providers.fetching").fetch
+    except ImportError as error:
+        raise EmbedderUnavailable(
+            f"Nothing can be fetched: {error}.",
+            remedy=f"Install what is needed: `{installation.add_extra('remote')}`.",
+        ) from error
+
+
+def _models() -> list[dict[str, Any]]:
+    from filrouge.providers.e5_network import model_path, state_of  # numpy
+    from filrouge.providers.published_e5 import fetched_path, published
+
+    paths = {"e5-onnx": model_path(), "e5-fetched": fetched_path(published({}))}
+    return [
+        {"model": name, "state": state_of(path), "bytes": _bytes(path), "path": path} for name, path in paths.items()
+    ]
+
+
+def _bytes(path: str) -> int:
+    return sum(entry.stat().st_size for entry in os.scandir(path)) if os.path.isdir(path) else 0
+
+
+def _row(one: dict[str, Any]) -> tuple[str, str, str, str]:
+    return one["model"], one["state"], _megabytes(one["bytes"]), one["path"]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+# `filrouge extract`: understand a text at once; or who understands what is captured, and what it has cost.
+
+_LONGEST_SECONDS = 120.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(extract)
+    app.command()(reindex)
+
+
+def extract(
+    text: Annotated[str | None, typer.Argument(help="What to understand; `-`: standard input.")] = None,
+    source: Annotated[str | None, typer.Option(help="AGENT/PROJECT that it comes from; reads standard input.")] = None,
+    context: Annotated[str, typer.Option(help="On what occasion: stop, session_end, ...")] = "",
+    dead: Annotated[bool, typer.Option("--dead", help="Show the answers of models that could not be read.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Understand a text now and say what was learned; without one: who understands, what it cost, and what waits."""
+    if text is not None or source is not None:
+        if dead:
+            raise BadInput("--dead shows what could not be read; it goes with no text.")
+        _understand(sys.stdin.read() if text in (None, "-") else text, source or "", context, json)
+        return
+    found: Any = ask("GET", "/extract/dead-letters" if dead else "/extract/status")
+    if json:
+        output.show_json(found)
+    elif dead:
+        output.say_lines("\n\n".join(_letter(one) for one in found) or "Every answer could be read.")
+    elif not found["enabled"]:
+        output.say("Nothing is understood: extract_provider is off. What is captured is kept word for word.")
+    else:
+        output.say_lines("\n".join(_status(found)))
+
+
+def _understand(text: str, source: str, context: str, json: bool) -> None:
+    body = {"messages": text, "source": source, "context": context}
+    found: Any = ask("POST", "/memory/extract", body, timeout=_LONGEST_SECONDS)
+    if json:
+        output.show_json(found)
+        return
+    for action in found["actions"]:
+        output.say(f"{action['action']}: {action['review'] or action['id']}")
+    counts = ("stored", "updated", "deleted")
+    said = ", ".join(f"{found[f'{name}_count']} {name}" for name in counts)
+    output.say(f"{found['extracted_count']} statements read: {said}.")
+
+
+def _status(found: dict[str, Any]) -> list[str]:
+    today = found["today"]
+    cap = f" of {today['most_dollars']:.2f}" if today["most_dollars"] else ""
+    tokens = f"{today['tokens']} of {today['most_tokens']} tokens"
+    dollars = f"{today['dollars']:.4f}{cap} dollars{_unpriced(today['unpriced_entries'])}"
+    lines = [
+        f"{found['provider']} {found['model']} ({found['mode']}): {found['status']}",
+        f"Today: {today['calls']} calls, {tokens}, {dollars}.",
+    ]
+    lines += [f"{one['n']} conversations wait{_why(one['reason'])}" for one in found["waiting"]]
+    if found["unreadable_answers"]:
+        lines.append(f"{found['unreadable_answers']} answers could not be read: `filrouge extract --dead`.")
+    return lines + [_spent(one) for one in found["usage"]]
+
+
+def _spent(one: dict[str, Any]) -> str:
+    dollars = f", {one['dollars']:.4f} dollars" if one["dollars"] is not None else ""
+    tokens = f"{one['input_tokens']} + {one['output_tokens']} tokens"
+    who = f"{one['operation']:8} {one['provider']}:{one['model']}"
+    return f"  {one['day']}  {who}  {one['calls']} calls, {tokens}{dollars}"
+
+
+def _unpriced(entries: int) -> str:
+    return f" beside {entries} entries whose price is not known" if entries else ""
+
+
+def _why(reason: str) -> str:
+    return f": {reason}" if reason else " for their time."
+
+
+def _letter(one: dict[str, Any]) -> str:
+    return f"{one['at']}  {one['operation']} ({one['prompt_version']})\n{one['reason']}\n{one['answer']}"
+
+
+_LOOK_SECONDS = 0.5
+
+
+def reindex(
+    model: Annotated[str | None, typer.Argument(help="An embedder; default: the one of the settings.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, or let it run.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")] = False,
+) -> None:
+    """Give every text its vectors in the wanted model's space; recall goes on in the old one until it is complete."""
+    found = ask("POST", "/embedding/reindex", {"model": model})
+    begun = found["building"] is not None
+    if begun and wait:
+        try:
+            found = _watched() if output.is_watched() and not json else _until_done(lambda _: None)
+        except KeyboardInterrupt:
+            output.warn("The reindex goes on in the daemon; `filrouge reindex` shows it again.")
+            raise
+    if json:
+        output.show_json(found)
+    elif found["building"]:
+        building = found["building"]
+        output.say(f"Begun: {building['done']} of {building['total']} texts are in {building['space']}.")
+    else:
+        coverage = found["coverage"]
+        what = f"{coverage['done']} of {coverage['total']} texts have their vectors in {found['space']}."
+        output.say(f"Done: {what}" if begun else f"Nothing to do: {what}")
+
+
+def _until_done(show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Look until no space is in building; the last answer.
+
+    Raises:
+        EmbedderUnavailable: the daemon gave up after eight tries.
+    """
+    while True:
+        found = ask("GET", "/embedding")
+        building = found["building"]
+        if building is None:
+            return found
+        if building["state"] == "failed":
+            raise EmbedderUnavailable(
+                f"The reindex stopped at {building['done']} of {building['total']}: {building['error']}",
+                remedy="Recall goes on as before. Run `filrouge reindex` to go on with it.",
+            )
+        show(building)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _watched() -> dict[str, Any]:
+    """The same behind a progress bar."""
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with bars(*columns) as bar:
+        task = bar.add_task("Embedding", total=None)
+
+        def show(building: dict[str, Any]) -> None:
+            trouble = f" (will be tried again: {building['error']})" if building["error"] else ""
+            bar.update(
+                task,
+                description=building["model"] + trouble,
+                completed=building["done"],
+                total=building["total"],
+            )
+
+        return _until_done(show)
+
+
+class _Rate(ProgressColumn):
+    """Texts a second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate, once there is one."""
+        return Text(f"{task.speed:.0f}/s" if task.speed else "")

@@ -1,0 +1,301 @@
+"""`filrouge init`: connect the agents of this machine, after showing what changes in which file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+import typer
+
+from filrouge.cli import imports, output, plans, setup_choices
+from filrouge.cli.client import SHORT_SECONDS, poll
+from filrouge.core import installation
+from filrouge.core.errors import BadInput, Busy, CannotWrite, DaemonUnavailable, FilrougeError
+from filrouge.core.paths import DATABASE, LOCK, home, inside, is_ours, make_private, socket_path
+from filrouge.daemon import client
+from filrouge.daemon.process import is_held, only_one
+from filrouge.hosts.setup.entries import AGENTS, all_plugged
+from filrouge.hosts.setup.files import NAME, this_machine
+from filrouge.hosts.setup.plan import Plan, connecting, detected, disconnecting, unignoring
+from filrouge.maintenance.backup_files import size_of
+
+# `filrouge uninstall`: every file is what it was, or less what is ours; the memory stays unless `--purge` is given.
+
+_STOP_SECONDS: Final = 15.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(uninstall)
+    app.command()(init)
+
+
+def uninstall(
+    host: Annotated[list[str] | None, typer.Option(help="Only this agent; may be repeated.")] = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove the memory too, with its backups, and the model that was built.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Take Filrouge out of the agents' settings: byte for byte where nobody edited them since, and stop the daemon.
+
+    What is known stays, unless --purge is given.
+    """
+    take_back(plans.known(host or []), purge=purge, yes=yes, dry_run=dry_run, json=json)
+
+
+def take_back(names: list[str], *, yes: bool, dry_run: bool, json: bool, purge: bool = False) -> None:
+    """Take Filrouge out of the settings of these agents; of all where none is named, and then stop its daemon.
+
+    Raises:
+        BadInput: `purge` is given for one agent, or for a folder that holds more than a memory.
+        Busy: the daemon does not stop; the memory is not removed.
+    """
+    directory, everything = home(), not names
+    if purge:
+        _check_purge(directory, everything=everything)
+    plan = _plan(directory, names)
+    running = everything and os.path.exists(inside(directory, LOCK)) and is_held(directory)
+    goes = [path for path in (directory, _models_directory()) if os.path.isdir(path)] if purge else []
+    if not json:
+        plans.show(plan)
+        for line in (*_deeds(goes, running=running), *_left(directory, everything=everything, purge=purge)):
+            output.say(line)
+    wanted = bool(plan.changes or running or goes)
+    changed = wanted and not dry_run and plans.consent("Do this?", yes=yes, json=json)
+    refused = dict[str, FilrougeError]()
+    if changed:
+        refused = plans.done(plan, directory)
+        if running:
+            _stop(directory)
+        _purge(directory, goes)
+    troubles = {**plan.troubles, **refused}
+    if json:
+        said = {"memory": directory, "stopped": changed and running, "purged": goes if changed else []}
+        output.show_json(plans.as_json(plan, troubles, changed=changed, **said))
+    elif refused:
+        plans.show_troubles(refused)
+    elif not troubles:
+        _close(wanted=wanted, changed=changed)
+    if troubles:
+        raise typer.Exit(1)
+
+
+def _plan(directory: str, names: list[str]) -> Plan:
+    """What is taken out of which file; of the ignore files only where no agent stays connected."""
+    plan = disconnecting(this_machine(os.environ), directory, names or list(AGENTS))
+    top = setup_choices.repository(directory)
+    if names or top is None:
+        return plan
+    return replace(plan, changes=(*plan.changes, *unignoring(directory, setup_choices.ignored_as(directory, top))))
+
+
+def _close(*, wanted: bool, changed: bool) -> None:
+    if not wanted:
+        output.say("Nothing of Filrouge stands in the settings of these agents.")
+    elif changed:
+        output.say("Done.")
+
+
+def _check_purge(directory: str, *, everything: bool) -> None:
+    if not everything:
+        raise BadInput("--purge removes the memory of all agents.", remedy="Leave --host out.")
+    if client.is_elsewhere(os.environ):
+        raise BadInput("A memory is removed on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
+    if os.path.islink(directory) or (os.path.isdir(directory) and not is_ours(directory)):
+        raise BadInput(
+            f"{directory} is a link or holds more than a memory, so it is not removed.",
+            remedy="Move what is yours elsewhere, or remove the folder by hand.",
+        )
+
+
+def _deeds(goes: list[str], *, running: bool) -> list[str]:
+    stops = ["stops the daemon"] if running else []
+    return stops + [f"removes {path} for good: {_megabytes(_size(path))}" for path in goes]
+
+
+def _left(directory: str, *, everything: bool, purge: bool) -> list[str]:
+    """What is not removed, where it is, and the command that removes it."""
+    kept = list[str]()
+    if os.path.isdir(directory) and not purge:
+        size = size_of(inside(directory, DATABASE))
+        stays = f"What is known stays: {_megabytes(size)} in {directory}." if size else f"Its home stays: {directory}."
+        kept.append(f"{stays} To lose it for good, backups and all: `filrouge uninstall --purge`.")
+    models = _models_directory()
+    if os.path.isdir(models) and not purge:
+        kept.append(f"The model that was built stays: {_megabytes(_size(models))} in {models}.")
+    if everything:
+        found = installation.this_installation()
+        kept.append(f"The program is in {found.prefix}; `{found.remove()}` removes it.")
+    return kept
+
+
+def _stop(directory: str) -> None:
+    with suppress(DaemonUnavailable):
+        client.request(directory, "POST", "/daemon/stop", {}, SHORT_SECONDS)
+    if not poll(lambda: not is_held(directory), _STOP_SECONDS):
+        raise Busy("The daemon has not stopped yet; it is finishing its work.", remedy="Run the command again.")
+
+
+def _purge(directory: str, goes: list[str]) -> None:
+    """Remove folders while no daemon can start.
+
+    Raises:
+        Busy: a daemon was started meanwhile.
+        CannotWrite: the permissions refuse.
+    """
+    if not goes:
+        return
+    socket = socket_path(directory)
+    with only_one(directory):
+        for path in goes:
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise CannotWrite(f"{error.filename or path} cannot be removed: {error.strerror}.") from error
+        with suppress(FileNotFoundError):
+            os.unlink(socket)
+    with suppress(OSError):  # the cache's own folder, where nothing else is in it
+        os.rmdir(os.path.dirname(_models_directory()))
+
+
+def _size(path: str) -> int:
+    if not os.path.isdir(path):
+        return size_of(path)
+    return sum(size_of(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _models_directory() -> str:
+    from filrouge.providers.e5_network import models_directory  # `init` shares this module, and loads no embedder
+
+    return models_directory()
+
+
+_NEXT: Final = (
+    ("filrouge doctor", "is everything in its place"),
+    ("filrouge status", "what is known, and what is waiting"),
+    ("filrouge search WORDS", "find what was said"),
+    ("filrouge forget WORDS", "forget for good, with a receipt"),
+    ("filrouge uninstall", "take all of this back"),
+)
+
+
+def init(
+    host: Annotated[list[str] | None, typer.Option(help="Only this agent, detected or not; may be repeated.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Who understands: heuristic (no model), ollama, ...")] = None,
+    mode: Annotated[str | None, typer.Option(help="light, normal, heavy or max.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language of headings: auto, en, fr or es.")] = None,
+    tools: Annotated[bool, typer.Option(help="Register the tools (MCP) too.")] = True,
+    backfill: Annotated[bool, typer.Option("--backfill", help="Read in what the agents kept of before, too.")] = False,
+    allow_conversations: Annotated[
+        bool, typer.Option("--allow-conversations", help="Let the plugin read what is said to OpenClaw.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Put the memory away, and begin anew; always asked.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back what init wrote, as `uninstall` does.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Connect the agents of this machine: hooks that remember and recall, and the tools; every file is shown first."""
+    names = plans.known(host or [])
+    if reset:
+        _check_reset(undo=undo, dry_run=dry_run, json=json)
+    if undo:
+        take_back(names, yes=yes, dry_run=dry_run, json=json)
+        return
+    machine, directory = this_machine(os.environ), home()
+    is_named = bool(names)
+    names = names or detected(machine)
+    if not names:
+        raise BadInput(
+            "No agent was found on this machine.",
+            remedy=f"Name one with --host: {', '.join(AGENTS)}. Any other program can use `filrouge mcp`.",
+        )
+    asked = not (yes or dry_run or json) and sys.stdin.isatty()
+    settings = setup_choices.chosen(machine, names, provider, mode, language, asked=asked)
+    settings |= setup_choices.found_programs(directory, machine, names, settings.get("extract_provider"))
+    conversations = allow_conversations or (asked and setup_choices.conversations(names))
+    # Who names an agent wants its hooks written, whatever else is there.
+    plugged = {} if is_named else all_plugged(names, machine)
+    plan = connecting(machine, directory, names, tools=tools, conversations=conversations, plugged=plugged)
+    plan = replace(plan, changes=(*plan.changes, *setup_choices.ignoring_home(directory)))
+    tightening = setup_choices.tightening(directory)
+    memory = setup_choices.Memory.of(directory, reset=reset)
+    if not json:
+        output.say(f"Agents: {plans.titles(names)}")
+        plans.show(plan)
+        for line in (*filter(None, [tightening]), *setup_choices.lines(directory, settings), *memory.lines()):
+            output.say(line)
+    to_write = bool(plan.changes or settings or backfill or tightening.startswith("changes"))
+    if dry_run or not (to_write or memory.goes):
+        _finish(plan, names, memory, json=json)
+        return
+    if not ((not to_write or plans.consent("Write this?", yes=yes, json=json)) and memory.consent()):
+        output.say("Nothing was changed.")
+        return
+    put_away = memory.put_away()  # first: where it cannot be done, nothing else is either
+    make_private(directory)
+    setup_choices.ignore_itself(directory)
+    setup_choices.write(directory, settings)
+    refused = plans.done(plan, directory)
+    troubles = {**plan.troubles, **refused}
+    warnings = setup_choices.warnings(settings)
+    history = imports.backfill(names, asked=asked, wanted=backfill, quiet=json, anew=memory.goes)
+    if json:
+        said = {"agents": names, "warnings": warnings, "then": _then(names), "history": history}
+        output.show_json(plans.as_json(plan, troubles, changed=True, memory=memory.to_json(), **said))
+    else:
+        _close_init(names, [*put_away, *warnings])
+        plans.show_troubles(refused)
+    if troubles:
+        raise typer.Exit(1)
+
+
+def _check_reset(*, undo: bool, dry_run: bool, json: bool) -> None:
+    """Refuse to put a memory away where nobody types that it is meant."""
+    if undo:
+        raise BadInput("--undo takes agents' settings back; it does not touch the memory.", remedy="Leave one out.")
+    if client.is_elsewhere(os.environ):
+        raise BadInput("A memory is put away on the machine of its daemon.", remedy=f"Unset {client.URL} there.")
+    if not dry_run and (json or not sys.stdin.isatty()):
+        raise BadInput(
+            "Putting the memory away is asked at a terminal, and --yes does not answer it; nothing was changed.",
+            remedy="Run it at a terminal; `filrouge forget` forgets a part, another FILROUGE_HOME begins beside it.",
+        )
+
+
+def _finish(plan: plans.Plan, names: list[str], memory: setup_choices.Memory, *, json: bool) -> None:
+    if json:
+        said = {"agents": names, "warnings": [], "then": _then(names), "history": []}
+        output.show_json(plans.as_json(plan, plan.troubles, changed=False, memory=memory.to_json(), **said))
+    elif not plan.changes and not plan.troubles:
+        output.say("Nothing is to be done: they are connected.")
+        _close_init(names, [])
+    if plan.troubles:
+        raise typer.Exit(1)
+
+
+def _close_init(names: list[str], said: list[str]) -> None:
+    for line in (*said, *_then(names).values()):
+        output.say(line)
+    output.table(("Command", "What for"), _NEXT)
+    program = this_machine(os.environ).executable
+    if not shutil.which(NAME):
+        output.say(f"`{NAME}` is not on your PATH: type {program} in its place.")
+    output.say("Open an agent and work as usual; what matters comes back in the next session.")
+
+
+def _then(names: list[str]) -> dict[str, Any]:
+    return {name: AGENTS[name].then for name in names if AGENTS[name].then}

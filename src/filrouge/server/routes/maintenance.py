@@ -1,0 +1,434 @@
+"""Metrics over HTTP, for Prometheus."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import Field
+
+from filrouge.context.log import Recalls
+from filrouge.core.errors import NotFound
+from filrouge.erasure.models import Deed, How
+from filrouge.maintenance import backups, garden_service, health
+from filrouge.maintenance.consolidation import Phase, Status
+from filrouge.maintenance.garden_repository import Gardens
+from filrouge.maintenance.models import GardenState, Occasion, StepKind
+from filrouge.runtime import worker
+from filrouge.runtime.metrics import CONTENT_TYPE
+from filrouge.search.models import Outcome
+from filrouge.server.auth import needs
+from filrouge.server.paging import Cursor, behind, link_next
+from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
+from filrouge.server.routes.daemon import BackupAnswer, BackupsAnswer
+from filrouge.server.routes.memories import DoneAnswer
+from filrouge.server.validation import GardenId, JobId, RecallId
+
+# What the routes about the garden and about forgetting answer.
+
+
+class GardenDone(Answer):
+    """How many steps are done, of all."""
+
+    done: int
+    total: int
+
+
+class GardenAnswer(Answer):
+    """A run of the garden."""
+
+    id: str
+    occasion: Occasion
+    state: GardenState
+    error: str
+    started_at: str
+    ended_at: str | None
+    counts: dict[StepKind, int]
+    steps: GardenDone
+    totals: dict[str, int]
+
+
+class EstimateAnswer(Answer):
+    """How long a run takes: seconds at the least and at the most."""
+
+    seconds: list[float] = Field(min_length=2, max_length=2)
+    from_past_runs: bool
+
+
+class StepAnswer(Answer):
+    """One step of a plan, with the ids that it is about."""
+
+    kind: StepKind
+    subject: dict[str, Any]
+    told: str
+
+
+class PlanAnswer(Answer):
+    """What a run would do."""
+
+    counts: dict[StepKind, int]
+    memories_until: int
+    left: int
+    estimate: EstimateAnswer
+    steps: list[StepAnswer]
+    text: str
+    question: str
+
+
+class PlannedAnswer(Answer):
+    """A plan, and the run that it became; null where none was begun."""
+
+    garden: GardenAnswer | None
+    plan: PlanAnswer
+
+
+class ProgressPayload(Answer):
+    """How far a run is."""
+
+    session_id: str
+    current: int
+    total: int
+    phase: Phase
+    status: Status
+    consolidated_sessions: int | None = None
+    new_items: int | None = None
+
+
+class ProgressMessage(Answer):
+    """A message of a run, as it went over the wire, with its label."""
+
+    type: Literal["ws:memory_progress"]
+    payload: ProgressPayload
+    label: str
+
+
+class ProgressAnswer(Answer):
+    """A run with its messages; `next` is what to ask for then."""
+
+    garden: GardenAnswer
+    messages: list[ProgressMessage]
+    next: int
+
+
+class DoomedRow(Answer):
+    """A row that forgetting would touch."""
+
+    table: str
+    id: str
+    deed: Deed
+    how: How
+    excerpt: str
+    relevance: float | None
+
+
+class CopyAnswer(Answer):
+    """A backup that holds some of it, and how many rows of each table."""
+
+    name: str
+    rows: dict[str, int]
+
+
+Counts = dict[str, dict[Deed, int]]
+
+
+class ForgetPreview(Answer):
+    """Everything that forgetting would touch, and the token for exactly that."""
+
+    token: str
+    counts: Counts
+    rows: list[DoomedRow]
+    shared: list[str]
+    rebuilt: list[str]
+    backups: list[CopyAnswer]
+    notices: list[str]
+    not_promised: list[str]
+
+
+class SearchedAnswer(Answer):
+    """What was found when everything was looked through once more."""
+
+    left: dict[str, Any]
+    repeated: dict[str, Any]
+    inside_other_words: list[str] | None = None
+    texts_in_rows: int
+    texts_in_files: int
+    texts: int
+
+
+class DeedSeconds(Answer):
+    """How long each part of it took."""
+
+    rows: float
+    files: float
+    backups: float
+    search: float
+
+
+class ReceiptAnswer(Answer):
+    """What was forgotten, in counts; what is not there yet is being done."""
+
+    receipt: str
+    at: str
+    actor: str
+    counts: Counts
+    rebuilt: list[str]
+    not_promised: list[str]
+    log_emptied: bool | None = None
+    ok: bool | None = None
+    files: list[str] | None = None
+    backups: list[dict[str, Any]] | None = None
+    searched: SearchedAnswer | None = None
+    seconds: DeedSeconds | None = None
+    signature: str
+
+
+class KeptReceipt(ReceiptAnswer):
+    """A receipt, and whether its signature holds."""
+
+    signature_holds: bool
+
+
+# The garden over HTTP: what a run would do, beginning one, and how far it is.
+
+garden_router = APIRouter(tags=["garden"])
+backups_router = APIRouter(tags=["backups"])
+jobs_router = APIRouter(tags=["jobs"])
+daemon_router = APIRouter(tags=["daemon"])
+
+
+class GardenBody(Body):
+    """Whether the plan is only to be shown."""
+
+    dry_run: bool = False
+
+
+@garden_router.post("/api/memory/gardens", responses=answers(PlannedAnswer) | answers(PlannedAnswer, status=202))
+async def gardens_begin(request: Request, response: Response, body: GardenBody | None = None) -> dict[str, Any]:
+    """Plan a run and begin it, answered at once (202); where there is nothing to do, or for a dry run, the plan (200).
+    409 while one is at work."""
+    parts = parts_of(request)
+    language = await elsewhere(partial(garden_service.language_shown, parts))
+    if body is not None and body.dry_run:
+        found = await elsewhere(lambda: garden_service.plan(parts))
+        return {"garden": None, "plan": found.to_json(language)}
+    begun = await elsewhere(lambda: garden_service.begin(parts))
+    garden_id = begun.garden_id
+    if garden_id is None:
+        return {"garden": None, "plan": begun.plan.to_json(language)}
+    response.status_code = 202
+    garden = await reading(request, lambda tx: garden_service.described(tx, Gardens(tx).get(garden_id)))
+    return {"garden": garden, "plan": begun.plan.to_json(language)}
+
+
+@garden_router.get("/api/memory/gardens", responses=answers(list[GardenAnswer]))
+async def gardens_gardens(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[dict[str, Any]]:
+    """The latest runs, the newest first."""
+    return await reading(request, lambda tx: [garden_service.described(tx, one) for one in Gardens(tx).newest(limit)])
+
+
+@garden_router.get("/api/memory/gardens/{garden_id}", responses=answers(GardenAnswer))
+async def gardens_garden(request: Request, garden_id: GardenId) -> dict[str, Any]:
+    """One run: how far it is, and what it came to so far."""
+    return await reading(request, lambda tx: garden_service.described(tx, Gardens(tx).get(garden_id)))
+
+
+@garden_router.get("/api/memory/gardens/{garden_id}/progress", responses=answers(ProgressAnswer))
+async def gardens_progress(
+    request: Request, garden_id: GardenId, after: Annotated[int, Query(ge=0)] = 0
+) -> dict[str, Any]:
+    """The messages of a run behind the first `after`, as they went over the wire, each with its label; `next` is what
+    to ask for then."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: garden_service.progress(parts, tx, garden_id, after))
+
+
+# Backups over HTTP: make one, and list what there is. Restoring is the command's: no daemon may run meanwhile.
+
+
+@backups_router.post("/api/memory/backups", status_code=201, responses=answers(BackupAnswer, status=201))
+@needs("admin")
+async def backups_make(request: Request) -> dict[str, Any]:
+    """Make a backup now, verified; answers when it is done."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: backups.by_hand(parts))
+
+
+@backups_router.get("/api/memory/backups", responses=answers(BackupsAnswer))
+async def backups_listed(request: Request) -> dict[str, Any]:
+    """Every backup, the newest first, and how the last one failed if it did."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: backups.described(parts.home))
+
+
+# The queue over HTTP: jobs and dead letters; and one recall of the log in full.
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+class JobAnswer(Answer):
+    """One job. `error` names what it failed of last, `about` the ids of what it is about."""
+
+    id: str
+    kind: str
+    state: Literal["queued", "running", "dead"]
+    attempts: int
+    deaths: int
+    error: str
+    created_at: str
+    next_try: str | None
+    about: dict[str, str]
+
+
+class KindAnswer(Answer):
+    """How many jobs of a kind are in a state."""
+
+    kind: str
+    state: str
+    n: int
+
+
+class QueueAnswer(Answer):
+    """The queue."""
+
+    waiting: int
+    running: int
+    dead: int
+    kinds: list[KindAnswer]
+    jobs: list[JobAnswer]
+
+
+class RecallAnswer(Answer):
+    """One row of the log of recalls; `items` as in `retrievals`."""
+
+    id: str
+    channel: str
+    session_id: str
+    project_id: str | None
+    user_message_preview: str
+    memories_injected: int
+    obsidian_notes_injected: int
+    total_tokens_added: int
+    items: list[dict[str, Any]]
+    omitted: dict[str, int] = Field(description="How many candidates are not listed, by the reason.")
+    notices: list[str]
+    latency_ms: float
+    created_at: str
+    outcome: Outcome = Field(description="Delivered, late (the agent had gone on before), or empty.")
+
+
+_JOB = {
+    "id": "01k0000000000000000000000a",
+    "kind": "index_turn",
+    "state": "dead",
+    "attempts": 8,
+    "deaths": 0,
+    "error": "EmbedderUnavailable",
+    "created_at": "2026-05-01T12:30:00.000000Z",
+    "next_try": None,
+    "about": {"turn": "01k0000000000000000000000b"},
+}
+
+
+@jobs_router.get(
+    "/api/memory/jobs",
+    responses=answers(
+        QueueAnswer,
+        example={
+            "waiting": 0,
+            "running": 0,
+            "dead": 1,
+            "kinds": [{"kind": "index_turn", "state": "dead", "n": 1}],
+            "jobs": [_JOB],
+        },
+    ),
+)
+async def jobs_jobs(
+    request: Request,
+    response: Response,
+    state: Literal["queued", "running", "dead"] | None = None,
+    kind: str | None = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> dict[str, Any]:
+    """The queue in counts, and its jobs, oldest first."""
+    place = behind(cursor) or 0
+    body, following = await reading(
+        request, lambda tx: worker.jobs(tx, state=state, kind=kind, behind=place, limit=limit)
+    )
+    link_next(request, response, following)
+    return body
+
+
+@jobs_router.get("/api/memory/dead-letters", responses=answers(list[JobAnswer], example=[_JOB]))
+async def jobs_letters(
+    request: Request, response: Response, limit: Limit = 100, cursor: Cursor = None
+) -> list[dict[str, Any]]:
+    """The jobs that failed too often and were set aside, oldest first. Answers of models that nobody could read are
+    listed by `GET /extract/dead-letters`."""
+    place = behind(cursor) or 0
+    found, following = await reading(request, lambda tx: worker.dead_jobs(tx, behind=place, limit=limit))
+    link_next(request, response, following)
+    return found
+
+
+@jobs_router.post("/api/memory/dead-letters/{job_id}/retry", responses=answers(DoneAnswer, example={"success": True}))
+async def jobs_retry(job_id: JobId, request: Request) -> dict[str, Any]:
+    """Do it again, as if it was never tried."""
+    parts = parts_of(request)
+    await elsewhere(lambda: worker.retry(parts, job_id))
+    return {"success": True}
+
+
+@jobs_router.delete("/api/memory/dead-letters/{job_id}", responses=answers(DoneAnswer, example={"success": True}))
+async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
+    """Give it up; what it was about stays as it is."""
+    parts = parts_of(request)
+    await elsewhere(lambda: worker.discard(parts, job_id))
+    return {"success": True}
+
+
+@jobs_router.get(
+    "/api/memory/recalls/{recall_id}",
+    responses=answers(
+        RecallAnswer,
+        example={
+            "id": "01k0000000000000000000000a",
+            "channel": "claude-code",
+            "session_id": "s-1",
+            "project_id": None,
+            "user_message_preview": "Which port does staging listen on?",
+            "memories_injected": 0,
+            "obsidian_notes_injected": 0,
+            "total_tokens_added": 0,
+            "items": [],
+            "omitted": {},
+            "notices": [],
+            "latency_ms": 4.2,
+            "created_at": "2026-05-01T12:30:00.000000Z",
+            "outcome": "empty",
+        },
+    ),
+)
+async def jobs_recall(recall_id: RecallId, request: Request) -> dict[str, Any]:
+    """One recall with what was injected for it, and the best candidates that were not."""
+    found = await reading(request, lambda tx: Recalls(tx).get(recall_id))
+    if found is None:
+        raise NotFound(f"There is no recall {recall_id!r}.", remedy="See `GET /api/memory/retrievals`.")
+    return found
+
+
+@daemon_router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics_metrics(request: Request) -> Response:
+    """Every metric in Prometheus' text format 0.0.4."""
+    parts = parts_of(request)
+    text = await reading(request, lambda tx: health.metrics(parts, tx))
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+ROUTERS = (garden_router, backups_router, jobs_router, daemon_router)

@@ -1,0 +1,838 @@
+"""Anthropic's memory tool over HTTP: one command, and the text that the model reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from filrouge.context.hook_files import write_briefs, write_hook_settings
+from filrouge.context.log import Recalls
+from filrouge.core.errors import BadConfig, BadInput
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER, ScopeName
+from filrouge.core.settings import by_todays_names, check
+from filrouge.extraction.summaries import Language, vote
+from filrouge.maintenance import health
+from filrouge.memories import reports, service
+from filrouge.memories.changes import bin_memory, pin, restore, supersede
+from filrouge.memories.files import LONGEST_FILE, run
+from filrouge.memories.models import LONGEST_PATH, Filters, Kind, Outcome, ReviewKind, Sentiment, State
+from filrouge.memories.novelty import LONGEST, THRESHOLD, is_novel
+from filrouge.memories.reports import one_json
+from filrouge.memories.repository import Action, ActionName
+from filrouge.memories.service import bin_fact, change_fact, fact_of, plan, undo
+from filrouge.memories.statements import put_fact, remember, remember_many
+from filrouge.notes.service import beside, hit_json, search_notes
+from filrouge.runtime.settings_repository import StoredSettings
+from filrouge.search.memory_search import Mode, Question, recall
+from filrouge.search.turn_search import search_turns
+from filrouge.search.word_repository import Place, Share
+from filrouge.server.auth import needs
+from filrouge.server.filtering import FilterBody, filters_of
+from filrouge.server.paging import Cursor, PageLimit, behind, link_next, paged
+from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading, recalling, settled
+from filrouge.server.routes.context import (
+    HitAnswer,
+    RetrievalAnswer,
+    SearchAnswer,
+    StatsAnswer,
+    Success,
+    ThreadHitAnswer,
+)
+from filrouge.server.routes.daemon import OriginsAnswer, SettingsAnswer
+from filrouge.server.validation import MemoryId
+from filrouge.threads.reports import Status, found_threads
+
+# What the routes about memories answer: memories with their proof and their history, rules, reviews, and undo.
+
+
+class Cited(Answer):
+    """Words of a turn that a memory rests on."""
+
+    turn_id: str
+    start: int = Field(ge=0, description="The first character, counted from 0.")
+    end: int = Field(ge=0, description="The character behind the last.")
+
+
+class MemoryAnswer(Answer):
+    """A memory as it is listed."""
+
+    id: str
+    key: str = Field(description="The key of a core fact; the id of a memory without one.")
+    value: str
+    text: str
+    kind: Kind
+    state: State
+    scope: ScopeName
+    project: str | None
+    project_name: str
+    channel: str
+    session_id: str
+    branch: str = Field(description="The git branch, or the beginning of the commit, it was learned on; may be empty.")
+    subject: str
+    confidence: float = Field(ge=0, le=1)
+    sentiment: Sentiment
+    timeframe: str
+    trust: int = Field(ge=0, le=3)
+    created_at: str
+    valid_from: str
+    valid_to: str | None
+    supersedes: str | None
+    superseded_by: str | None
+    previous_text: str | None
+    pinned: bool
+    disabled: bool
+    mention_count: int = Field(ge=0)
+    vitality: float = Field(ge=0, le=1, description="How lively it is; 1 = met just now.")
+    uses: int = Field(ge=0)
+    last_used: str | None
+    evidence: list[Cited]
+    made_by: str = Field(description="Who understood it: `heuristic`, `user`, or a model's name.")
+
+
+class Quote(Answer):
+    """The words themselves."""
+
+    turn_id: str
+    text: str
+    at: str
+    channel: str
+
+
+class JournalEntry(Answer):
+    """A decision about a memory, as the journal has it."""
+
+    entry: int = Field(ge=1, description="Its number, which `undo` takes.")
+    at: str
+    actor: str
+    action: str
+    memory_id: str
+    payload: dict[str, Any] | None = Field(description="What was decided and why; null where it was forgotten.")
+    undone: bool
+
+
+class MemoryWithProof(MemoryAnswer):
+    """A memory, and the words that it rests on."""
+
+    quotes: list[Quote]
+
+
+class MemoryWithHistory(MemoryWithProof):
+    """A memory, its words, and every decision that touched it."""
+
+    journal: list[JournalEntry]
+
+
+class MemoryVersions(Answer):
+    """A memory in every version, oldest first."""
+
+    id: str
+    text: str
+    state: State
+    versions: list[MemoryWithProof]
+    journal: list[JournalEntry]
+
+
+class RuleSource(Answer):
+    """Who said a rule, when and where."""
+
+    turn_id: str
+    at: str
+    by: str = Field(description="`you`, or the channel.")
+    channel: str
+    session_id: str
+    text: str
+
+
+class RuleAnswer(MemoryAnswer):
+    """A rule as it is listed."""
+
+    standing: Literal["standing", "waiting", "disabled", "live", "superseded", "binned", "quarantined"]
+    source: list[RuleSource]
+
+
+class ActionAnswer(Answer):
+    """What a decision came to."""
+
+    action: ActionName
+    id: str
+    superseded: list[str] = Field(description="The ids of memories that it ended.")
+    reason: str
+    review: str = Field(description="The id under which its statement waits for a person; empty = it does not.")
+
+
+class ActionsAnswer(Answer):
+    """What each statement of a text came to."""
+
+    actions: list[ActionAnswer]
+
+
+class SupersededAnswer(Answer):
+    """A memory that was replaced."""
+
+    success: Literal[True]
+    old_id: str
+    new_id: str
+    previous_text: str
+
+
+class ReviewAnswer(Answer):
+    """What waits for a person, or waited."""
+
+    id: str
+    kind: ReviewKind
+    outcome: Outcome
+    reason: str
+    at: str
+    settled_at: str | None
+    text: str
+    statement: MemoryAnswer
+    quotes: list[Quote]
+    against: MemoryAnswer | None
+
+
+class TakenBackAnswer(Answer):
+    """A decision that is taken back."""
+
+    entry: int
+    at: str
+    actor: str
+    action: str
+    memory_id: str
+    reason: str
+
+
+class EffectAnswer(Answer):
+    """What becomes of one memory."""
+
+    id: str
+    text: str
+    what: str
+    before: State
+    after: State
+
+
+class UndoAnswer(Answer):
+    """What was taken back, or would be."""
+
+    entry: int
+    decisions: list[TakenBackAnswer]
+    changes: list[EffectAnswer]
+    dry_run: bool
+    text: str
+
+
+class AuditAnswer(Answer):
+    """Whether the journal is as it was written."""
+
+    sound: bool
+    entries: int = Field(ge=0)
+    redacted: int = Field(ge=0)
+    broken_at: int | None
+    reason: str
+
+
+class ConceptAnswer(Answer):
+    """What sessions were about."""
+
+    id: str
+    concept: str
+    project: str | None
+    project_name: str
+    mention_count: int
+    first_date: str | None
+    last_date: str | None
+    summary: str
+    sessions: list[str]
+    thread_ids: list[str]
+
+
+# Memories over HTTP: list, tell, search, recall, settings, and the log of recalls.
+
+memory_router = APIRouter(tags=["memory"])
+changing_router = APIRouter(tags=["changing"])
+rules_router = APIRouter(tags=["rules"])
+concepts_router = APIRouter(tags=["concepts"])
+memory_tool_router = APIRouter(tags=["memory tool"])
+Names = Annotated[list[str] | None, Query(description="A project: its id, alias or short name, or several aliases.")]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Narrowed = Annotated[Filters, Depends(filters_of)]
+
+
+class FactBody(Body):
+    """A core fact, or several plain statements."""
+
+    key: str = ""
+    value: str = ""
+    items: list[dict[str, str]] = Field(default_factory=list[dict[str, str]], max_length=10_000)
+    project: list[str] = Field(default_factory=list[str])
+    scope: ScopeName = "user"
+
+
+class StatementBody(Body):
+    """A statement in the user's own words."""
+
+    text: str
+    project: list[str] = Field(default_factory=list[str])
+    scope: ScopeName | None = None
+    channel: str = "api"
+    branch: str = Field("", max_length=255, description="The git branch that is checked out where it is said.")
+
+
+_NOTHING_KNOWN: Final[Mapping[Language, str]] = {
+    "en": "Nothing is known about that.",
+    "fr": "Rien n’est connu à ce sujet.",
+    "es": "No se sabe nada al respecto.",
+}
+
+
+class SearchBody(FilterBody):
+    """A question to memory."""
+
+    query: str
+    k: int = Field(5, ge=1, le=200)
+    hybrid: bool = True
+    threshold: float = Field(0.0, ge=0.0, le=1.0)
+    known_only: bool = Field(
+        False, description="Answer nothing where a prompt would bring nothing up: see `auto_retrieve_min_score`."
+    )
+    project: list[str] = Field(default_factory=list[str])
+
+
+@memory_router.get("/api/memory/facts", responses=answers(list[MemoryAnswer]))
+async def memory_facts(
+    request: Request,
+    response: Response,
+    filters: Narrowed,
+    project: Names = None,
+    history: bool = False,
+    limit: PageLimit = None,
+    cursor: Cursor = None,
+) -> list[dict[str, Any]]:
+    """The current memories that are no rules, or those believed at `as_of`, newest first; all projects unless one is
+    named."""
+    if history and filters.narrow:
+        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
+    parts = parts_of(request)
+    found = await reading(
+        request,
+        lambda tx: reports.listing(parts, tx, project or [], rules=False, history=history, filters=filters),
+    )
+    return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
+
+
+@memory_router.post("/api/memory/facts", responses=answers(Success))
+async def memory_add_fact(body: FactBody, request: Request) -> dict[str, bool]:
+    """Set a core fact, or add several statements as they are."""
+    parts = parts_of(request)
+    if body.items:
+        texts = [item.get("text") or item.get("value", "") for item in body.items]
+        if not all(text.strip() for text in texts):
+            raise BadInput("Every item needs a text.")
+        await elsewhere(lambda: remember_many(parts, texts, names=body.project, scope=body.scope))
+    else:
+        await elsewhere(lambda: put_fact(parts, body.key, body.value, names=body.project, scope=body.scope))
+    return {"success": True}
+
+
+@memory_router.get("/api/memory/memories/{memory_id}", responses=answers(MemoryWithHistory))
+async def memory_one_memory(memory_id: MemoryId, request: Request) -> dict[str, Any]:
+    """One memory with the words it rests on and every decision that touched it."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: reports.history(parts, tx, memory_id))
+
+
+@memory_router.post("/api/memory/memories", status_code=201, responses=answers(ActionsAnswer, status=201))
+async def memory_add_memory(body: StatementBody, request: Request) -> dict[str, Any]:
+    """Remember what the user says; answers what each statement came to."""
+    parts = parts_of(request)
+    actions = await elsewhere(
+        lambda: remember(parts, body.text, names=body.project, scope=body.scope, host=body.channel, branch=body.branch)
+    )
+    return {"actions": [action_json(action) for action in actions]}
+
+
+@memory_router.get("/api/memory/search", responses=answers(list[HitAnswer | ThreadHitAnswer]))
+async def memory_search(
+    request: Request,
+    q: str,
+    filters: Narrowed,
+    mode: Mode = "text",
+    limit: Limit = 10,
+    project: Names = None,
+    collection: Literal["turns", "memories", "threads", "notes", "all"] = "all",
+    status: Annotated[Status, Query(description="Only threads in this state.")] = "all",
+) -> list[dict[str, Any]]:
+    """Search turns, memories and the notes that bear on the question, one kind of them alone, or threads.
+
+    Text mode ranks by full text alone.
+    """
+    parts = parts_of(request)
+    if collection != "threads" and status != "all":
+        raise BadInput("Only threads have a `status`.", remedy="Search them with `collection=threads`.")
+
+    def find(tx: Tx) -> list[dict[str, Any]]:
+        if collection == "threads":
+            return found_threads(parts, tx, q, project or [], mode=mode, status=status, limit=limit, filters=filters)
+        if collection == "notes":
+            return [hit_json(hit) for hit in search_notes(parts, tx, q, mode=mode, limit=limit).hits]
+        place = health.project_id(tx, project or [])
+        question = Question(text=q, project=place, everywhere=not project, mode=mode, limit=limit, filters=filters)
+        turns = [] if collection == "memories" else [search_turns(parts, tx, question)]
+        memories = [] if collection == "turns" else [recall(parts, tx, question)]
+        found = health.hits(tx, [*turns, *memories] if mode == "text" else [*memories, *turns], limit)
+        if collection == "all":
+            found, _ = beside(parts, tx, q, found, mode=mode, limit=limit, filters=filters)
+        return found
+
+    return await recalling(parts, find)
+
+
+@memory_router.post("/search", responses=answers(SearchAnswer))
+@needs("read")
+async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
+    """Recall memories, and notes that bear on it, for a question, best first; `threshold` cuts relevance."""
+    parts, filters = parts_of(request), body.filters()
+
+    def find(tx: Tx) -> dict[str, Any]:
+        question = Question(
+            text=body.query,
+            project=health.project_id(tx, body.project),
+            everywhere=not body.project,
+            mode="hybrid" if body.hybrid else "semantic",
+            limit=body.k,
+            filters=filters,
+        )
+        ranking = recall(parts, tx, question)
+        hits = health.hits(tx, [ranking.recut(body.threshold).top(body.k)], body.k)
+        found, notes = beside(
+            parts, tx, body.query, hits, mode=question.mode, limit=body.k, filters=filters, least=body.threshold
+        )
+        results = [
+            hit | {"text": hit["content"], "source": hit["channel"], "similarity": hit["relevance"]} for hit in found
+        ]
+        known, settings = max(ranking.known, notes.known), parts.settings(tx)
+        least = settings.auto_retrieve_min_score
+        if body.known_only and known < least and all(hit["relevance"] < least for hit in results):
+            results = []
+        language = vote([body.query]) if settings.language == "auto" else settings.language
+        return {
+            "results": results,
+            "notices": list(ranking.notices),
+            "known": round(known, 4),
+            "nothing_known": not results,
+            "message": "" if results else _NOTHING_KNOWN[language],
+        }
+
+    return await recalling(parts, find)
+
+
+@memory_router.get("/api/memory/settings", responses=answers(SettingsAnswer))
+async def memory_settings(request: Request) -> dict[str, Any]:
+    """Every setting with the value that holds."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: parts.effective(tx).to_json())
+
+
+@memory_router.get("/api/memory/settings/origins", responses=answers(OriginsAnswer))
+async def memory_origins(request: Request) -> dict[str, str]:
+    """Where each setting's value comes from."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: dict(parts.effective(tx).origins))
+
+
+@memory_router.patch("/api/memory/settings", responses=answers(SettingsAnswer))
+@needs("admin")
+async def memory_change_settings(changes: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Change some settings; the others stay. What a file or the environment fixes cannot be changed here."""
+    parts = parts_of(request)
+    valid = check(by_todays_names(changes), where="request")
+    fixed = await reading(request, lambda tx: parts.effective(tx).origins)
+    for key in valid:
+        if fixed[key] in ("user file", "environment"):
+            raise BadConfig(f"Setting {key!r} is fixed by the {fixed[key]}.", remedy="Change it there.")
+    await settled(parts.writer.submit(lambda tx: StoredSettings(tx).put(valid, parts.clock.now())))
+    await elsewhere(lambda: write_hook_settings(parts))
+    await elsewhere(lambda: write_briefs(parts, None, everywhere=True))
+    return await memory_settings(request)
+
+
+@memory_router.get("/api/memory/stats", responses=answers(StatsAnswer))
+async def memory_stats(request: Request) -> dict[str, Any]:
+    """Counts of facts, messages and vectors."""
+    return await reading(request, health.stats)
+
+
+@memory_router.get("/api/memory/retrievals", responses=answers(list[RetrievalAnswer]))
+async def memory_retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
+    """The newest recalls with what was injected for them."""
+    return await reading(request, lambda tx: Recalls(tx).last(limit))
+
+
+def action_json(action: Action) -> dict[str, Any]:
+    """What a decision came to; `review` is the id under which a statement waits for the user."""
+    return {
+        "action": action.name,
+        "id": action.memory_id,
+        "superseded": list(action.closed),
+        "reason": action.reason,
+        "review": action.review,
+    }
+
+
+# One fact over HTTP, by its key (API-1): what it says, another value, or into the bin.
+
+
+class ValueBody(BaseModel):
+    """What a fact says from now on."""
+
+    value: str = Field(max_length=2000)
+
+
+class DoneAnswer(Answer):
+    """It is done."""
+
+    success: bool
+
+
+@memory_router.get("/api/memory/facts/{key:path}", responses=answers(MemoryAnswer))
+async def facts_one(key: str, request: Request, project: Names = None) -> dict[str, Any]:
+    """The fact that has a key; a memory without one is known by its id."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: one_json(parts, tx, fact_of(parts, tx, key, project or [])))
+
+
+@memory_router.patch("/api/memory/facts/{key:path}", responses=answers(DoneAnswer, example={"success": True}))
+async def facts_change(key: str, body: ValueBody, request: Request, project: Names = None) -> dict[str, Any]:
+    """Give a fact another value; what it said stays in its history. A memory without a key is known by its id."""
+    parts = parts_of(request)
+    await elsewhere(lambda: change_fact(parts, key, body.value, project or []))
+    return {"success": True}
+
+
+@memory_router.delete("/api/memory/facts/{key:path}", responses=answers(DoneAnswer, example={"success": True}))
+async def facts_delete(key: str, request: Request, project: Names = None) -> dict[str, Any]:
+    """Put a fact into the bin; `restore` and `undo` bring it back."""
+    parts = parts_of(request)
+    await elsewhere(lambda: bin_fact(parts, key, project or []))
+    return {"success": True}
+
+
+# Changing one's mind over HTTP: pin, bin, restore, supersede, review, undo, history; and whether the journal holds.
+
+
+class PinBody(Body):
+    """Whether only the user may change a memory."""
+
+    pinned: bool
+
+
+class SupersedeBody(Body):
+    """What a memory says from now on."""
+
+    old_id: MemoryId
+    new_text: str
+    source: str = Field("", max_length=200)
+
+
+class SettleBody(Body):
+    """How a review ends: old, new or both of a conflict; accept or dismiss of what lacks proof."""
+
+    settle: str
+
+
+class UndoBody(Body):
+    """What to undo: an entry of the journal, or the last decision about a memory; or only to say what that would do."""
+
+    entry: int | None = None
+    memory_id: MemoryId | None = None
+    dry_run: bool = False
+
+
+@changing_router.patch("/api/memory/memories/{memory_id}", responses=answers(ActionAnswer))
+async def changing_change_memory(memory_id: MemoryId, body: PinBody, request: Request) -> dict[str, Any]:
+    """Pin a memory, or unpin it."""
+    parts = parts_of(request)
+    return action_json(await elsewhere(lambda: pin(parts, memory_id, pinned=body.pinned)))
+
+
+@changing_router.post("/api/memory/memories/{memory_id}/bin", responses=answers(ActionAnswer))
+async def changing_bin_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
+    """Put a memory into the bin."""
+    parts = parts_of(request)
+    return action_json(await elsewhere(lambda: bin_memory(parts, memory_id)))
+
+
+@changing_router.post("/api/memory/memories/{memory_id}/restore", responses=answers(ActionAnswer))
+async def changing_restore_one(memory_id: MemoryId, request: Request) -> dict[str, Any]:
+    """Make a memory live again that was binned or superseded."""
+    parts = parts_of(request)
+    return action_json(await elsewhere(lambda: restore(parts, memory_id)))
+
+
+@changing_router.get("/api/memory/memories/{memory_id}/history", responses=answers(MemoryVersions))
+async def changing_history(memory_id: MemoryId, request: Request) -> dict[str, Any]:
+    """Every version of a memory, oldest first, and every decision that touched it, with its number in the journal."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: reports.versions(parts, tx, memory_id))
+
+
+@changing_router.post("/memory/supersede", responses=answers(SupersededAnswer))
+async def changing_supersede_one(body: SupersedeBody, request: Request) -> dict[str, Any]:
+    """Replace what a live memory says, pinned or not."""
+    parts = parts_of(request)
+    done = await elsewhere(lambda: supersede(parts, body.old_id, body.new_text, source=body.source))
+    return {"success": True, "old_id": done.old_id, "new_id": done.new_id, "previous_text": done.previous_text}
+
+
+@changing_router.get("/api/memory/review", responses=answers(list[ReviewAnswer]))
+async def changing_reviews(
+    request: Request,
+    response: Response,
+    settled: bool = False,
+    limit: int = Query(200, ge=1, le=1000),
+    cursor: Cursor = None,
+) -> list[dict[str, Any]]:
+    """What waits for a person, newest first; with `settled` also what no longer does."""
+    parts = parts_of(request)
+    most = -1 if cursor else limit + 1
+    found = await reading(request, lambda tx: service.waiting(parts, tx, settled=settled, limit=most))
+    return paged(request, response, found, limit=limit, cursor=cursor, by="at")
+
+
+@changing_router.get("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
+async def changing_one_review(memory_id: MemoryId, request: Request) -> dict[str, Any]:
+    """One entry of the queue, with the words that it rests on and what it speaks against."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: service.one(parts, tx, memory_id))
+
+
+@changing_router.post("/api/memory/review/{memory_id}", responses=answers(ReviewAnswer))
+async def changing_settle(memory_id: MemoryId, body: SettleBody, request: Request) -> dict[str, Any]:
+    """Settle what waits; answers the entry as it is then."""
+    parts = parts_of(request)
+    return await elsewhere(lambda: service.settle(parts, memory_id, body.settle))
+
+
+@changing_router.post("/api/memory/undo", responses=answers(UndoAnswer))
+async def changing_undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
+    """Take a decision back, with what stands on it; answers what was, or would be, taken back and changed."""
+    parts = parts_of(request)
+    carried_out = plan if body.dry_run else undo
+    found = await elsewhere(lambda: carried_out(parts, entry=body.entry, memory_id=body.memory_id))
+    return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
+
+
+@changing_router.get("/api/audit/verify", responses=answers(AuditAnswer))
+async def changing_verify(request: Request) -> dict[str, Any]:
+    """Walk the whole journal: does every entry hold?"""
+    return await reading(request, health.audit)
+
+
+# New or known, and every memory there is: what a program asks before it tells.
+
+
+class NovelBody(BaseModel):
+    """A text, and where it would be remembered."""
+
+    text: str = Field(max_length=LONGEST)
+    threshold: float = Field(THRESHOLD, ge=0.0, le=1.0)
+    project: str | list[str] = Field(default_factory=list[str])
+    user_id: str | None = Field(None, max_length=200)
+
+
+class NearestAnswer(Answer):
+    """A memory, and how similar it is: 0 = unrelated, 1 = the same."""
+
+    id: str
+    content: str
+    similarity: float
+
+
+class NovelAnswer(Answer):
+    """Whether a text is new, and the memory that is nearest to it."""
+
+    novel: bool
+    nearest: NearestAnswer | None
+
+
+@memory_router.post(
+    "/memory/novel",
+    responses=answers(
+        NovelAnswer,
+        example={
+            "novel": False,
+            "nearest": {
+                "id": "01k0000000000000000000000a",
+                "content": "Production listens on port 8443.",
+                "similarity": 0.94,
+            },
+        },
+    ),
+)
+@needs("read")
+async def novelty_novel(body: NovelBody, request: Request) -> dict[str, Any]:
+    """Does no live memory of the project, or of the user, say this?"""
+    parts = parts_of(request)
+    names = [body.project] if isinstance(body.project, str) else body.project
+    user = body.user_id or LOCAL_USER
+    found = await elsewhere(lambda: is_novel(parts, body.text, body.threshold, names=names, user=user))
+    near = found.nearest
+    nearest = near and {"id": near.id, "content": near.text, "similarity": round(found.similarity, 4)}
+    return {"novel": found.novel, "nearest": nearest}
+
+
+@memory_router.get("/api/memory/memories", responses=answers(list[MemoryAnswer]))
+async def novelty_memories(
+    request: Request,
+    response: Response,
+    filters: Narrowed,
+    project: Names = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    cursor: Cursor = None,
+) -> list[dict[str, Any]]:
+    """Memories of every kind, rules too, that are believed now or were at `as_of`, newest first; all projects unless
+    one is named."""
+    parts, skip = parts_of(request), behind(cursor) or 0
+
+    def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
+        place = Place(project=health.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
+        ids = Share(tx, "memory", place, filters).newest_first
+        names, now = health.names_of(tx), parts.clock.now()
+        found = parts.memories(tx).known(ids[skip : skip + limit])
+        rows = [reports.memory_json(one, names, now) for one in found]
+        return rows, skip + limit if len(ids) > skip + limit else None
+
+    rows, following = await reading(request, find)
+    link_next(request, response, following)
+    return rows
+
+
+# Rules over HTTP: the standing instructions with their source; add, edit, switch off and on, remove.
+
+
+class RuleBody(Body):
+    """A rule in the user's own words."""
+
+    text: str
+    project: list[str] = Field(default_factory=list[str])
+    scope: ScopeName = "project"
+
+
+class ChangeBody(Body):
+    """What becomes of a rule: other words, or off and on."""
+
+    text: str | None = None
+    enabled: bool | None = None
+
+
+@rules_router.get("/api/memory/rules", responses=answers(list[RuleAnswer]))
+async def rules_all_rules(
+    request: Request,
+    response: Response,
+    filters: Narrowed,
+    project: Names = None,
+    history: bool = False,
+    limit: PageLimit = None,
+    cursor: Cursor = None,
+) -> list[dict[str, Any]]:
+    """The rules, or those that stood at `as_of`, newest first, each with its source and whether it stands, waits or is
+    disabled; all projects unless one is named."""
+    if history and filters.narrow:
+        raise BadInput("`history` shows every state and goes with no filter.", remedy="Use `as_of` for a moment.")
+    parts = parts_of(request)
+    found = await reading(
+        request, lambda tx: service.listed(parts, tx, project or [], history=history, filters=filters)
+    )
+    return paged(request, response, found, limit=limit, cursor=cursor, by="created_at")
+
+
+@rules_router.post("/api/memory/rules", status_code=201, responses=answers(RuleAnswer, status=201))
+async def rules_add_rule(body: RuleBody, request: Request) -> dict[str, Any]:
+    """Add a rule; answers it as it is listed, with what waits because of it."""
+    parts = parts_of(request)
+    action = await elsewhere(lambda: service.add(parts, body.text, names=body.project, scope=body.scope))
+    return await _as_listed(request, action.memory_id)
+
+
+@rules_router.patch("/api/memory/rules/{rule_id}", responses=answers(RuleAnswer))
+async def rules_change_rule(rule_id: MemoryId, body: ChangeBody, request: Request) -> dict[str, Any]:
+    """Edit a rule, or switch it off or on; answers it as it is listed then. Edited it has another id."""
+    if body.text is None and body.enabled is None:
+        raise BadInput("There is nothing to change.", remedy="Give `text`, `enabled`, or both.")
+    parts = parts_of(request)
+
+    def change() -> str:
+        id_ = rule_id if body.text is None else service.edit(parts, rule_id, body.text)
+        if body.enabled is not None:
+            service.switch(parts, id_, enabled=body.enabled)
+        return id_
+
+    return await _as_listed(request, await elsewhere(change))
+
+
+@rules_router.delete("/api/memory/rules/{rule_id}", responses=answers(ActionAnswer))
+async def rules_remove_rule(rule_id: MemoryId, request: Request) -> dict[str, Any]:
+    """Put a rule into the bin."""
+    parts = parts_of(request)
+    return action_json(await elsewhere(lambda: service.remove(parts, rule_id)))
+
+
+async def _as_listed(request: Request, rule_id: str) -> dict[str, Any]:
+    parts = parts_of(request)
+    return await reading(request, lambda tx: service.one_rule(parts, tx, rule_id))
+
+
+# Concepts over HTTP: what sessions were about, and in how many of them.
+
+
+@concepts_router.get("/api/memory/concepts", responses=answers(list[ConceptAnswer]))
+async def concepts_concepts(
+    request: Request,
+    project: Annotated[list[str] | None, Query(description="Names of the project; none = all.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> list[dict[str, Any]]:
+    """The concepts of sessions, those of most sessions first."""
+    parts = parts_of(request)
+    return await reading(request, lambda tx: health.concepts(parts, tx, project or [], limit))
+
+
+class CommandBody(BaseModel):
+    """A command as the tool sends it, and the project whose files are meant."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    command: Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+    path: str | None = Field(None, max_length=LONGEST_PATH)
+    view_range: list[int] | None = Field(None, max_length=2)
+    file_text: str | None = Field(None, max_length=LONGEST_FILE)
+    old_str: str | None = Field(None, max_length=LONGEST_FILE)
+    new_str: str | None = Field(None, max_length=LONGEST_FILE)
+    insert_line: int | None = None
+    insert_text: str | None = Field(None, max_length=LONGEST_FILE)
+    old_path: str | None = Field(None, max_length=LONGEST_PATH)
+    new_path: str | None = Field(None, max_length=LONGEST_PATH)
+    project: list[str] = Field(default_factory=list[str], max_length=20)
+
+
+class CommandAnswer(Answer):
+    """What the model reads."""
+
+    content: str
+
+
+_EXAMPLE = {"content": "File created successfully at: /memories/progress.md"}
+
+
+@memory_tool_router.post("/memory/tool", responses=answers(CommandAnswer, example=_EXAMPLE))
+async def memory_tool_memory_tool(body: CommandBody, request: Request) -> dict[str, Any]:
+    """Carry out one command of the memory tool; what it refuses is an error whose `detail` is for the model."""
+    parts = parts_of(request)
+    command = body.model_dump(exclude_none=True, exclude={"project"})
+    return {"content": await elsewhere(lambda: run(parts, command, names=body.project))}
+
+
+ROUTERS = (memory_router, changing_router, rules_router, concepts_router, memory_tool_router)
