@@ -43,8 +43,8 @@ from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.core.protocols import Embedder
 from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import judge, pattern_of
-from filrouge.extraction.units import Unit, units
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import SETTING_TOKENS, OnnxE5
 from filrouge.providers.e5_network import (

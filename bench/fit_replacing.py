@@ -1,6 +1,6 @@
 """Fit what tells that a statement replaces a memory, on labelled talk, and report on projects that it has not seen.
 
-    python bench/fit_replacing.py               # writes src/filrouge/extraction/replacing_weights.py
+    python bench/fit_replacing.py               # writes src/filrouge/extraction/replacing.py
     python bench/fit_replacing.py --dry-run
 
 Every labelled statement of `bench/data/talk/train` is compared with what was known before it in its scope, the twenty
@@ -35,8 +35,8 @@ from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
 from filrouge.extraction.reading import read
 from filrouge.extraction.replacing import SURE, Known, Said, nearest, rarities, signs
+from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import judge, pattern_of
-from filrouge.extraction.units import Unit, units
 from filrouge.search.vector_search import in_passes
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"

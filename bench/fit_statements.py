@@ -31,6 +31,7 @@ from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.core.protocols import Embedder
 from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import (
     LABELS,
     QUESTIONS,
@@ -41,7 +42,6 @@ from filrouge.extraction.statement_model import (
     odds_of,
     pattern_of,
 )
-from filrouge.extraction.units import Unit, units
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import e5
 from filrouge.providers.embedders import Remembering

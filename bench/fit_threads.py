@@ -58,7 +58,7 @@ from filrouge.threads.assignment import (
     grouped,
     read_in,
 )
-from filrouge.threads.exchanges import as_one, exchange, in_one
+from filrouge.threads.placing import as_one, exchange, in_one
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"

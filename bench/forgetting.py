@@ -31,9 +31,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from filrouge.capture.event_repository import Events
 from filrouge.capture.events import Event
 from filrouge.capture.models import TRUST_TYPED, Turn
+from filrouge.capture.repository import Events
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import DATABASE
 from filrouge.core.scope import Scope

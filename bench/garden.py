@@ -36,8 +36,8 @@ from typing import Any, Final
 
 import apsw
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.events import Event, event_from_json
+from filrouge.capture.repository import Projects
 from filrouge.capture.service import observe
 from filrouge.core import paths as places
 from filrouge.core.errors import DaemonUnavailable

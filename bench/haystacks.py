@@ -26,10 +26,8 @@ from filrouge.core.scope import Scope
 from filrouge.providers.embedders import embedder, windows
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.bridging import Bridging
-from filrouge.search.relevance import JUDGED, Questioned, Signs, shares
-from filrouge.search.times import spans
-from filrouge.search.turn_ranking import NAMES, Asked, Measured, Spoken, measured
+from filrouge.search.relevance import JUDGED, Bridging, Questioned, Signs, shares
+from filrouge.search.turn_ranking import NAMES, Asked, Measured, Spoken, measured, spans
 
 #: FTS5's built-in values.
 K1, B = 1.2, 0.75

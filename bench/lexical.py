@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from filrouge.capture.models import Turn
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.clock import SystemClock, from_epoch, new_id
 from filrouge.core.scope import Scope
 from filrouge.runtime.sqlite import Database

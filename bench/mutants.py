@@ -35,7 +35,7 @@ MUTANTS = (
         "    pinned = next((memory for memory in replaced if memory.pinned), None)\n",
         "    pinned = None\n", "tests/unit/extraction/test_decide.py",
     ),
-    Mutant("threads", "threads/lifecycle.py", "HALF_LIFE)\n", "HALF_LIFE / 2)\n", "tests/unit/threads"),
+    Mutant("threads", "threads/naming.py", "HALF_LIFE)\n", "HALF_LIFE / 2)\n", "tests/unit/threads"),
     Mutant(
         "recall", "search/fusion.py", "alpha * vector.get(key, 0.0) for", "alpha * vector.get(key, 1.0) for",
         "tests/unit/recall",

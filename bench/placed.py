@@ -36,10 +36,10 @@ from typing import Any, Final
 import numpy as np
 from threads import SEED, SILENT, Driver, Embedded, Played, Pure, Stream, english, figures, french, whole_haystacks
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.intake import skip_reason
 from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.capture.repository import Projects
 from filrouge.capture.service import observe
 from filrouge.core.clock import from_text, new_id
 from filrouge.core.protocols import Tx, Vectors
@@ -47,9 +47,8 @@ from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction.sessions import IDLE_SECONDS, queue_idle
 from filrouge.providers.calibration import bundled
 from filrouge.runtime import wiring
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Jobs, Outcome
 from filrouge.runtime.services import Parts
-from filrouge.runtime.worker import Outcome
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import ManualClock
 from filrouge.threads.models import Thread, ThreadState

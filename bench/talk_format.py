@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from filrouge.extraction.units import Unit
+    from filrouge.extraction.sentences import Unit
 
 KINDS: Final = frozenset({"fact", "decision", "rule", "preference", "constraint", "intent", "deadline", "cause"})
 PROBES: Final = frozenset({"question", "task", "start", "unknown", "unrelated"})

@@ -51,7 +51,7 @@ from filrouge.extraction.vocabulary import fold
 from filrouge.providers.calibration import bundled
 from filrouge.providers.embedders import embedder, windows
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.threads import lifecycle, naming
+from filrouge.threads import naming
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
     Compared,
@@ -65,10 +65,9 @@ from filrouge.threads.assignment import (
     regroup,
     route,
 )
-from filrouge.threads.exchanges import exchange
 from filrouge.threads.models import Thread
 from filrouge.threads.naming import subjects
-from filrouge.threads.placing import BEFORE
+from filrouge.threads.placing import BEFORE, exchange
 
 SEED: Final = 6
 STREAMS, SESSIONS = 12, 40
@@ -317,9 +316,9 @@ class _Play:
         return self.counts
 
     def swept(self, now: datetime) -> None:
-        for move in lifecycle.sweep((one.thread for one in self.threads.values()), now):
+        for move in naming.sweep((one.thread for one in self.threads.values()), now):
             kept = self.threads[move.thread_id]
-            kept.thread = lifecycle.moved(kept.thread, move.act, move.at)
+            kept.thread = naming.moved(kept.thread, move.act, move.at)
             self.counts.actions[move.act] += 1
         self.regrouped()
 
@@ -363,7 +362,7 @@ class _Play:
         target = self.threads[into]
         if live and target.thread.state != "active":
             at = max(one.last_active for one in (*live, target.thread))
-            target.thread = lifecycle.moved(target.thread, "reactivate", at)
+            target.thread = naming.moved(target.thread, "reactivate", at)
         target.turns = sorted([*target.turns, *taken], key=lambda one: one.at)
         self.where |= dict.fromkeys(going, into)
         for turn in self.turns:
@@ -397,8 +396,8 @@ class _Play:
             kept = self.threads[thread.id] = Kept(thread=thread)
         else:
             kept = self.threads[routing.thread_id]
-            act: lifecycle.Act = "use" if routing.action == "continue" else "reactivate"
-            kept.thread = lifecycle.moved(kept.thread, act, at)
+            act: naming.Act = "use" if routing.action == "continue" else "reactivate"
+            kept.thread = naming.moved(kept.thread, act, at)
         kept.turns.append(turn)
         self.turns.append(turn)
         self.placed(piece, kept.thread.id)

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from filrouge.capture.events import Event
+from filrouge.capture.repository import Turns
 from filrouge.capture.service import observe
-from filrouge.capture.turn_repository import Turns
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.profile import stem

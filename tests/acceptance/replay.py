@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filrouge.capture.turn_repository import SAME_PROMPT_SECONDS
+from filrouge.capture.repository import SAME_PROMPT_SECONDS
 from filrouge.cli import client, hook
 from filrouge.core.clock import SystemClock
 from filrouge.hosts.project import names as project_names

@@ -18,7 +18,7 @@ from playwright.sync_api import BrowserContext, Page
 
 from filrouge.core.clock import SystemClock
 from filrouge.maintenance.consolidation import TYPE, MemoryProgress
-from filrouge.runtime import tokens, wiring
+from filrouge.runtime import repository, wiring
 from filrouge.runtime.feed_messages import JobDead, Told
 from filrouge.runtime.services import Parts
 from filrouge.server.api import create_app
@@ -85,7 +85,7 @@ def site(tmp_path: Path) -> Generator[Site]:
 
 def sign_in(context: BrowserContext, site: Site) -> None:
     """Let the browser in, as `filrouge token login` does."""
-    link, _ = site.parts.writer.run(lambda tx: tokens.new_link(site.parts, tx, "read"))
+    link, _ = site.parts.writer.run(lambda tx: repository.new_link(site.parts, tx, "read"))
     page = context.new_page()
     page.goto(f"{site.url}/login/{link}")
     page.close()

@@ -16,7 +16,7 @@ from filrouge.core.paths import DATABASE, inside
 from filrouge.extraction.repository import Session
 from filrouge.runtime.sqlite import Database
 from filrouge.threads.models import Synthesis
-from filrouge.threads.synthesis_repository import Syntheses
+from filrouge.threads.repository import Syntheses
 
 from .replay import EXPECTED, RECORDINGS, Replayed
 

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from filrouge.capture.models import Turn
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.clock import from_epoch, to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.scope import Scope

@@ -26,8 +26,9 @@ from typing import Any, Final
 import apsw
 import pytest
 
-from filrouge.capture import inbox, turn_repository
-from filrouge.capture.event_repository import Events
+from filrouge.capture import inbox
+from filrouge.capture import repository as turn_repository
+from filrouge.capture.repository import Events
 from filrouge.core import paths as places
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
@@ -460,7 +461,7 @@ def assert_sound(home: str) -> None:
     finally:
         database.close()
     found = left(home)
-    assert [row["id"] for row in found.turns if not turn_repository.intact(row)] == []
+    assert [row["id"] for row in found.turns if not turn_repository.turn_intact(row)] == []
     assert [row["id"] for row in found.memories if not repository.intact(row)] == []
     connection: Any = apsw.Connection(path)
     try:

@@ -31,7 +31,7 @@ from filrouge._version import __version__
 from filrouge.core import paths as places
 from filrouge.daemon import client
 from filrouge.daemon.logs import log_to_file
-from filrouge.daemon.start_lock import STARTING
+from filrouge.daemon.starting import STARTING
 from tests.support.tiers import is_proof
 
 from .processes import (

@@ -11,7 +11,7 @@ import pytest
 
 from filrouge.capture import inbox
 from filrouge.core.paths import BALLAST, SPOOL, inside
-from filrouge.erasure.tombstone_repository import FILE, KEY, HomeKey, StoneFile, Tombstone
+from filrouge.erasure.tombstones import FILE, KEY, HomeKey, StoneFile, Tombstone
 from filrouge.runtime import disk
 from filrouge.runtime.disk import BYTES, keep
 

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import apsw
 import pytest
 
-from filrouge.capture.event_repository import Events
 from filrouge.capture.events import Event
 from filrouge.capture.models import Turn
+from filrouge.capture.repository import Events
 from filrouge.core import paths as places
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.core.errors import CannotWrite

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 import pytest
 
-from filrouge.capture.event_repository import Projects
+from filrouge.capture.repository import Projects
 from filrouge.capture.service import observe
 from filrouge.core import paths as places
 from filrouge.core.protocols import Tx

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pytest
 
-from filrouge.cli.hook_event import LONGEST_TEXT
+from filrouge.cli.hook import LONGEST_TEXT
 from filrouge.core import paths as places
 from tests.support.tiers import is_proof
 

@@ -19,7 +19,7 @@ import pytest
 
 from filrouge.core import paths as places
 from filrouge.core.errors import Busy
-from filrouge.daemon import client, start_lock
+from filrouge.daemon import client, starting
 from filrouge.daemon.process import PROGRAM, only_one
 
 from .processes import EXECUTABLE, environment, eventually, is_up, kill, lock_holder, run, servers, workplace
@@ -140,12 +140,12 @@ def test_the_lock_is_free_again_when_its_process_is_killed(home: str) -> None:
     holder = subprocess.Popen([sys.executable, "-c", _HOLDER, home], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    assert start_lock.acquire(home) is None
+    assert starting.acquire(home) is None
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
-    held = start_lock.acquire(home)
+    held = starting.acquire(home)
     assert held is not None
-    start_lock.release(home, held)
+    starting.release(home, held)
     assert os.listdir(home) == []
 
 

@@ -21,7 +21,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filrouge.core.clock import SystemClock
-from filrouge.runtime import tokens, wiring
+from filrouge.runtime import repository, wiring
 from filrouge.server import auth
 from filrouge.server.api import create_app
 from filrouge.server.auth import needs
@@ -96,7 +96,7 @@ def _served(home: Path) -> Generator[Added]:
     app.add_api_route("/declared", declared, include_in_schema=False)
     app.router.routes.append(WebSocketRoute("/bare-socket", talk))
     parts = running.parts
-    made = {one: parts.writer.run(lambda tx, one=one: tokens.create(parts, tx, one, one)) for one in auth.SCOPES}
+    made = {one: parts.writer.run(lambda tx, one=one: repository.create(parts, tx, one, one)) for one in auth.SCOPES}
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})

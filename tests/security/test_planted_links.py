@@ -16,10 +16,10 @@ import pytest
 
 import filrouge
 from filrouge.capture import inbox, losses
-from filrouge.cli import hook_output
+from filrouge.cli import hook as hook_output
 from filrouge.core import paths as places
 from filrouge.core.errors import CannotWrite
-from filrouge.erasure.tombstone_repository import HomeKey, StoneFile, Tombstone
+from filrouge.erasure.tombstones import HomeKey, StoneFile, Tombstone
 from filrouge.notes import vault
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 

@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.capture.events import Event
 from filrouge.capture.service import observe
-from filrouge.cli import hook_output
+from filrouge.cli import hook
 from filrouge.context.hook_files import write_all_briefs
 from filrouge.context.service import inject
 from filrouge.core.errors import BadInput
@@ -89,7 +89,7 @@ def steals(parts: Parts, where: Folder) -> bool:
     """Whether any way of reading gives the other folder's memories away."""
     found = shown(parts, where, "Which port does the staging database of the shop listen on?")
     write_all_briefs(parts)
-    brief = hook_output.brief(parts.home, where.names)
+    brief = hook.brief(parts.home, where.names)
     return any(secret in text for secret in ("7421", "linter") for text in (found, brief))
 
 
@@ -107,7 +107,7 @@ def test_a_clone_that_names_another_folders_project_gets_nothing_of_it(
     clone = folder(tmp_path / "clone", chosen="shop", origin=origin)
     teach(parts, shop)
     assert steals(parts, shop)  # its own folder sees them, by the same reading
-    assert "linter" in hook_output.brief(parts.home, shop.names)
+    assert "linter" in hook.brief(parts.home, shop.names)
     assert not steals(parts, clone)
     assert place(parts, clone) != place(parts, shop)
     assert waiting(parts) == [{"name": "shop", "folder": str(clone.path)}]

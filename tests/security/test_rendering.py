@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.cli.hook_output import LARGEST_CONTEXT
+from filrouge.cli.hook import LARGEST_CONTEXT
+from filrouge.context.budget import Manner, planned
 from filrouge.context.models import Piece
-from filrouge.context.plan import Manner, planned
 from filrouge.context.rendering import Line, parse, render
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from filrouge.testing import ManualClock
 from tests.support.tiers import examples, is_proof
 

@@ -131,7 +131,7 @@ def test_nothing_imports_a_surface_but_a_surface_on_top_of_it() -> None:
 
 def test_pure_modules_reach_neither_a_file_nor_a_socket_nor_a_database() -> None:
     pure = [module for module in modules() if is_pure(module)]
-    assert len(pure) > 40
+    assert len(pure) > 30
     stray: list[tuple[str, str]] = []
     for module in pure:
         stray += [
@@ -146,7 +146,7 @@ def test_pure_modules_reach_neither_a_file_nor_a_socket_nor_a_database() -> None
 
 def test_the_hook_imports_its_own_modules_and_the_named_ones_alone() -> None:
     hook = [module for module in modules() if module.startswith("filrouge.cli.hook")]
-    assert len(hook) > 1
+    assert hook
     stray = [
         (module, used)
         for module in hook

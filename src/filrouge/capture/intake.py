@@ -25,13 +25,13 @@ from filrouge.capture.models import (
     source_of_tool,
 )
 from filrouge.capture.redact import mapped
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.core.clock import from_epoch, new_id
 from filrouge.core.protocols import Redactor
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction.heuristics import statements_of, written_by_host
+from filrouge.extraction.reading import values
 from filrouge.extraction.tool_output import answer_of, told
-from filrouge.extraction.values import values
 from filrouge.extraction.vocabulary import fold
 
 # Which turns are not worth analysing, and why (CAP-5).

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from filrouge.capture import inbox
-from filrouge.capture.event_repository import Events, Projects
 from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.guard import strip_own
 from filrouge.capture.intake import Cut, cleaned, skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, TranscriptRecord, Turn
-from filrouge.capture.transcripts import read_from
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Events, Projects, Turns
 from filrouge.core.clock import from_epoch, monotonic, new_id, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt
 from filrouge.core.paths import SPOOL, inside
@@ -30,13 +29,68 @@ from filrouge.extraction.repository import Session
 from filrouge.extraction.schedule import queue_reading
 from filrouge.hosts.project import LONGEST_BRANCH, names
 from filrouge.hosts.transcripts import fullness, records
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Jobs, Outcome
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import Every
-from filrouge.runtime.worker import Outcome
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
 from filrouge.threads.synthesis_service import FULL, queue_synthesis
+
+# The new lines of a host's transcript since the last look.
+#
+# A transcript only grows, so a byte offset is all that needs to be kept. A last line without its newline is still
+# being written and waits for the next look. A line can be longer than anything worth reading (a screenshot, a pasted
+# file): it is passed over and counted. A file that became shorter was replaced and is read from its start.
+
+LONGEST_LINE: Final = 10 * 1024 * 1024
+_STEP: Final = 1024 * 1024
+
+
+class Chunk(NamedTuple):
+    """Whole lines, and where to go on reading."""
+
+    lines: list[bytes]
+    offset: int
+    skipped_long: int
+
+
+def read_from(path: str, offset: int, max_bytes: int = 8 * 1024 * 1024, *, longest: int = LONGEST_LINE) -> Chunk:
+    """The whole lines from `offset` on, about `max_bytes` of them; a missing or unreadable file has none."""
+    try:
+        facts = os.stat(path)
+        if not stat.S_ISREG(facts.st_mode):
+            return Chunk([], offset, 0)
+        start = offset if 0 <= offset <= facts.st_size else 0
+        with open(path, "rb") as file:
+            file.seek(start)
+            return lines_of(file, start, start + max_bytes, longest=longest)
+    except (OSError, ValueError):
+        return Chunk([], offset, 0)
+
+
+def lines_of(file: BinaryIO, start: int, stop: int, *, longest: int = LONGEST_LINE) -> Chunk:
+    """The whole lines of an open file that stands at `start`, until `stop` is passed."""
+    lines: list[bytes] = []
+    place, skipped = start, 0
+    while place < stop:
+        line = file.readline(longest + 1)
+        if line.endswith(b"\n"):
+            if line.strip():
+                lines.append(line.rstrip(b"\r\n"))
+        elif len(line) > longest and _finds_line_end(file):
+            skipped += 1
+        else:
+            break
+        place = file.tell()
+    return Chunk(lines, place, skipped)
+
+
+def _finds_line_end(file: BinaryIO) -> bool:
+    while step := file.readline(_STEP):
+        if step.endswith(b"\n"):
+            return True
+    return False
+
 
 # What follows from a new turn, from wherever it came: analysis of the user's words, vectors for all, a place in a
 # thread, and a reading of the conversation by a model where there is one.

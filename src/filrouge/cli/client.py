@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client, waking
-from filrouge.daemon.problems import error_of
+from filrouge.daemon.reply import error_of
 from filrouge.hosts.project import branch
 from filrouge.hosts.project import names as project_names
 

@@ -17,6 +17,7 @@ Importing is most of its time, so only the standard library's light modules and 
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -24,17 +25,191 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from filrouge import hosts
-from filrouge.capture import guard, inbox, losses
+from filrouge.capture import guard, inbox, losses, redact
+from filrouge.capture.cutting import LARGEST_EVENT, LONGEST_TEXT, MARGIN, MOST_VALUES, Pruner
 from filrouge.capture.events import BRIEFED, Event
-from filrouge.cli import hook_event, hook_output
 from filrouge.core import paths
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.hosts import project
-from filrouge.hosts.reading import text_field
+from filrouge.hosts import Host, project
+from filrouge.hosts.reading import as_list, as_object, text_field, whole_text
+from filrouge.projects.folder_names import brief_keys
+
+# From a hook's stdin to an event that may leave the process: whole, tame, and without secrets.
+#
+# Input is anything: empty, broken, in another encoding, a hundred megabytes of build log. Tool output is cut, because
+# nothing learns from its third megabyte and the hook has no time for it; a mark tells how much is gone.
+
+#: A keyword, a sign and a value: nothing shorter can be redacted.
+SHORTEST_SECRET: Final = 7
+#: After this many seconds what is left of an event is cut unread.
+PATIENCE: Final = 0.25
+
+
+def payload_of(raw: bytes) -> dict[str, Any]:
+    """The JSON object in a hook's input, or an empty one."""
+    try:
+        return as_object(json.loads(raw.decode("utf-8-sig", "replace"))) if raw.strip() else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def cleaned(event: Event) -> Event | None:
+    """The event without secrets and without our own words; None where its text was nothing else."""
+    try:
+        data = _cleaned(event.data)
+    except (ValueError, RecursionError):
+        if event.kind != "tools":
+            raise
+        data = _cleaned(_without_output(event.data))
+    if "text" in event.data and not str(data.get("text", "")).strip():
+        return None
+    return event._replace(
+        data=data,
+        session=whole_text(event.session),
+        key=whole_text(event.key),
+        cwd=whole_text(event.cwd),
+        transcript=whole_text(event.transcript),
+        agent=whole_text(event.agent),
+        project=tuple(map(whole_text, event.project)),
+        branch=whole_text(event.branch),
+    )
+
+
+def _cleaned(data: dict[str, Any]) -> dict[str, Any]:
+    return cast("dict[str, Any]", redact.mapped(Pruner().pruned(data), _Cleaner().clean))
+
+
+def _without_output(data: dict[str, Any]) -> dict[str, Any]:
+    """The calls of a tool event by their names alone."""
+    calls = [as_object(call) for call in as_list(data.get("calls"))[: MOST_VALUES // 8]]
+    cut = {"input": None, "output": "[filrouge: output cut]"}
+    return {"calls": [{**call, **cut} for call in calls]}
+
+
+class _Cleaner:
+    """Cleans the texts of one event, which share what may be kept and the time there is."""
+
+    def __init__(self) -> None:
+        self._left = LARGEST_EVENT
+        self._until = time.monotonic() + PATIENCE
+
+    def clean(self, text: str) -> str:
+        if len(text) < SHORTEST_SECRET:
+            return whole_text(text)
+        limit = min(LONGEST_TEXT, self._left) if time.monotonic() < self._until else 0
+        if not limit and text:
+            return f"[filrouge: {len(text)} characters cut]"
+        short = text[: limit + MARGIN] if len(text) > limit else text
+        safe = redact.redact(guard.strip_own(whole_text(short)))
+        if len(text) > limit:
+            safe = safe[: min(limit, max(0, len(safe) - MARGIN))]
+            safe += f"\n[filrouge: {len(text) - limit} characters cut]"
+        self._left = max(0, self._left - min(len(text), limit))
+        return safe
+
+
+# What a hook is told by its home, and what it prints.
+#
+# The daemon mirrors the settings that a hook needs into one small file, and keeps a brief beside it for each project:
+# the rules and the last synthesis, for a session that starts before the daemon is up.
+
+#: Both big hosts cut at 10,000: one counts characters, the other bytes.
+LARGEST_CONTEXT: Final = 9_500
+_LARGEST_FILE: Final = 1_000_000
+
+
+class HookSettings(NamedTuple):
+    """The settings that concern a hook."""
+
+    auto_capture: bool = True
+    auto_retrieve: bool = True
+    disabled_projects: tuple[str, ...] = ()
+    wait: float = 1.5
+    """Seconds to wait for a context that the daemon works on."""
+
+
+def settings_of(directory: str) -> HookSettings:
+    """The settings in that home; the default of each that is missing or of the wrong kind."""
+    try:
+        raw: dict[str, Any] = as_object(json.loads(_content(paths.inside(directory, paths.HOOK_SETTINGS)) or "{}"))
+    except (ValueError, RecursionError):
+        raw = {}
+    given = raw.get("wait_ms")
+    known = isinstance(given, int | float) and not isinstance(given, bool) and given > 0
+    return HookSettings(
+        auto_capture=raw.get("auto_capture") is not False,
+        auto_retrieve=raw.get("auto_retrieve") is not False,
+        disabled_projects=tuple(n for n in as_list(raw.get("disabled_projects")) if isinstance(n, str)),
+        wait=given / 1000 if given is not None and known else HookSettings().wait,
+    )
+
+
+def is_disabled(settings: HookSettings, names: tuple[str, ...]) -> bool:
+    """True where the user turned off a project of that name: the whole of it, or the part a person would write."""
+    given = settings.disabled_projects
+    return bool(given) and any(name in given or _short(name) in given for name in names)
+
+
+def _short(name: str) -> str:
+    """`shop` for `path:/home/ana/shop` and `origin:forge.example/ana/shop`, the name itself for `name:shop`."""
+    kind, _, rest = name.partition(":")
+    if kind == "name":
+        return rest
+    return rest.rstrip("/").rpartition("/")[2] if kind in ("path", "origin") else name
+
+
+def brief(directory: str, names: tuple[str, ...]) -> str:
+    """The brief of the first of a project's names that has one, or empty; its delimiter is this session's own.
+
+    The brief of a name that a file chose is kept for the folders that the user agreed to, and read by them alone.
+    """
+    found = (_content(paths.brief_path(directory, key)).strip() for key in brief_keys(names))
+    return next((text for text in found if text), "").replace(paths.UNSET_NONCE, os.urandom(8).hex())
+
+
+def line(host: Host, kind: str, context: str) -> bytes:
+    """The line by which that host puts `context` in front of its model at that event, or nothing to print."""
+    text = context.encode("utf-8", "replace")[: LARGEST_CONTEXT - 1].decode("utf-8", "ignore")
+    if not text.strip() or kind not in host.INJECTS:
+        return b""
+    output = host.injection(host.INJECTS[kind], text)
+    return json.dumps(output, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def refused_line(host: Host, directory: str, kind: str) -> bytes:
+    """The line that tells the user, once, that a daemon elsewhere does not take the key; then nothing to print."""
+    if not host.NOTICES or kind not in host.INJECTS:
+        return b""
+    try:
+        os.close(os.open(paths.inside(directory, paths.REFUSED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:  # it was said before
+        return b""
+    said = (
+        "Filrouge: the daemon at FILROUGE_URL does not take the key in FILROUGE_API_KEY. What is said is kept on this"
+        " machine and sent once it does; `filrouge status` shows the reason."
+    )
+    return json.dumps({"systemMessage": said, "suppressOutput": True}, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def let_in(directory: str) -> None:
+    """The key was taken: the next refusal is told again."""
+    try:
+        os.unlink(paths.inside(directory, paths.REFUSED))
+    except OSError:
+        return
+
+
+def _content(path: str) -> str:
+    try:
+        with open(paths.open_own(path, os.O_RDONLY), "rb") as file:
+            return file.read(_LARGEST_FILE).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""
+
 
 LARGEST_INPUT: Final = 64 * 1024 * 1024
 HARD_STOP: Final = 0.9
@@ -156,7 +331,7 @@ def run(
             if context.recall:
                 _acknowledge(environ, context.recall)
         if context.taken and client.is_elsewhere(environ):
-            hook_output.let_in(paths.home(environ))
+            let_in(paths.home(environ))
             _send_spooled(paths.home(environ), environ, began + HARD_STOP - RESERVE)
     except _Lost as lost:
         _count(environ, lost.reason, lost.number)
@@ -189,17 +364,17 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: flo
     """What to print for that input, and what the daemon said."""
     if guard.internal(environ) or guard.disabled(environ):
         return b"", _Context()
-    payload = hook_event.payload_of(raw)
+    payload = payload_of(raw)
     directory = paths.home(environ)
-    settings = hook_output.settings_of(directory)
+    settings = settings_of(directory)
     captures = settings.auto_capture and project.captures(text_field(payload, "cwd"), environ)
     if not payload or not captures:
         return b"", _Context()
     at = time.time()
     told = hosts.parse(payload, host=_host(argv), environ=environ, at=at, new_id=lambda: _new_id(at))
-    if not told or hook_output.is_disabled(settings, told[0].project):
+    if not told or is_disabled(settings, told[0].project):
         return b"", _Context()
-    events = [clean for event in told if (clean := hook_event.cleaned(event)) is not None]
+    events = [clean for event in told if (clean := cleaned(event)) is not None]
     if not events:
         return b"", _Context()
     host, kind = hosts.HOSTS[events[0].host], events[0].kind
@@ -207,8 +382,8 @@ def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: flo
     try:
         context = _deliver(directory, environ, events, wanted, settings.wait, age)
     except _Refused:
-        return hook_output.refused_line(host, directory, kind), _Context()
-    return hook_output.line(host, kind, context.text), context
+        return refused_line(host, directory, kind), _Context()
+    return line(host, kind, context.text), context
 
 
 def _deliver(
@@ -265,10 +440,10 @@ def _without_daemon(
             context = _told(directory, environ, events, wanted=wanted, first=left, wait=wait)
             _remove(spooled)
             return context
-    brief = hook_output.brief(directory, events[0].project)
-    if brief.strip():
+    words = brief(directory, events[0].project)
+    if words.strip():
         _say_briefed(directory, events[0], spooled)
-    return _Context(brief)
+    return _Context(words)
 
 
 def _say_briefed(directory: str, start: Event, spooled: Sequence[str]) -> None:

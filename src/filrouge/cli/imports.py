@@ -19,16 +19,14 @@ from typing import Any, BinaryIO, Final, cast
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 
 from filrouge.capture.models import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, TranscriptRecord, Trouble
-from filrouge.capture.transcripts import Chunk, lines_of, read_from
+from filrouge.capture.service import Chunk, lines_of, read_from
 from filrouge.cli import output
 from filrouge.cli.client import ask
 from filrouge.cli.output import bars
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.scope import display_name
-from filrouge.hosts.histories import AGENTS, History, directory, histories
-from filrouge.hosts.packed import Unpacked, is_packed, plain
 from filrouge.hosts.project import captures, names
-from filrouge.hosts.transcripts import records
+from filrouge.hosts.transcripts import AGENTS, History, Unpacked, directory, histories, is_packed, plain, records
 from filrouge.notes import pages as markdown
 from filrouge.transfer.exports import Lines
 from filrouge.transfer.importers import FORMATS

@@ -13,18 +13,273 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Any, BinaryIO, Final, cast
 
-from filrouge.cli.mcp_answers import INVALID_REQUEST, PARSE_ERROR, answer, failed, failure, is_id
-from filrouge.cli.mcp_daemon import Daemon
+from filrouge._version import __version__
 from filrouge.core import paths
+from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.text import one_line
+from filrouge.daemon import client
 from filrouge.hosts import project
-from filrouge.mcp.offered import BATCHING_EDITION, LARGEST_LINE
+from filrouge.mcp.offered import (
+    BATCHING_EDITION,
+    CAPABILITIES_META,
+    HANDSHAKE_EDITIONS,
+    INSTRUCTIONS,
+    LARGEST_LINE,
+    ONCE_META,
+    PROJECT_META,
+    SERVER,
+    SERVER_META,
+    STATELESS_EDITIONS,
+    TITLE,
+    TOOLS,
+    VERSION_META,
+)
+
+# What the MCP shim answers by itself: the handshake of every edition, the list of tools, and refusals.
+#
+# A client waits a few seconds for `initialize` at most and gives up, so nothing that is asked before the first call
+# needs a daemon. Pure functions from a message to its answer, on the standard library.
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+UNSUPPORTED_EDITION: Final = -32022
 
 Json = dict[str, Any]
+
+NAMES: Final = frozenset(tool["name"] for tool in TOOLS)
+#: Tools that change nothing, so that they may be called again.
+READ_ONLY: Final = frozenset(tool["name"] for tool in TOOLS if tool["annotations"]["readOnlyHint"])
+
+_SERVER_INFO: Final = {"name": SERVER, "title": TITLE, "version": __version__}
+_CAPABILITIES: Final = {"tools": {"listChanged": False}}
+#: What results of a stateless edition say besides: they are whole, and not to be kept for others.
+_WHOLE: Final = {"resultType": "complete", "_meta": {SERVER_META: _SERVER_INFO}}
+_UNCACHED: Final = {"cacheScope": "private", "ttlMs": 0}
+
+
+def meta_of(message: Json) -> Json:
+    """The `_meta` of a message's parameters, or nothing."""
+    params = message.get("params")
+    found: object = cast("Json", params).get("_meta") if isinstance(params, dict) else None
+    return cast("Json", found) if isinstance(found, dict) else {}
+
+
+def is_stateless(message: Json) -> bool:
+    """Whether a request carries its edition with it."""
+    return VERSION_META in meta_of(message)
+
+
+def is_id(value: object) -> bool:
+    """Whether this may identify a request."""
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def edition_for(wanted: object) -> str:
+    """The edition that `initialize` settles on: the one that is asked for, else the newest."""
+    return wanted if isinstance(wanted, str) and wanted in HANDSHAKE_EDITIONS else HANDSHAKE_EDITIONS[-1]
+
+
+def answer(message: Json) -> Json | None:
+    """The answer to a request; None for a call of a tool that exists, which the daemon answers."""
+    id_, method, params = message["id"], message["method"], message.get("params")
+    stateless = is_stateless(message)
+    if stateless and (refused := _envelope(message)) is not None:
+        return refused
+    if params is not None and not isinstance(params, dict):
+        return failure(id_, INVALID_PARAMS, "params must be an object")
+    given = cast("Json", params or {})
+    match method:
+        case "tools/call":
+            return _call(id_, given)
+        case "tools/list":
+            listed: Json = {"tools": list(TOOLS)}
+            return result(id_, {**listed, **_UNCACHED, **_WHOLE} if stateless else listed)
+        case "server/discover" if stateless:
+            found = {"supportedVersions": list(STATELESS_EDITIONS), "capabilities": _CAPABILITIES}
+            return result(id_, {**found, "instructions": INSTRUCTIONS, **_UNCACHED, **_WHOLE})
+        case "initialize" if not stateless:
+            return _initialize(id_, given)
+        case "ping" if not stateless:
+            return result(id_, {})
+        case _:
+            return failure(id_, METHOD_NOT_FOUND, "Method not found", str(method)[:100])
+
+
+def result(id_: object, value: Json) -> Json:
+    """An answer."""
+    return {"jsonrpc": "2.0", "id": id_, "result": value}
+
+
+def failure(id_: object, code: int, said: str, data: object = None) -> Json:
+    """A refusal by the protocol; `id_` None where nobody can tell what was asked."""
+    error: Json = {"code": code, "message": said}
+    return {"jsonrpc": "2.0", "id": id_, "error": error if data is None else {**error, "data": data}}
+
+
+def failed(message: Json, said: str) -> Json:
+    """The result of a call that could not be made: the agent reads what to do."""
+    told: Json = {"content": [{"type": "text", "text": said}], "isError": True}
+    return result(message["id"], {**told, **_WHOLE} if is_stateless(message) else told)
+
+
+def _call(id_: object, params: Json) -> Json | None:
+    arguments = params.get("arguments")
+    if arguments is not None and not isinstance(arguments, dict):
+        return failure(id_, INVALID_PARAMS, "arguments must be an object")
+    if params.get("name") not in NAMES:
+        return failure(id_, INVALID_PARAMS, "There is no such tool.", sorted(NAMES))
+    return None
+
+
+def _initialize(id_: object, params: Json) -> Json:
+    if not isinstance(params.get("protocolVersion"), str):
+        return failure(id_, INVALID_PARAMS, "initialize needs a protocolVersion")
+    return result(
+        id_,
+        {
+            "protocolVersion": edition_for(params["protocolVersion"]),
+            "capabilities": _CAPABILITIES,
+            "serverInfo": _SERVER_INFO,
+            "instructions": INSTRUCTIONS,
+        },
+    )
+
+
+def _envelope(message: Json) -> Json | None:
+    """Why a request of a stateless edition cannot be served, or None."""
+    meta = meta_of(message)
+    edition = meta[VERSION_META]
+    if CAPABILITIES_META not in meta:
+        return failure(message["id"], INVALID_PARAMS, f"params._meta is missing {CAPABILITIES_META!r}")
+    if not isinstance(edition, str):
+        return failure(message["id"], INVALID_PARAMS, "the protocol version must be a string")
+    if edition not in STATELESS_EDITIONS:
+        data = {"supported": list(STATELESS_EDITIONS), "requested": edition[:100]}
+        return failure(message["id"], UNSUPPORTED_EDITION, "Unsupported protocol version", data)
+    return None
+
+
+# How the MCP shim reaches the daemon: it wakes it, warms its MCP server, and hands calls over, across restarts.
+#
+# A call that never reached a daemon is made again, and so is one that only reads. An addition carries a key by which
+# the daemon knows it again, so it may be sent twice and is stored once. Whatever else may have been done already is
+# not tried again: the agent is told to look.
+
+PATH: Final = "/mcp"
+START_SECONDS: Final = 30.0
+CALL_SECONDS: Final = 60.0
+_TRIES: Final = 3
+_PAUSE_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 2.0
+_REPEATABLE: Final = READ_ONLY | {"memory_add"}
+#: While a daemon leaves, and its successor is not there yet.
+_LEAVING: Final = (502, 503)
+
+
+class Daemon:
+    """The daemon of a home, or the one that the environment points to. Safe for several threads.
+
+    Args:
+        project: the names of the project that the client works in.
+    """
+
+    def __init__(self, directory: str, environ: Mapping[str, str], project: tuple[str, ...]) -> None:
+        self._directory = directory
+        self._environ = environ
+        self._project = project
+        self._elsewhere = client.is_elsewhere(environ)
+
+    def warm_up(self) -> None:
+        """See that a daemon is there and has loaded its MCP server, so that the first call finds both."""
+        ping = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
+        with suppress(DaemonUnavailable, OSError):
+            if not self._elsewhere:
+                self._awake()
+            self._post(ping, START_SECONDS, {})
+
+    def call(self, message: Json, edition: str) -> Json:
+        """The answer to a call of a tool.
+
+        Args:
+            edition: what the client settled on; empty where it settled on nothing.
+        """
+        tool = str(message["params"]["name"])
+        body, deadline = self._marked(message), time.monotonic() + CALL_SECONDS
+        headers = _headers(message, tool, edition)
+        for _ in range(_TRIES):
+            try:
+                reply = self._post(body, max(1.0, deadline - time.monotonic()), headers)
+            except DaemonUnavailable as error:
+                if not (_never_sent(error) or tool in _REPEATABLE):
+                    return failed(message, "The daemon ended during this call. It may have been done: look before you"
+                                  " call again.")  # fmt: skip
+                if time.monotonic() > deadline or not self._is_back(deadline):
+                    return failed(message, f"{error.message} {error.remedy}")
+                continue
+            if reply.status in _LEAVING and tool in _REPEATABLE and time.monotonic() < deadline:
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            if not self._elsewhere and reply.status == 404 and client.succeed(self._directory, reply):
+                self._is_back(deadline)  # an older daemon knew nothing of this
+                continue
+            return _answered(message, reply)
+        return failed(message, "The daemon does not answer. See `filrouge daemon status`.")
+
+    def _post(self, body: Json, seconds: float, headers: Mapping[str, str]) -> client.Reply:
+        return client.send(self._directory, self._environ, "POST", PATH, body, seconds, headers)
+
+    def _awake(self, deadline: float | None = None) -> bool:
+        """Wait for the daemon to answer, and start one as long as none is there or coming up."""
+        until = deadline or time.monotonic() + START_SECONDS
+        while (left := until - time.monotonic()) > 0 or client.is_starting(self._directory):
+            if client.is_absent(self._directory):
+                client.start(self._directory)
+            if client.wait_ready(self._directory, time.monotonic() + min(max(left, _PAUSE_SECONDS), _LOOK_SECONDS)):
+                return True
+        return False
+
+    def _is_back(self, deadline: float) -> bool:
+        """Wait for a daemon to be there, and start one if none is; False where there is none to be had."""
+        if self._elsewhere:
+            time.sleep(_PAUSE_SECONDS)
+            return True
+        with suppress(OSError):
+            return self._awake(min(deadline, time.monotonic() + START_SECONDS))
+        return False
+
+    def _marked(self, message: Json) -> Json:
+        """The message with the project of the client and the key of this call."""
+        marks = {PROJECT_META: list(self._project), ONCE_META: os.urandom(16).hex()}
+        params = {**message["params"], "_meta": {**meta_of(message), **marks}}
+        return {"jsonrpc": "2.0", "id": message["id"], "method": "tools/call", "params": params}
+
+
+def _headers(message: Json, tool: str, edition: str) -> dict[str, str]:
+    if is_stateless(message):
+        version = str(meta_of(message)[VERSION_META])
+        return {"MCP-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": tool}
+    return {"MCP-Protocol-Version": edition} if edition else {}
+
+
+def _never_sent(error: DaemonUnavailable) -> bool:
+    """Whether nobody can have heard the call."""
+    return isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError)
+
+
+def _answered(message: Json, reply: client.Reply) -> Json:
+    """What the daemon said, as the client reads it; a refusal of the way there is one of the call."""
+    body = reply.body
+    if body.get("jsonrpc") == "2.0" and ("result" in body or "error" in body):
+        return {**body, "id": message["id"]}
+    said = cast("list[object]", [body.get("detail"), body.get("remedy")])
+    told = " ".join(part for part in said if isinstance(part, str) and part)
+    return failed(message, told or f"The daemon refused the call ({reply.status}).")
+
 
 #: Calls that are with the daemon at once, and those that may wait for them.
 AT_ONCE: Final = 8

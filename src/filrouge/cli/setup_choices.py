@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from filrouge.cli import output
 from filrouge.core.errors import FilrougeError
 from filrouge.core.paths import CONFIG, DATABASE, inside, is_ours, make_private
-from filrouge.hosts.setup import files, plan, toml_text
+from filrouge.hosts.setup import files, plan
 from filrouge.hosts.setup.entries import AGENTS
 from filrouge.hosts.setup.files import Machine
 from filrouge.hosts.setup.plan import Change
 
 if TYPE_CHECKING:
-    from filrouge.maintenance.reset import Held
+    from filrouge.maintenance.restore import Held
 
 
 _IGNORED_BY: Final = (".gitignore", ".claudeignore")
@@ -111,7 +111,7 @@ def write(directory: str, settings: Mapping[str, Any]) -> None:
     make_private(directory)
     path = inside(directory, CONFIG)
     text = files.text_of(files.read(path), path)
-    files.write(path, toml_text.with_keys(text, settings).encode())
+    files.write(path, files.with_keys(text, settings).encode())
 
 
 def warnings(settings: Mapping[str, Any]) -> list[str]:
@@ -141,7 +141,7 @@ class Memory:
         """What there is."""
         if not os.path.exists(inside(directory, DATABASE)):
             return cls(directory=directory, held=None, reset=reset)
-        from filrouge.maintenance.reset import held
+        from filrouge.maintenance.restore import held
 
         return cls(directory=directory, held=held(directory), reset=reset)
 
@@ -154,7 +154,7 @@ class Memory:
         """What becomes of it."""
         if self.held is None:
             return ["There is no memory yet that could be put away."] if self.reset else []
-        from filrouge.cli import resetting
+        from filrouge.cli.commands import maintenance as resetting
 
         if self.reset:
             return resetting.plan(self.held, self.directory)
@@ -164,7 +164,7 @@ class Memory:
         """Whether what becomes of it may be done; only a person at a terminal can say that it goes."""
         if not self.goes:
             return True
-        from filrouge.cli import resetting
+        from filrouge.cli.commands import maintenance as resetting
 
         return resetting.is_typed()
 
@@ -176,7 +176,7 @@ class Memory:
         """
         if not self.goes:
             return []
-        from filrouge.cli import resetting
+        from filrouge.cli.commands import maintenance as resetting
 
         name = resetting.put_away(self.directory)
         return [f"The memory begins anew. What was there is kept: filrouge restore {name}"]

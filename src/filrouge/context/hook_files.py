@@ -12,8 +12,8 @@ import logging
 import os
 from contextlib import suppress
 
-from filrouge.capture.event_repository import Projects
-from filrouge.context.plan import planned
+from filrouge.capture.repository import Projects
+from filrouge.context.budget import planned
 from filrouge.context.request import Moment
 from filrouge.context.service import gathered, manner_of
 from filrouge.context.sources import IN_BRIEF

@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from filrouge.core import lazy_re as re
-from filrouge.core.dates import Language
+from filrouge.core import text as re
+from filrouge.core.clock import Language
 from filrouge.extraction.vocabulary import fold
 
 # Asking back: "what did we talk about last week?", recognised in English, French and Spanish.

@@ -14,8 +14,8 @@ from html import unescape
 from typing import Final, Literal
 
 from filrouge.context.models import SECTIONS, Section
-from filrouge.core import lazy_re as re
-from filrouge.core.dates import Language
+from filrouge.core import text as re
+from filrouge.core.clock import Language
 
 # Harmless text: stored text that a model reads as nothing but quoted words.
 #

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from filrouge.context.models import Piece
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Settings
 from filrouge.runtime.services import Parts

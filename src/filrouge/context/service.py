@@ -16,24 +16,23 @@ from typing import Any, Final
 from filrouge.capture.events import Event
 from filrouge.capture.intake import cleaned
 from filrouge.capture.service import take_in_few
+from filrouge.context.budget import SHORTEST_PROMPT, Block, Manner, Verdict, planned
 from filrouge.context.intents import asks_back
 from filrouge.context.log import Recalls
 from filrouge.context.models import Piece
-from filrouge.context.plan import SHORTEST_PROMPT, Block, Manner, Verdict, planned
 from filrouge.context.rendering import LONGEST_ITEM, neutral, shortened
 from filrouge.context.request import Moment
 from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, Table
 from filrouge.context.turn_candidates import compacted
-from filrouge.core.clock import monotonic, new_id, to_text
-from filrouge.core.dates import Language, ago
+from filrouge.core.clock import Language, ago, monotonic, new_id, to_text
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
 from filrouge.extraction.summaries import vote
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
-from filrouge.runtime.decision_log import record
 from filrouge.runtime.feed_messages import RecallInjected
+from filrouge.runtime.journal import record
 from filrouge.runtime.services import Parts
 from filrouge.search.models import START_PREVIEW, Outcome, Recall
 

@@ -7,34 +7,31 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import TRUST_PROMPT
+from filrouge.capture.repository import Projects
 from filrouge.context.intents import asks_back, resumes, spoken
 from filrouge.context.memories import memories
-from filrouge.context.models import Piece, Section
-from filrouge.context.pieces import piece_of
+from filrouge.context.models import Piece, Section, piece_of
 from filrouge.context.rendering import LONGEST_NOTE, MOST_THREADS, shortened
 from filrouge.context.request import Moment, Source
 from filrouge.context.turn_candidates import compacted, last_words, what_ended
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.repository import Session
 from filrouge.extraction.work import WORDS, reminded
 from filrouge.memories.models import Kind, Memory
 from filrouge.memories.repository import DOUBTED, Doubts
-from filrouge.notes.markdown import folded
 from filrouge.notes.models import CHANNEL, NoteHit
+from filrouge.notes.pages import folded
 from filrouge.notes.repository import StoredVault
 from filrouge.notes.service import MOST_TAGGED, fixed, search_notes
 from filrouge.runtime.services import Parts
-from filrouge.search.times import spans
-from filrouge.search.turn_ranking import Ended, is_outdated, words_of
-from filrouge.threads.links import linked
+from filrouge.search.turn_ranking import Ended, is_outdated, spans, words_of
+from filrouge.threads.bridge_service import linked
 from filrouge.threads.models import Point, Synthesis, Thread, ThreadState, Topic, conversations, nothing_known
 from filrouge.threads.reports import as_it_is, threads_now
-from filrouge.threads.repository import Threads
-from filrouge.threads.synthesis_repository import Syntheses, WorkPlace
+from filrouge.threads.repository import Syntheses, Threads, WorkPlace
 from filrouge.threads.synthesis_service import is_empty, of_today, state_of_session, state_of_thread
 from filrouge.threads.topics import discussed
 

@@ -1,8 +1,7 @@
-"""Time and identity.
+"""Relative time as people say it, in English, French and Spanish.
 
-Time is an argument everywhere in Filrouge: whoever needs it takes a `Clock`. Ids are ULIDs in lower case
-(48 bits of milliseconds, 80 random bits, Crockford base 32), so that sorting by id is sorting by birth.
-Every datetime is aware and in UTC; a naive one is a programming error.
+`ago`: just now; minutes; hours (under a day); days (under a week); weeks (under 30 days, plural from 14 days); then
+a long date with the year.
 """
 
 from __future__ import annotations
@@ -10,7 +9,13 @@ from __future__ import annotations
 import secrets
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol
+
+# Time and identity.
+#
+# Time is an argument everywhere in Filrouge: whoever needs it takes a `Clock`. Ids are ULIDs in lower case (48 bits
+# of milliseconds, 80 random bits, Crockford base 32), so that sorting by id is sorting by birth. Every datetime is
+# aware and in UTC; a naive one is a programming error.
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -69,3 +74,113 @@ def next_day(at: datetime) -> datetime:
     """The beginning of the day after `at`, in UTC."""
     today = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return today + timedelta(days=1)
+
+
+Language = Literal["en", "fr", "es"]
+
+_UNITS = {
+    "en": {"minute": "minute", "hour": "hour", "day": "day", "week": "week"},
+    "fr": {"minute": "minute", "hour": "heure", "day": "jour", "week": "semaine"},
+    "es": {"minute": "minuto", "hour": "hora", "day": "día", "week": "semana"},
+}
+_NOW = {"en": "just now", "fr": "à l'instant", "es": "ahora mismo"}
+_PHRASE = {"en": "{n} {unit} ago", "fr": "il y a {n} {unit}", "es": "hace {n} {unit}"}
+_DATE = {"en": "{month} {day}, {year}", "fr": "{day} {month} {year}", "es": "{day} de {month} de {year}"}
+_MONTHS = {
+    "en": [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ],
+    "fr": [
+        "janvier",
+        "février",
+        "mars",
+        "avril",
+        "mai",
+        "juin",
+        "juillet",
+        "août",
+        "septembre",
+        "octobre",
+        "novembre",
+        "décembre",
+    ],
+    "es": [
+        "enero",
+        "febrero",
+        "marzo",
+        "abril",
+        "mayo",
+        "junio",
+        "julio",
+        "agosto",
+        "septiembre",
+        "octubre",
+        "noviembre",
+        "diciembre",
+    ],
+}
+
+
+_SHORT_MONTHS: dict[Language, str] = {
+    "en": "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec",
+    "fr": "janv févr mars avr mai juin juil août sept oct nov déc",
+    "es": "ene feb mar abr may jun jul ago sept oct nov dic",
+}
+_LONGEST_DAY = len("2026-05-01")
+
+
+def ago(at: datetime, now: datetime, language: Language) -> str:
+    """How long ago `at` was; a moment in the future counts as now."""
+    seconds = (now - at).total_seconds()
+    for limit, size, unit in ((60, 0, ""), (3600, 60, "minute"), (86400, 3600, "hour"), (604800, 86400, "day")):
+        if seconds < limit:
+            return _NOW[language] if not size else _counted(int(seconds // size), unit, language)
+    if seconds < 30 * 86400:
+        return _counted(int(seconds // 604800), "week", language)
+    return long_date(at, language)
+
+
+def long_date(at: datetime, language: Language) -> str:
+    """`28 février 2026`."""
+    day = "1er" if language == "fr" and at.day == 1 else str(at.day)
+    return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
+
+
+def short_moment(at: datetime, language: Language) -> str:
+    """Day and time without the year, in the zone that `at` carries: `5 oct 14h32`, `5 Oct 14:32`."""
+    month = _SHORT_MONTHS[language].split()[at.month - 1]
+    return f"{at.day} {month} {at:%H}{'h' if language == 'fr' else ':'}{at:%M}"
+
+
+def moment(text: str, *, end: bool = False) -> datetime:
+    """The moment that a person or a program wrote: a day, or ISO 8601; without a zone it is this machine's.
+
+    Args:
+        end: read a day as its last moment (the first of the next day) instead of its first.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    at = datetime.fromisoformat(text.strip())
+    if len(text.strip()) <= _LONGEST_DAY and end:
+        at += timedelta(days=1)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} is out of reach") from None
+
+
+def _counted(n: int, unit: str, language: Language) -> str:
+    word = _UNITS[language][unit] + ("s" if n > 1 else "")
+    return _PHRASE[language].format(n=n, unit=word)

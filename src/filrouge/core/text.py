@@ -2,7 +2,7 @@
 
 A terminal obeys C0 and C1 controls (escape sequences, a carriage return, a backspace), and everything that displays
 text obeys bidirectional overrides, line separators and invisible format characters, Unicode tags among them. Here they
-become visible: `\x1b`, `\u202e`, `\U000e0041`. A person reads that notation; JSON has escapes of its own, which a
+become visible: ``, `‮`, `󠁁`. A person reads that notation; JSON has escapes of its own, which a
 program reads back as the exact text.
 
 The joiners U+200C and U+200D stay, because words and emoji are spelt with them, and so does the soft hyphen.
@@ -11,7 +11,110 @@ The joiners U+200C and U+200D stay, because words and emoji are spelt with them,
 from __future__ import annotations
 
 import re
-from typing import Final
+import threading
+from collections.abc import Callable
+from re import (
+    ASCII,
+    DOTALL,
+    IGNORECASE,
+    MULTILINE,
+    VERBOSE,
+    Match,
+    Pattern,
+    escape,
+    findall,
+    finditer,
+    fullmatch,
+    match,
+    search,
+    split,
+    sub,
+)
+from typing import Any, Final, TypeVar, cast
+
+# The standard `re`, with patterns that are compiled when they are first used.
+#
+#     from filrouge import lazy_re as re
+#
+# Hundreds of patterns stand in module-level constants. Compiling all of them took a quarter of the daemon's start,
+# and a start needs none. A pattern that is wrong raises `re.error` at its first use instead of at import; a test
+# compiles all.
+
+__all__ = [
+    "ASCII",
+    "DOTALL",
+    "IGNORECASE",
+    "MULTILINE",
+    "VERBOSE",
+    "Match",
+    "Pattern",
+    "compile",
+    "compile_waiting",
+    "escape",
+    "findall",
+    "finditer",
+    "fullmatch",
+    "made_when_used",
+    "match",
+    "search",
+    "split",
+    "sub",
+]
+
+T = TypeVar("T")
+
+#: Every pattern that was asked for and is not compiled yet.
+_waiting: set[_LazyPattern] = set()
+#: A pattern may be made of others in waiting, so the thread that compiles may come back.
+_compiling = threading.RLock()
+
+
+class _LazyPattern:
+    """A pattern in waiting; after its first use it has the compiled one's public attributes as its own.
+
+    Threads may share it: the first use compiles under a lock, and the others wait for it.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        _waiting.add(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        with _compiling:
+            if self in _waiting:
+                compiled = self._make()
+                self.__dict__.update({each: getattr(compiled, each) for each in dir(compiled) if each[0] != "_"})
+                _waiting.discard(self)
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 (stands in for `re.compile`)
+    """A pattern for its methods and attributes; the functions of `re` do not take it."""
+    return made_when_used(lambda: re.compile(pattern, flags))
+
+
+def made_when_used(make: Callable[[], T]) -> T:
+    """A pattern of any engine that is compiled by `make` when it is first used."""
+    return cast("T", _LazyPattern(make))
+
+
+def compile_waiting() -> int:
+    """Compile every pattern that nobody used yet; returns how many those were.
+
+    Raises:
+        re.error: a pattern is wrong.
+    """
+    count = 0
+    for one in list(_waiting):
+        _ = cast("re.Pattern[str]", one).search
+        count += 1
+    return count
+
 
 #: C1 and DEL, Arabic letter mark, zero width space, marks and overrides of direction, line and paragraph separators,
 #: invisible operators and isolates, interlinear annotation, halves of surrogate pairs, shorthand and musical controls,

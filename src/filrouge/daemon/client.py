@@ -24,9 +24,9 @@ from typing import Any, Final, Literal
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import FAILURE, make_private, socket_path
-from filrouge.daemon import start_lock
+from filrouge.daemon import starting
 from filrouge.daemon.reply import VERSION_HEADER, Reply, is_newer, reply_of
-from filrouge.daemon.spawning import spawn
+from filrouge.daemon.starting import spawn
 
 URL: Final = "FILROUGE_URL"
 API_KEY: Final = "FILROUGE_API_KEY"
@@ -140,17 +140,17 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
     make_private(directory)
     if _failed_just_now(directory):
         return "starting"
-    lock = start_lock.acquire(directory)
+    lock = starting.acquire(directory)
     if lock is None:
         return "starting"
-    lock = start_lock.above_standard(lock)
+    lock = starting.above_standard(lock)
     if SUCCESSOR not in words and not is_absent(directory):
-        start_lock.release(directory, lock)
+        starting.release(directory, lock)
         return "there"
     try:
         spawn(directory, lock, words or (SENT_FOR,))
     except BaseException:
-        start_lock.release(directory, lock)
+        starting.release(directory, lock)
         raise
     os.close(lock)  # the new process holds it
     return "started"
@@ -158,7 +158,7 @@ def start(directory: str, *words: str) -> Literal["started", "starting", "there"
 
 def is_starting(directory: str) -> bool:
     """True while a daemon of that home is coming up: started, alive, and not listening yet."""
-    return start_lock.is_held(directory)
+    return starting.is_held(directory)
 
 
 def wait_ready(directory: str, deadline: float) -> bool:

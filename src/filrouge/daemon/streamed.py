@@ -16,7 +16,7 @@ from typing import Any
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import socket_path
 from filrouge.daemon import client, remote
-from filrouge.daemon.problems import error_of
+from filrouge.daemon.reply import error_of
 
 _PIECE = 1 << 16
 _MOST_REFUSED = 1 << 16

@@ -17,9 +17,8 @@ from typing import Any
 from filrouge.core.errors import CannotWrite, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import FAILURE, LOG, RUNTIME, inside
 from filrouge.daemon import client
-from filrouge.daemon.problems import named_error
 from filrouge.daemon.process import refuse_links
-from filrouge.daemon.reply import Reply
+from filrouge.daemon.reply import Reply, named_error
 
 #: The longest that a daemon may take to come up: a machine may be many times overloaded, a database be migrated.
 LONGEST_START_SECONDS = 180.0

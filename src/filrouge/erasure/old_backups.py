@@ -19,11 +19,10 @@ from filrouge.core.clock import monotonic
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.paths import BACKUPS
 from filrouge.core.protocols import Tx
-from filrouge.erasure.deletion import carry_out
 from filrouge.erasure.models import Copy, counted
-from filrouge.erasure.repository import Forgetting, Found
+from filrouge.erasure.repository import Forgetting, Found, carry_out
 from filrouge.maintenance import backup_files
-from filrouge.maintenance.copies import content
+from filrouge.maintenance.backup_files import content
 from filrouge.runtime.services import Parts
 from filrouge.runtime.sqlite import Database
 

@@ -25,8 +25,7 @@ from filrouge.extraction.profile import (
     profile,
     same_words,
 )
-from filrouge.extraction.reading import says_change
-from filrouge.extraction.values import of_two_things
+from filrouge.extraction.reading import of_two_things, says_change
 from filrouge.extraction.vocabulary import content, fold, tokens, variants
 from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Statement, Update
 

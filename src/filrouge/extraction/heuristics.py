@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.extraction import kinds
 from filrouge.extraction.kinds import claimed
 from filrouge.extraction.own_words import own_words
@@ -30,8 +30,7 @@ from filrouge.extraction.reading import (
     retraction,
     silent_mood,
 )
-from filrouge.extraction.sentences import Sentence, split
-from filrouge.extraction.units import blanked, unmasked
+from filrouge.extraction.sentences import Sentence, blanked, split, unmasked
 from filrouge.extraction.vocabulary import content
 from filrouge.memories.models import Span, Statement
 

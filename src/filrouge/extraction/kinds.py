@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.extraction.profile import subject
-from filrouge.extraction.reading import Clause, Found, is_imperative
+from filrouge.extraction.reading import Clause, Found, Measure, is_imperative, measures
 from filrouge.extraction.sentences import Part, Sentence, asks, complement, parts, states
-from filrouge.extraction.values import Measure, measures
 from filrouge.extraction.vocabulary import CATEGORY, content, fold
 from filrouge.memories.models import Kind, Span, Statement
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from filrouge.memories.models import Span
 
 # An analysis: what one session came to, whoever read it.

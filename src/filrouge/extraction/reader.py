@@ -16,11 +16,12 @@ from typing import Final
 import numpy as np
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import MOST_STATEMENTS, is_own_prompt
 from filrouge.extraction.profile import subject
 from filrouge.extraction.reading import Clause, read
+from filrouge.extraction.sentences import Unit, units, unmasked
 from filrouge.extraction.statement_model import (
     ALWAYS,
     STRONG,
@@ -35,7 +36,6 @@ from filrouge.extraction.statement_model import (
     pattern_of,
     places,
 )
-from filrouge.extraction.units import Unit, units, unmasked
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import Kind, Span, Statement
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from filrouge.capture.models import Turn
-from filrouge.capture.turn_repository import text_hash, turn_from_row
+from filrouge.capture.repository import text_hash, turn_from_row
 from filrouge.core.clock import after, new_id, to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.extraction.models import Analysis, Entity, Point, Quote

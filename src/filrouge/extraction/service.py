@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from filrouge.capture.event_repository import Events
 from filrouge.capture.events import Event
 from filrouge.capture.intake import Cut, cleaned, turns_of
 from filrouge.capture.models import Turn
 from filrouge.capture.programs import Conversation, Message, telling_of
+from filrouge.capture.repository import Events
 from filrouge.context.hook_files import write_briefs
 from filrouge.core.errors import BadConfig, ExtractionOff, ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vectors
@@ -19,7 +19,6 @@ from filrouge.extraction import understanding
 from filrouge.extraction.heuristics import statements_of, written_by_host
 from filrouge.extraction.model_answers import Judged, Understood, boot_texts, overview, stretch
 from filrouge.extraction.model_answers import understanding as understanding_of
-from filrouge.extraction.output_service import worth_reading
 from filrouge.extraction.repository import Readings, Session, Unread
 from filrouge.extraction.schedule import queue_reading
 from filrouge.extraction.sessions import gather, keep, prepare
@@ -34,11 +33,12 @@ from filrouge.extraction.understanding import (
     reflect,
     settle,
     vectors_at_once,
+    worth_reading,
 )
 from filrouge.memories.models import Kind, Statement
 from filrouge.memories.repository import Action, Origin
+from filrouge.runtime.jobs import Outcome, Payload
 from filrouge.runtime.services import Parts
-from filrouge.runtime.worker import Outcome, Payload
 from filrouge.search.spaces import queue_vectors
 from filrouge.search.vector_search import Meaning
 from filrouge.threads.placing import queue_placing

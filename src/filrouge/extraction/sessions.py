@@ -10,23 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import TRUST_AGENT, Turn
 from filrouge.capture.programs import History, keep_history, read_history
+from filrouge.capture.repository import Projects
 from filrouge.core.clock import after, monotonic
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.extraction.models import NOTHING, Analysis
-from filrouge.extraction.output_service import worth_reading
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity, asked_words, speaker_of
+from filrouge.extraction.understanding import worth_reading
 from filrouge.maintenance.health import number_of
 from filrouge.memories.repository import Origin
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.runtime.signals import Every
-from filrouge.runtime.worker import Outcome, Payload
 from filrouge.search.word_repository import Words
 from filrouge.threads.placing import queue_quiet_places
 from filrouge.threads.synthesis_service import queue_quiet

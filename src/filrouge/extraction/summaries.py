@@ -13,16 +13,14 @@ from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.extraction import kinds, reading
 from filrouge.extraction.heuristics import extract, written_by_host
 from filrouge.extraction.models import NOTHING, Analysis, Entity, EntityType, Intent, Point, PointKind, Quote
 from filrouge.extraction.own_words import own_words
-from filrouge.extraction.reading import old_values, read
-from filrouge.extraction.sentences import Sentence, split
+from filrouge.extraction.reading import old_values, read, values
+from filrouge.extraction.sentences import MASK, Sentence, blanked, split
 from filrouge.extraction.statement_model import fitness
-from filrouge.extraction.units import MASK, blanked
-from filrouge.extraction.values import values
 from filrouge.extraction.vocabulary import (
     AMBIGUOUS,
     CATEGORY,

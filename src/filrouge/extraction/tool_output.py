@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.core.protocols import Prompts
 from filrouge.extraction.model_answers import Thought, asked, quoted
 from filrouge.extraction.models import InformativeShape, read_item, schema_of
-from filrouge.extraction.units import MASK
+from filrouge.extraction.sentences import MASK
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.providers.models import Ask
 

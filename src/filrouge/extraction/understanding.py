@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate, islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
-from filrouge.core.clock import monotonic
+from filrouge.core.clock import monotonic, to_text
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.settings import Settings
@@ -19,11 +20,11 @@ from filrouge.extraction import reader, replacing
 from filrouge.extraction.decide import decide, retrieval_terms
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import Candidate, Near, Need, Similar, humble, stated_by, supported
-from filrouge.extraction.output_service import Judge
 from filrouge.extraction.reading import says_change
+from filrouge.extraction.repository import output_hash
+from filrouge.extraction.sentences import unmasked
 from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.extraction.tool_output import Informed, informed, judging_output
-from filrouge.extraction.units import unmasked
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import (
     EVERYTHING,
@@ -51,6 +52,56 @@ from filrouge.search.spaces import keep_vectors
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.vector_search import Meaning
 from filrouge.search.word_repository import Place
+
+# Weighing tool output: what of it is worth reading, judged once.
+#
+# The same output comes back with every run of the same command, and a model's judgement costs money. So judgements
+# are kept by a digest of the text, and erased with the turns that they were made of. In the daemon only, never in a
+# hook.
+
+Judge = Callable[[str], Informed]
+#: Whose output is weighed; of the others the first line says which file or page it was.
+_WEIGHED: Final = frozenset({"task", "command"})
+_FIRST_LINE: Final = 200
+_MOST_KEPT: Final = 2000
+
+
+def worth_reading(parts: Parts, turns: Sequence[Turn], judge: Judge = informed) -> list[Turn]:
+    """The turns with tool output cut to what it tells; output that tells nothing is left out."""
+    weighed = _weigh(parts, [turn for turn in turns if turn.role == "tool" and turn.source in _WEIGHED], judge)
+    found: list[Turn] = []
+    for turn in turns:
+        if turn.role != "tool":
+            found.append(turn)
+        elif turn.source not in _WEIGHED:
+            found.append(replace(turn, text=turn.text.partition("\n")[0][:_FIRST_LINE]))
+        elif weighed[turn.id].is_kept:
+            found.append(replace(turn, text=weighed[turn.id].summary))
+    return found
+
+
+def _weigh(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Informed]:
+    """What each of these turns is worth, by its id."""
+    hashes = {turn.id: output_hash(turn.text) for turn in turns}
+    rows = parts.readers.here(lambda tx: tx.all("informed.some", {"hashes": json.dumps(list(hashes.values()))}))
+    known = {
+        row["content_hash"]: Informed(score=row["score"], summary=row["summary"], made_by=row["made_by"])
+        for row in rows
+    }
+    fresh = {hashes[turn.id]: turn for turn in turns if hashes[turn.id] not in known}
+    made = {digest: judge(turn.text) for digest, turn in fresh.items()}
+
+    def write(tx: Tx) -> None:
+        at = to_text(parts.clock.now())
+        for digest, one in made.items():
+            row = {"content_hash": digest, "score": one.score, "summary": one.summary, "made_by": one.made_by}
+            tx.run("informed.add", row | {"at": at, "turn_id": fresh[digest].id})
+        tx.run("informed.evict", {"keep": _MOST_KEPT})
+
+    if made:
+        parts.writer.run(write)
+    return {id_: (known | made)[digest] for id_, digest in hashes.items()}
+
 
 # Late: what becomes of a statement that arrives after something that was said later.
 #

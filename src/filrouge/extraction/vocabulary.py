@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 
 # Bridges: the words of several languages that mean one thing, as developers and their tools use them.
 #

@@ -1,17 +1,31 @@
-"""The messages in a host's transcript file, for the daemon.
+"""The history of an agent: the transcript files that it left on this disk, oldest first.
 
-A reader takes whole lines, in order, from any place of the file, and yields records whose keys are the
-same at every reading; it keeps nothing between two calls. A line that is no JSON object is passed over,
-and so is every record that a person, an agent or a tool did not cause.
+Claude Code keeps `projects/<directory>/<session>.jsonl` below `CLAUDE_CONFIG_DIR` (`~/.claude`), Codex
+`sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl` below `CODEX_HOME` (`~/.codex`), and what was archived in
+`archived_sessions`; what is old it compresses to `….jsonl.zst`. What helper agents said among themselves is no
+conversation with the user and is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+import io
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from filrouge.capture.models import TranscriptRecord
 from filrouge.hosts import claude_code, claude_transcript, codex, codex_transcript
+from filrouge.hosts.reading import as_object, text_field
+from filrouge.hosts.transcript_lines import objects
+
+# The messages in a host's transcript file, for the daemon.
+#
+# A reader takes whole lines, in order, from any place of the file, and yields records whose keys are the same at
+# every reading; it keeps nothing between two calls. A line that is no JSON object is passed over, and so is every
+# record that a person, an agent or a tool did not cause.
 
 Reader = Callable[[Iterable[bytes]], Iterator[TranscriptRecord]]
 
@@ -35,3 +49,166 @@ def records(host: str, lines: Iterable[bytes]) -> Iterator[TranscriptRecord]:
     """The messages that `lines` of a transcript of `host` tell; none for a host without transcripts."""
     reader = READERS.get(host)
     return reader(lines) if reader else iter(())
+
+
+# Transcripts that Codex compressed (`rollout-….jsonl.zst`): a stream of their bytes, unpacked as they are read.
+#
+# Never more than a window of what was packed is held, whatever the file claims to unpack to.
+
+if TYPE_CHECKING or sys.version_info < (3, 14):
+    from backports import zstd
+else:
+    from compression import zstd
+
+SUFFIX: Final = ".zst"
+#: What `zstd -d` takes too without being asked: a window of 128 MB. Codex's own are of 8 MB at the most.
+_WINDOW_LOG: Final = 27
+
+
+def is_packed(path: str) -> bool:
+    """Whether a transcript is compressed."""
+    return path.endswith(SUFFIX)
+
+
+def plain(path: str) -> str:
+    """What a transcript was called before it was compressed."""
+    return path.removesuffix(SUFFIX)
+
+
+class Unpacked(io.RawIOBase):
+    """The bytes of a compressed file from its beginning on. What is damaged ends it, and `trouble` says how.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.trouble = ""
+        self._place = 0
+        self._packed = open(path, "rb")  # noqa: SIM115 (closed with this one)
+        self._file = zstd.ZstdFile(self._packed, options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
+
+    @property
+    def taken(self) -> int:
+        """How many bytes of the file itself were read."""
+        return self._packed.tell()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """The place in what is unpacked."""
+        return self._place
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Fill a buffer as far as one step goes."""
+        try:
+            found = self._file.read1(len(buffer))
+        except EOFError:
+            self.trouble = "it is cut off; what stands before is read"
+            return 0
+        except zstd.ZstdError:
+            self.trouble = "it is damaged (no zstd that can be read); what stands before is read"
+            return 0
+        buffer[: len(found)] = found
+        self._place += len(found)
+        return len(found)
+
+    def close(self) -> None:
+        """Let the file go."""
+        if not self.closed:
+            self._file.close()
+            self._packed.close()
+        super().close()
+
+
+#: The agents whose history can be read, each with the variable that moves it and where it is otherwise.
+AGENTS: Final[Mapping[str, tuple[str, str]]] = {
+    claude_code.NAME: ("CLAUDE_CONFIG_DIR", ".claude"),
+    codex.NAME: ("CODEX_HOME", ".codex"),
+}
+_FIRST_LINE: Final = 1024 * 1024
+_THREAD: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+class History(NamedTuple):
+    """One transcript file."""
+
+    path: str
+    session: str
+    size: int
+    changed: float
+    """Seconds since 1970."""
+    cwd: str = ""
+    """Where its session began, where its first line tells."""
+
+
+def directory(agent: str, environ: Mapping[str, str]) -> str:
+    """Where the agent keeps its things."""
+    variable, usual = AGENTS[agent]
+    return os.path.abspath(environ.get(variable) or os.path.join(os.path.expanduser("~"), usual))
+
+
+def histories(agent: str, root: str) -> list[History]:
+    """The transcripts below `root`, which is the agent's directory or a copy of it, oldest first."""
+    read = _claude if agent == claude_code.NAME else _codex
+    places = ("projects",) if agent == claude_code.NAME else ("sessions", "archived_sessions")
+    inside = [place for name in places if os.path.isdir(place := os.path.join(root, name))]
+    found = [one for place in inside or [root] for one in read(place)]
+    return sorted(found, key=lambda one: (one.changed, one.path))
+
+
+def _claude(root: str) -> Iterator[History]:
+    for path in _below(root):
+        above = os.path.basename(os.path.dirname(path))
+        if path.endswith(".jsonl") and above != "subagents" and not os.path.basename(path).startswith("agent-"):
+            session = os.path.basename(path).removesuffix(".jsonl")
+            found = _history(path, session)
+            if found is not None and _THREAD.search(session):
+                yield found
+
+
+def _codex(root: str) -> Iterator[History]:
+    for path in _below(root):
+        name = plain(os.path.basename(path))
+        stem = name.removesuffix(".jsonl")
+        if not name.endswith(".jsonl") or not stem.startswith("rollout-"):
+            continue
+        if is_packed(path) and os.path.exists(plain(path)):  # it is being compressed
+            continue
+        meta = _meta(path)
+        if isinstance(meta.get("source"), dict):  # begun by another session, not by a person
+            continue
+        thread = _THREAD.search(stem)
+        session = text_field(meta, "session_id") or text_field(meta, "id") or (thread[0] if thread else stem)
+        if (found := _history(path, session, text_field(meta, "cwd"))) is not None:
+            yield found
+
+
+def _below(root: str) -> Iterator[str]:
+    for place, directories, names in os.walk(root):
+        directories[:] = sorted(name for name in directories if name != "subagents")
+        yield from (os.path.join(place, name) for name in sorted(names))
+
+
+def _history(path: str, session: str, cwd: str = "") -> History | None:
+    try:
+        facts = os.stat(path)
+    except OSError:  # gone meanwhile
+        return None
+    if not stat.S_ISREG(facts.st_mode):
+        return None
+    return History(path, session, facts.st_size, facts.st_mtime, cwd)
+
+
+def _meta(path: str) -> dict[str, Any]:
+    """What the first line of a rollout tells of its session."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return {}
+        with io.BufferedReader(Unpacked(path)) if is_packed(path) else open(path, "rb") as file:
+            first = next(objects([file.readline(_FIRST_LINE)]), None) or dict[str, Any]()
+    except OSError:
+        return {}
+    return as_object(first.get("payload")) if first.get("type") == "session_meta" else {}

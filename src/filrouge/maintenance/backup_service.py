@@ -1,14 +1,9 @@
-"""Backing up: a copy of the database while it is in use, verified before it is called a backup.
-
-The copy and the verifying are a process of their own, behind everything else on the machine: a daemon that hashed its
-rows itself would answer its hooks later.
-
-    python -m filrouge.maintenance.backup_service HOME KIND MOMENT
-"""
+"""Backups in the course of things: when the next one is due, which go, and what is said of them."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -23,10 +18,20 @@ from filrouge.core import errors
 from filrouge.core.clock import from_text, monotonic, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, NotFound
 from filrouge.core.paths import DATABASE, inside
-from filrouge.maintenance import backup_files, copies
+from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_files import Kind, Manifest
+from filrouge.runtime.feed_messages import BackupMade
+from filrouge.runtime.services import Parts
+from filrouge.runtime.signals import Every
 from filrouge.runtime.soundness import faults, progress
 from filrouge.runtime.sqlite import Database
+
+# Backing up: a copy of the database while it is in use, verified before it is called a backup.
+#
+# The copy and the verifying are a process of their own, behind everything else on the machine: a daemon that hashed
+# its rows itself would answer its hooks later.
+#
+#     python -m filrouge.maintenance.backup_service HOME KIND MOMENT
 
 _ALL: Final = ("equal", "sound", "seals", "journal")
 #: A copy of some gigabytes on a slow disk.
@@ -56,7 +61,7 @@ def back_up(home: str, kind: Kind, at: datetime, *, left: int = backup_files.LEA
         backup_files.check_space(backup_files.folder(home), backup_files.bytes_of(database), left=left)
         temporary = backup_files.unfinished(backup_files.folder(home))
         try:
-            held = copies.copy(database, temporary)
+            held = backup_files.copy(database, temporary)
             about = Manifest(
                 name=backup_files.free_name(home, at, kind),
                 kind=kind,
@@ -90,7 +95,7 @@ def rewritten(path: str, new: str) -> Manifest | None:
         Corrupt: the new file is damaged; the backup is what it was.
         CannotWrite: it cannot take its place.
     """
-    about, held = backup_files.read_manifest(path), copies.content(new)
+    about, held = backup_files.read_manifest(path), backup_files.content(new)
     verified = (*_ALL[:1], *verify(new, None))
     if about is None:
         with backup_files.writing(path):
@@ -114,12 +119,12 @@ def verify(path: str, expected: str | None, *, sealed: bool = True) -> tuple[str
         Corrupt: something does not hold, with what.
     """
     remedy = "Run `filrouge doctor --deep`; older backups are untouched."
-    if expected is not None and copies.content(path).hash != expected:
+    if expected is not None and backup_files.content(path).hash != expected:
         raise Corrupt("The copy is not what it was made from.", remedy=remedy)
     held = _ALL[:1] if expected is not None else ()
     if not sealed:
         return held
-    if found := copies.complaints(path):
+    if found := backup_files.complaints(path):
         raise Corrupt(f"The memory database is damaged: {found[0]}.", remedy=remedy)
     database = Database(path, readonly=True)
     try:
@@ -197,3 +202,78 @@ def _mark(path: str) -> str:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+_LOG = logging.getLogger(__name__)
+_SCHEDULE_SECONDS: Final = 300.0
+_HOUR: Final = 3600.0
+#: A backup that failed is tried again so much later, not at every look.
+_AGAIN_SECONDS: Final = _HOUR
+
+
+def by_hand(parts: Parts) -> dict[str, Any]:
+    """Make a backup now; what it holds.
+
+    Raises:
+        FilrougeError: as `back_up` does.
+    """
+    return _made(parts, "hand").to_json()
+
+
+def described(home: str) -> dict[str, Any]:
+    """Every backup, newest first; when the newest good one was made; and how the last one failed, if it did."""
+    found, good = backup_files.listed(home), backup_files.newest(home)
+    return {
+        "backups": [one.to_json() | {"path": backup_files.path_of(home, one.name)} for one in found],
+        "newest": good.at if good else None,
+        "failed": backup_files.failure(home),
+    }
+
+
+def in_brief(home: str) -> dict[str, Any]:
+    """The same for a status: how many there are instead of each."""
+    found = described(home)
+    return found | {"backups": len(found["backups"])}
+
+
+def back_up_if_due(parts: Parts) -> Manifest | None:
+    """Make the scheduled backup, and let go of those that are too many; None where none is due.
+
+    Raises:
+        FilrougeError: it failed, which `status` and `doctor` say until one succeeds.
+    """
+    settings, mark = parts.readers.here(lambda tx: (parts.settings(tx), progress(tx)))
+    if not settings.backup_hours or not _is_due(parts, settings.backup_hours * _HOUR, mark):
+        return None
+    made = _made(parts, "scheduled")
+    gone = backup_files.rotate(parts.home, keep=settings.backup_keep, weeks=settings.backup_keep_weeks)
+    _LOG.info("backup %s, %d MB; %d older ones removed", made.name, made.bytes >> 20, len(gone))
+    return made
+
+
+def backup_watch(parts: Parts) -> Every:
+    """Looks every five minutes whether a backup is due."""
+    return Every(_SCHEDULE_SECONDS, lambda: back_up_if_due(parts), name="backup", failed="the scheduled backup failed")
+
+
+def _made(parts: Parts, kind: backup_files.Kind) -> Manifest:
+    try:
+        made = in_a_process(parts.home, kind, parts.clock.now(), parts.leaving)
+    except (Busy, NotFound):
+        raise  # nothing is wrong with the memory or its place
+    except FilrougeError as error:
+        backup_files.note_failure(parts.home, to_text(parts.clock.now()), error.message)
+        raise
+    backup_files.forget_failure(parts.home)
+    parts.bus.publish(BackupMade(name=made.name, bytes=made.bytes, at=made.at))
+    return made
+
+
+def _is_due(parts: Parts, seconds: float, mark: str) -> bool:
+    """True where so long ago nothing was backed up, something has changed since, and none failed just now."""
+    now, last, failed = parts.clock.now(), backup_files.newest(parts.home), backup_files.failure(parts.home)
+    if failed and (now - from_text(failed["at"])).total_seconds() < min(seconds, _AGAIN_SECONDS):
+        return False
+    if last is None:
+        return bool(os.path.exists(inside(parts.home, DATABASE)) and any(word != "0" for word in mark.split()[:3]))
+    return last.mark != mark and (now - from_text(last.at)).total_seconds() >= seconds

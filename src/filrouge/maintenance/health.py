@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from filrouge._version import __version__
 from filrouge.capture import inbox, losses
-from filrouge.capture.event_repository import Events, Projects
 from filrouge.capture.models import Turn
+from filrouge.capture.repository import Events, Projects
 from filrouge.context.log import Recalls
 from filrouge.core.clock import to_text
 from filrouge.core.errors import NotFound
 from filrouge.core.paths import DATABASE, SPOOL, inside
 from filrouge.core.protocols import Tx
 from filrouge.extraction.repository import Analyses
-from filrouge.maintenance.backups import in_brief
+from filrouge.maintenance.backup_service import in_brief
 from filrouge.maintenance.retention import last_run, policy_of
 from filrouge.maintenance.sizes import sizes
 from filrouge.memories.models import Memory
@@ -30,8 +30,7 @@ from filrouge.runtime.services import Parts
 from filrouge.search.models import Hit, Ranking
 from filrouge.search.spaces import notice, wanted, wanted_name
 from filrouge.search.vector_repository import LEAST_COVERAGE, StoredVectors
-from filrouge.threads.bridge_repository import Bridges
-from filrouge.threads.repository import Threads
+from filrouge.threads.repository import Bridges, Threads
 from filrouge.threads.upkeep import state_counts
 
 # How threads and bridges stand, in counts: for the status, and for the health of the whole with what is wrong.

@@ -20,11 +20,10 @@ from filrouge.maintenance.decay import Policy, cutoffs, pressed_further
 from filrouge.maintenance.models import Cutoffs
 from filrouge.maintenance.sizes import sizes
 from filrouge.runtime.disk import BYTES, keep, release
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import Every
-from filrouge.runtime.worker import Outcome, Payload
 from filrouge.search.word_repository import Words
 
 # Retaining: old tool output, noise and logs leave the tables.

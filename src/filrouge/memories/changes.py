@@ -15,8 +15,8 @@ from filrouge.context.hook_files import write_briefs
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
+from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import group_of, reflect, vectors_at_once
-from filrouge.extraction.units import without_secret
 from filrouge.memories.models import Memory, Span, Statement
 from filrouge.memories.repository import Action, ByHand, Origin
 from filrouge.runtime.services import Parts

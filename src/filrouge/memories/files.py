@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import TRUST_AGENT
+from filrouge.capture.repository import Projects
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER, Scope

@@ -10,15 +10,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED
+from filrouge.capture.repository import Projects
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput, NotFound, Stale
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.erasure.models import LEAST_RELEVANCE, MOST_RELATED
+from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import reflect, vectors_at_once
-from filrouge.extraction.units import without_secret
 from filrouge.maintenance.health import names_of, project_id, project_names
 from filrouge.memories.changes import Superseded, bin_memory, changing, supersede, the_users
 from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan

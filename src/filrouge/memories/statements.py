@@ -6,18 +6,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from filrouge.capture.event_repository import Events, Projects
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.intake import cleaned, turns_of
 from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED, Turn
+from filrouge.capture.repository import Events, Projects
 from filrouge.context.hook_files import write_briefs
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.extraction.heuristics import extract
+from filrouge.extraction.sentences import without_secret
 from filrouge.extraction.understanding import Reading, readings_of, reflect, settle, vectors_at_once
-from filrouge.extraction.units import without_secret
 from filrouge.maintenance.health import project_names
 from filrouge.memories.changes import LONGEST as LONGEST_MEMORY
 from filrouge.memories.changes import changing, restated

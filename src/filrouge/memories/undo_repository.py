@@ -20,7 +20,7 @@ from typing import Any
 
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.maintenance.garden_repository import Merging
+from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.models import Effect, TakenBack, UndoPlan
 from filrouge.memories.repository import (
     Changed,

@@ -9,12 +9,357 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, cast
 
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.core.text import is_control
+from filrouge.notes.models import Chunk, Note
+
+# Markdown notes: frontmatter, tags, chunks to search, and the pages that Filrouge writes.
+#
+# Tags follow Obsidian's rules. Chunks are cut by headings, about a thousand characters each.
+
+# Tags by Obsidian's rules: `#` at the start of a line or after white space, then letters, digits, `_`, `-` and `/`.
+#
+# One of them is no digit, and case does not count. Code, comments and links are no place for tags; a heading's own
+# `#` and the `#` within an address are none.
+
+_TAG: Final = re.compile(r"(?:^|(?<=\s))#([\w/-]+)", re.MULTILINE)
+_WHOLE: Final = re.compile(r"[\w/-]+")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_TICKS: Final = re.compile(r"`+")
+_PARAGRAPH: Final = re.compile(r"(\n[ \t]*\n)")
+_COMMENT: Final = re.compile(r"%%.*?(?:%%|\Z)", re.DOTALL)
+_LINK: Final = re.compile(r"\[\[[^\[\]\n]*\]\]")
+_SEPARATORS: Final = re.compile(r"[,\s]+")
+
+
+def inline(text: str) -> tuple[str, ...]:
+    """The tags in a note's text, each once, in their order."""
+    paragraphs = _PARAGRAPH.split(unicodedata.normalize("NFC", without_fences(text)))
+    plain = "".join(_without_code(one) for one in paragraphs)
+    for hidden in (_COMMENT, _LINK):
+        plain = hidden.sub("·", plain)  # no white space: what follows a link is not after a space
+    return _valid(_TAG.findall(plain))
+
+
+def listed(values: Iterable[str]) -> tuple[str, ...]:
+    """The tags of a frontmatter: a list, or texts that separate them by commas or spaces, with or without `#`."""
+    parts = [part for value in values for part in _SEPARATORS.split(unicodedata.normalize("NFC", value))]
+    bare = [part.removeprefix("#") for part in parts]
+    return _valid(part for part in bare if _WHOLE.fullmatch(part))
+
+
+def carries(tags: Iterable[str], wanted: str) -> bool:
+    """True if one of these is the tag, or stands below it: `#a/b` is an `a`."""
+    plain = folded(wanted)
+    return bool(plain) and any(tag == plain or tag.startswith(f"{plain}/") for tag in tags)
+
+
+def folded(tag: str) -> str:
+    """The one form of a tag, however it is written."""
+    return unicodedata.normalize("NFC", tag.strip().removeprefix("#")).casefold().strip("/")
+
+
+def without_fences(text: str) -> str:
+    """A text whose fenced code is blank lines; a fence that nothing closes goes on to the end."""
+    kept, fence = list[str](), ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if fence:
+            closes = found and found[1][0] == fence[0] and len(found[1]) >= len(fence) and not found[2].strip()
+            fence = "" if closes else fence
+            kept.append("")
+        elif found and not (found[1][0] == "`" and "`" in found[2]):
+            fence = found[1]
+            kept.append("")
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _without_code(paragraph: str) -> str:
+    """A paragraph without its code: what stands between two runs of as many backticks. Each is looked at once."""
+    runs = list(_TICKS.finditer(paragraph))
+    closing, later = dict[int, int](), dict[int, int]()
+    for n in range(len(runs) - 1, -1, -1):
+        length = len(runs[n][0])
+        if length in later:
+            closing[n] = later[length]
+        later[length] = n
+    kept, begin, n = list[str](), 0, 0
+    while n < len(runs):
+        if n in closing:
+            kept += [paragraph[begin : runs[n].start()], "·"]
+            n = closing[n]
+            begin = runs[n].end()
+        n += 1
+    return "".join([*kept, paragraph[begin:]])
+
+
+def _valid(found: Iterable[str]) -> tuple[str, ...]:
+    plain = (folded(one) for one in found)
+    return tuple(dict.fromkeys(one for one in plain if one and not one.isdigit()))
+
+
+# Frontmatter: YAML between two lines of `---` at the top of a note. A note whose YAML is broken is all text.
+#
+# Values are read as they are written: `yes` is a word and `2024` no number. So no document can make an object of its
+# own, or anything but texts, lists and mappings.
+
+_BLOCK: Final = re.compile(r"---[ \t]*\n(.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+#: Characters of a frontmatter that are read as YAML; people write some hundred.
+_LONGEST: Final = 20_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Front:
+    """What a note says of itself, and the text below.
+
+    Attributes:
+        trouble: why the frontmatter could not be read, or empty.
+    """
+
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    text: str
+    trouble: str = ""
+
+
+def parted(content: str) -> Front:
+    """The frontmatter of a note and its text; line breaks are `\\n`."""
+    block = _BLOCK.match(content)
+    if block is None:
+        return Front(tags=(), aliases=(), text=content)
+    if len(block[1]) > _LONGEST:
+        return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is too long")
+    import yaml  # only notes with a frontmatter need it, and a daemon's start does not wait for it
+
+    try:
+        read: Any = yaml.load(block[1], Loader=yaml.BaseLoader)  # noqa: S506 (texts, lists and mappings alone)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError):
+        return Front(tags=(), aliases=(), text=content, trouble="its frontmatter is no YAML")
+    named = _by_lower_name(read)
+    return Front(
+        tags=listed([*_texts(named.get("tags")), *_texts(named.get("tag"))]),
+        aliases=tuple(dict.fromkeys([*_texts(named.get("aliases")), *_texts(named.get("alias"))])),
+        text=content[block.end() :],
+    )
+
+
+def _by_lower_name(read: Any) -> Mapping[str, Any]:
+    if not isinstance(read, dict):
+        return {}
+    return {name.lower(): value for name, value in cast("dict[Any, Any]", read).items() if isinstance(name, str)}
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts of a value: itself, or the members of a list that are texts."""
+    members = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return [one.strip() for one in members if isinstance(one, str) and one.strip()]
+
+
+# Chunks: a note cut by its headings into parts of about a thousand characters, at paragraphs where that goes.
+#
+# Short sections that follow each other share a part, long ones have several. No character but white space is lost, up
+# to what is read of one note at the most.
+
+#: Characters of a part at the most, and of neighbouring sections that share one.
+LONGEST: Final = 1000
+_TOGETHER: Final = 500
+#: Characters of a note that are read: a thick book would take the embedder minutes.
+MOST_CHARACTERS: Final = 200_000
+#: Of what stands above each part: a title may be a whole sentence.
+_LONGEST_HEADING: Final = 200
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+#: Where to cut a long section, the best place first.
+_BREAKS: Final = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?…])\s+"), re.compile(r"\s+"))
+
+
+def chunks(note: Note) -> list[Chunk]:
+    """The parts of a note in their order; none where it has no text."""
+    parts: list[tuple[str, str]] = []
+    for heading, text in _sections(note):
+        for piece in _pieces(text):
+            if parts and len(parts[-1][1]) + len(piece) + 2 <= _TOGETHER:
+                parts[-1] = (parts[-1][0], f"{parts[-1][1]}\n\n{piece}")
+            else:
+                parts.append((heading, piece))
+    return [Chunk(path=note.path, part=n, heading=heading, text=text) for n, (heading, text) in enumerate(parts)]
+
+
+def _sections(note: Note) -> Iterator[tuple[str, str]]:
+    """Each section with the headings that it stands under; a line of code that looks like a heading is none."""
+    text = note.text[:MOST_CHARACTERS]
+    title = f"{note.title} ({', '.join(note.aliases)})" if note.aliases else note.title
+    above, lines = dict[int, str](), list[str]()
+    for line, seen in zip(text.split("\n"), without_fences(text).split("\n"), strict=True):
+        found = _HEADING.match(seen[:_LONGEST_HEADING].rstrip())
+        if found:
+            yield _named(title, above), "\n".join(lines)
+            level = len(found[1])
+            above = {depth: name for depth, name in above.items() if depth < level} | {level: found[2]}
+            lines = []
+        lines.append(line)
+    yield _named(title, above), "\n".join(lines)
+
+
+def _named(title: str, above: dict[int, str]) -> str:
+    return " > ".join([title, *(above[depth] for depth in sorted(above) if above[depth])])[:_LONGEST_HEADING]
+
+
+def _pieces(text: str, breaks: Sequence[re.Pattern[str]] = _BREAKS) -> list[str]:
+    """A text in pieces that are short enough; what stands together is filled up."""
+    text = text.strip()
+    if not text:
+        return []
+    if len(text) <= LONGEST:
+        return [text]
+    if not breaks:
+        return [text[at : at + LONGEST] for at in range(0, len(text), LONGEST)]
+    found, begin = list[str](), 0
+    filled = 0  # where the piece at hand may end
+    for place in [*((one.start(), one.end()) for one in breaks[0].finditer(text)), (len(text), len(text))]:
+        if place[0] - begin > LONGEST:
+            if filled > begin:
+                found.append(text[begin:filled].strip())
+                begin = filled
+            if place[0] - begin > LONGEST:
+                found += _pieces(text[begin : place[0]], breaks[1:])
+                begin = place[1]
+        filled = place[1]
+    return [one for one in [*found, text[begin:].strip()] if one]
+
+
+# Pages that stand in the user's vault: a memory is one line that ends in a block id, `^frl-` and the memory's own.
+#
+# All other lines, the frontmatter and the line ends are whoever's wrote them, and stay as they are byte for byte. A
+# page is known by `filrouge-page` in its frontmatter, so it may be renamed and its lines may be moved.
+
+_OURS: Final = re.compile(
+    r"(?P<head>[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?(?:\[.\][ \t]+)?)"
+    r"(?P<words>.*?)[ \t]*\^frl-(?P<id>[0-9a-z]{26})[ \t]*",
+    re.IGNORECASE,
+)
+_FRONT: Final = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_KEY: Final = re.compile(r"^filrouge-page:[ \t]*[\"']?([\w-]+)[\"']?[ \t]*\r?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """The line of a memory.
+
+    Attributes:
+        number: which line of the page it is, from 0; of a line that is not there yet it says nothing.
+        id: the memory's.
+        words: in Markdown, without the dash before and the block id behind.
+    """
+
+    number: int = -1
+    id: str
+    words: str
+
+
+def lines(content: str) -> list[Line]:
+    """The lines of memories on a page."""
+    return [
+        Line(number=number, id=found["id"].lower(), words=found["words"])
+        for number, line in enumerate(content.split("\n"))
+        if (found := _OURS.fullmatch(line.removesuffix("\r")))
+    ]
+
+
+def key_of(content: str) -> str:
+    """What a page is known by; empty for a file that is no page."""
+    front = _FRONT.match(content)
+    found = _KEY.search(front[1]) if front else None
+    return found[1] if found else ""
+
+
+def begun(key: str, title: str) -> str:
+    """A page without a line."""
+    return f"---\nfilrouge-page: {key}\n---\n\n# {title}\n"
+
+
+def rewritten(content: str, changed: Mapping[int, Line | None], added: Sequence[tuple[str, Line]]) -> str:
+    """A page with some lines changed.
+
+    Args:
+        changed: what stands in the place of these lines, by their number; None = nothing.
+        added: new lines with the headings that they belong under.
+    """
+    end = "\r" if "\r\n" in content else ""
+    old = content.split("\n")
+    if added and old[-1]:
+        old = [*old[:-1], old[-1] + end, ""]
+    kept: list[str] = []
+    for number, line in enumerate(old):
+        if number not in changed:
+            kept.append(line)
+        elif (new := changed[number]) is not None:
+            kept.append(_with(line, new))
+    for heading, line in added:
+        _add(kept, f"## {heading}", f"- {line.words} ^frl-{line.id.lower()}{end}", end)
+    return "\n".join(kept)
+
+
+def _with(line: str, new: Line) -> str:
+    """A line with other words and another id, whatever is before and behind them."""
+    found = _OURS.fullmatch(line.removesuffix("\r"))
+    assert found is not None
+    return f"{found['head'] or '- '}{new.words} ^frl-{new.id.lower()}" + ("\r" if line.endswith("\r") else "")
+
+
+def _add(page: list[str], heading: str, line: str, end: str) -> None:
+    """Put a line behind the last of its section, or begin the section at the end of the page."""
+    at = next((n for n, one in enumerate(page) if one.rstrip() == heading), None)
+    if at is None:
+        page[-1:] = [end, f"{heading}{end}", end, line, ""]
+        return
+    last = at
+    for number in range(at + 1, len(page)):
+        if page[number].startswith(("# ", "## ")):
+            break
+        if _OURS.fullmatch(page[number].removesuffix("\r")):
+            last = number
+    if last > at:
+        page.insert(last + 1, line)
+    else:  # a text right below a list would belong to its last item
+        page[at + 1 : at + 1] = [end, line] if not page[at + 1].strip() else [end, line, end]
+
+
+# A note out of the text of its file, wherever that was read.
+
+SUFFIX = ".md"
+
+
+def note_of(path: str, content: bytes, *, changed: datetime, stamp: str, is_cut: bool = False) -> Note:
+    """The note that these bytes are.
+
+    Args:
+        is_cut: there were more of them.
+    """
+    whole = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    if key_of(whole):  # what is known stands there: it is not to be found twice
+        whole = ""
+    front = parted(whole)
+    is_cut = is_cut or len(front.text) > MOST_CHARACTERS
+    return Note(
+        path=path,
+        title=path.rpartition("/")[2].removesuffix(SUFFIX),
+        aliases=front.aliases,
+        tags=tuple(dict.fromkeys([*front.tags, *inline(front.text[:MOST_CHARACTERS])])),
+        text=front.text,
+        changed=changed,
+        stamp=stamp,
+        hash=hashlib.sha256(content).hexdigest(),
+        trouble=front.trouble or (f"only its first {MOST_CHARACTERS} characters are searched" if is_cut else ""),
+    )
+
 
 USER_PAGE: Final = "User.md"
 _VERSION: Final = 1

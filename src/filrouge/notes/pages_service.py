@@ -16,12 +16,21 @@ from filrouge.core.settings import Settings
 from filrouge.maintenance.health import names_of
 from filrouge.memories import changes as by_hand
 from filrouge.memories.models import Memory
-from filrouge.notes.markdown import Line, begun, key_of, lines, rewritten
 from filrouge.notes.models import Content
-from filrouge.notes.pages import SECTIONS, escaped, free_name, plain_name, unescaped
-from filrouge.notes.repository import Head, Kept, Page, WrittenPages
+from filrouge.notes.pages import (
+    SECTIONS,
+    Line,
+    begun,
+    escaped,
+    free_name,
+    key_of,
+    lines,
+    plain_name,
+    rewritten,
+    unescaped,
+)
+from filrouge.notes.repository import Head, Kept, Page, WrittenPages, WroteBack
 from filrouge.notes.service import forgotten
-from filrouge.notes.vault_index import WroteBack
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import Every
 

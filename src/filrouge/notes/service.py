@@ -11,20 +11,18 @@ from filrouge.core.clock import monotonic, to_text
 from filrouge.core.errors import NotFound, VaultUnavailable
 from filrouge.core.protocols import Tx, Vault, Vector, Vectors
 from filrouge.core.settings import Settings
-from filrouge.erasure.tombstone_repository import Tombstones
+from filrouge.erasure.tombstones import Tombstones
 from filrouge.memories.models import Filters
-from filrouge.notes.markdown import chunks, folded
 from filrouge.notes.models import CHANNEL, Chunk, Listing, Note, NoteHit, NotesFound
-from filrouge.notes.repository import Seen, StoredChunk, StoredVault
-from filrouge.notes.vault_index import Looked
+from filrouge.notes.pages import chunks, folded
+from filrouge.notes.repository import Looked, Seen, StoredChunk, StoredVault
 from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts
 from filrouge.runtime.signals import Every
 from filrouge.search.analyser import any_of
-from filrouge.search.fusion import OKAPI, Collection, bm25
+from filrouge.search.fusion import ALONE_MEANING, ALONE_WORDS, OKAPI, Collection, bm25
 from filrouge.search.memory_search import LONGEST_QUERY, POOL, Mode
 from filrouge.search.relevance import Questioned, alone, judged, shares
-from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 
 # The vault: a look every second at what changed in it, and beside it the vectors of what was read.
 #

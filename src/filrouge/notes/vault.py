@@ -20,8 +20,8 @@ from filrouge.core.errors import BadInput, FilrougeError, NotFound, Stale, Vault
 from filrouge.core.network import is_loopback
 from filrouge.core.paths import VAULT_CERTIFICATE, VAULT_KEY, inside, make_private, open_own
 from filrouge.core.protocols import Vault
-from filrouge.notes.markdown import MOST_CHARACTERS, SUFFIX, note_of
 from filrouge.notes.models import Content, Listing, Note
+from filrouge.notes.pages import MOST_CHARACTERS, SUFFIX, note_of
 
 # A vault as a folder: no app, no key. Its Markdown files are read and written, and nothing outside of it ever is.
 #

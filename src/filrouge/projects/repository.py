@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from filrouge.capture.event_repository import Projects
+from filrouge.capture.repository import Projects
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Analyser, Tx
-from filrouge.maintenance.garden_repository import Merging
+from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.models import Memory
 from filrouge.memories.repository import Memories, MemoryWriter, Origin, content_of, intact, life_of, memory_from_row
 from filrouge.runtime import journal

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
-from filrouge.capture.event_repository import Projects
+from filrouge.capture.repository import Projects
 from filrouge.context.hook_files import write_briefs, write_hook_settings
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx, VectorIndex, Vectors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from filrouge.capture.event_repository import Projects
+from filrouge.capture.repository import Projects
 from filrouge.core.protocols import Tx
 from filrouge.hosts import project as project_files
 from filrouge.projects.folder_names import CHOSEN, split

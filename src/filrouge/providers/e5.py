@@ -157,7 +157,7 @@ def session(path: str, remedy: str, *, alone: bool = True) -> Any:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads() if alone else 1
         options.log_severity_level = 3
-        # Tensors come from malloc, which gives them back (daemon/allocator.py); the arena keeps the most it ever held.
+        # Tensors come from malloc, which gives them back (daemon/process.py); the arena keeps the most it ever held.
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
         # Threads may spin within a run, which a third of a question's time depends on, and stop when it ends.

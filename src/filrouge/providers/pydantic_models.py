@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any, Final, Literal, cast
 
 import httpx2
@@ -19,7 +22,29 @@ from pydantic_ai.settings import ModelSettings
 from filrouge.core.errors import ModelUnavailable
 from filrouge.providers.http_client import TooMuch, get, problem
 from filrouge.providers.language_models import Who, usage_of
-from filrouge.providers.models import Ask, Completion, Operation
+from filrouge.providers.models import Ask, Completion, Operation, Prompt
+
+# The prompts: one Markdown file for each question and language, so that they are read, reviewed and compared as text.
+#
+# A prompt's version is a hash of its text: a memory names the exact words that a model was asked with.
+
+LANGUAGES: Final = ("en", "fr")
+
+
+@cache
+def prompt(name: str, language: str) -> Prompt:
+    """The prompt of this name, in English where the language has none.
+
+    Raises:
+        KeyError: there is no prompt of this name.
+    """
+    chosen = language if language in LANGUAGES else "en"
+    file = resources.files("filrouge.providers").joinpath("prompts", chosen, f"{name}.md")
+    if not file.is_file():
+        raise KeyError(name)
+    text = file.read_text(encoding="utf-8").strip()
+    return Prompt(text=text, version=f"{name}/{chosen}/{hashlib.sha256(text.encode()).hexdigest()[:12]}")
+
 
 # A JSON schema as OpenAI's strict mode wants it: every property required, none beside them, no defaults.
 #

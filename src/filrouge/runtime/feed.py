@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from filrouge.core.protocols import Tx
 from filrouge.maintenance.consolidation import MemoryProgress
-from filrouge.runtime.decision_log import record
 from filrouge.runtime.feed_messages import (
     TOPICS,
     EventCaptured,
@@ -28,6 +27,7 @@ from filrouge.runtime.feed_messages import (
     Told,
     Topic,
 )
+from filrouge.runtime.journal import record
 
 # What has been written since a moment, for the live feed: ids, kinds and states, never a text.
 #

@@ -25,8 +25,8 @@ from filrouge.runtime.services import Parts
 from filrouge.runtime.wiring import Running
 from filrouge.search import fusion as hybrid
 from filrouge.search.fusion import Fused, Fusion
-from filrouge.search.hybrid_query import HybridQuery, Rerank, hybrid_query, okapi_of
 from filrouge.search.models import Ranking
+from filrouge.search.retrievers import HybridQuery, Rerank, hybrid_query, okapi_of
 
 _LOG = logging.getLogger(__name__)
 _HOST = sessions.HOST

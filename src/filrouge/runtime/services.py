@@ -11,22 +11,22 @@ from threading import Event as Flag
 from threading import Lock
 from typing import Any
 
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.clock import Clock
 from filrouge.core.errors import BadConfig
 from filrouge.core.protocols import Analyser, Redactor, Tx, Vault
 from filrouge.core.settings import Effective, Settings, resolve
-from filrouge.erasure.tombstone_filter import Gate
+from filrouge.erasure.tombstones import Gate
 from filrouge.extraction.summaries import Analyst, analyse
 from filrouge.memories.repository import Memories
-from filrouge.notes.vault_index import Noted
+from filrouge.notes.repository import Noted
 from filrouge.providers.service import Models
 from filrouge.runtime.executors import ReaderPool, WriterLane
 from filrouge.runtime.feed import Bus, Feed
 from filrouge.runtime.metrics import Meters
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.runtime.signals import Bell, Rest
-from filrouge.search.bridging import Bridging
+from filrouge.search.relevance import Bridging
 from filrouge.search.vector_search import Embedders, Meaning, NewIndex
 from filrouge.search.word_feed import LargeWords
 from filrouge.threads.whitening import Grounds

@@ -13,7 +13,8 @@ from typing import Any
 
 import apsw
 
-from filrouge.capture import event_repository, turn_repository
+from filrouge.capture import repository as event_repository
+from filrouge.capture import repository as turn_repository
 from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx
 from filrouge.memories import repository
@@ -156,9 +157,9 @@ def broken_seals(tx: Tx) -> list[str]:
 def broken_by_table(tx: Tx) -> dict[str, list[str]]:
     """The same by the table in which they are."""
     return {
-        "turns": [row["id"] for row in _paged(tx, "turns.sealed") if not _holds(turn_repository.intact, row)],
+        "turns": [row["id"] for row in _paged(tx, "turns.sealed") if not _holds(turn_repository.turn_intact, row)],
         "memories": [row["id"] for row in tx.all("memories.sealed") if not _holds(repository.intact, row)],
-        "events": [row["id"] for row in _paged(tx, "events.sealed") if not _holds(event_repository.intact, row)],
+        "events": [row["id"] for row in _paged(tx, "events.sealed") if not _holds(event_repository.event_intact, row)],
     }
 
 

@@ -7,57 +7,312 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
 from filrouge.capture import losses
+from filrouge.capture.events import Event
+from filrouge.capture.intake import turns_of
 from filrouge.capture.redact_complete import redact_completely
-from filrouge.capture.service import drain_spool, spool_watch
-from filrouge.context.hook_files import write_all_briefs, write_hook_settings
+from filrouge.capture.repository import Events
+from filrouge.capture.service import BACKFILL, backfill, drain_spool, follow, reconcile, spool_watch
+from filrouge.context.hook_files import write_all_briefs, write_briefs, write_hook_settings
 from filrouge.core.clock import Clock, SystemClock
-from filrouge.core.errors import BadConfig
+from filrouge.core.errors import BadConfig, FilrougeError, NotFound
 from filrouge.core.paths import DATABASE, SPOOL, WORDS, inside, make_private
-from filrouge.core.protocols import Analyser, Embedder, VectorIndex, Vectors
+from filrouge.core.protocols import Analyser, Embedder, Tx, VectorIndex, Vectors
+from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings, resolve
-from filrouge.daemon.allocator import give_back
-from filrouge.erasure.replay import bring_up
-from filrouge.erasure.tombstone_filter import Gate
-from filrouge.extraction.sessions import idle_watch
-from filrouge.maintenance.backups import backup_watch
-from filrouge.maintenance.garden_service import garden_watch
-from filrouge.maintenance.retention import retention_watch
+from filrouge.daemon.process import give_back
+from filrouge.erasure.service import EMPTY_LOG, bring_up, empty_log
+from filrouge.erasure.tombstones import Gate
+from filrouge.extraction import understanding
+from filrouge.extraction.repository import Session
+from filrouge.extraction.schedule import EXTRACT, queue_last_reading
+from filrouge.extraction.service import extract
+from filrouge.extraction.sessions import AFTER_TRANSCRIPT_SECONDS, digest, idle_watch, queue_digest
+from filrouge.maintenance import backup_files
+from filrouge.maintenance.backup_service import back_up, backup_watch
+from filrouge.maintenance.garden_service import GARDEN, garden_watch, tend
+from filrouge.maintenance.retention import RETAIN, retain, retention_watch
 from filrouge.notes.pages_service import pages_watch
 from filrouge.notes.service import vault_watches
 from filrouge.notes.vault import Vaults
 from filrouge.providers.embedders import EmbedderOptions, Remembering, embedder, plain_names
 from filrouge.providers.models import EmbeddingSpace
-from filrouge.providers.prompt_files import prompt
+from filrouge.providers.pydantic_models import prompt
 from filrouge.providers.service import BuildPanel, Models, Pace
 from filrouge.providers.service import panel as panel_of
 from filrouge.runtime import disk
-from filrouge.runtime.decision_log import log_decisions
 from filrouge.runtime.executors import ReaderPool, WriterLane
 from filrouge.runtime.feed import Bus, Feed
-from filrouge.runtime.handlers import HANDLERS
-from filrouge.runtime.jobs import MODELS
+from filrouge.runtime.jobs import MODELS, Handler, Jobs, Outcome, Payload, Worker, alone, new_crew
+from filrouge.runtime.journal import log_decisions
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.runtime.signals import Every
-from filrouge.runtime.sqlite import Database
-from filrouge.runtime.upgrade import bring_up_to_date
-from filrouge.runtime.worker import Worker, new_crew
+from filrouge.runtime.sqlite import Database, migrations
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.bridging import Bridging
-from filrouge.search.nearest_memories import resume_need_vectors
-from filrouge.search.reindexing import queue_calibration, queue_stale_words, resume
-from filrouge.search.spaces import adopt, wanted_name
+from filrouge.search.nearest_memories import make_need_vectors, queue_need_vectors, resume_need_vectors
+from filrouge.search.relevance import Bridging
+from filrouge.search.spaces import (
+    CALIBRATE,
+    CLEAR,
+    REINDEX,
+    Pass,
+    adopt,
+    calibrate,
+    clear,
+    embed_more,
+    next_passes,
+    queue_calibration,
+    queue_stale_words,
+    resume,
+    retokenise,
+    wanted_name,
+)
 from filrouge.search.vector_index import AdaptiveIndex
-from filrouge.search.vector_repository import OwnerKind, StoredVectors
-from filrouge.search.vector_search import Embedders
+from filrouge.search.vector_repository import NEEDS, Owner, OwnerKind, StoredVectors
+from filrouge.search.vector_search import Embedders, Meaning
 from filrouge.search.word_feed import LargeWords, WordFeed
 from filrouge.search.word_files import WordFiles, is_possible
-from filrouge.threads.placing import queue_earlier
+from filrouge.threads.bridge_service import BRIDGE, tie
+from filrouge.threads.placing import (
+    EARLIER,
+    REGROUP,
+    THREAD,
+    TOGETHER,
+    entitle,
+    place,
+    place_earlier,
+    queue_earlier,
+    queue_regrouping,
+    reconsider,
+    regrouping,
+)
+from filrouge.threads.synthesis_service import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
+from filrouge.threads.upkeep import ENTITLE, RECONSIDER, VECTORS, late_vector, make_vectors
+
+# Opening a home's database: what was begun with it is finished, and its schema brought up to date, with a way back.
+#
+# Each migration is one transaction, so a start that is killed goes on with the next. But a program that fails between
+# two of them would leave a schema that neither it nor its predecessor knows; so a copy is made before the first, and
+# takes its place again where one fails. Only for the holder of the home's lock.
 
 _LOG = logging.getLogger(__name__)
+
+
+def bring_up_to_date(home: str, clock: Clock) -> None:
+    """Finish a restore that was interrupted, back up a database of an older schema, and migrate it.
+
+    Raises:
+        WrongEngine: a newer Filrouge wrote it.
+        CannotWrite: there is no room for the backup; nothing was changed.
+        StoreError: a migration failed; the database is what it was.
+    """
+    if backup_files.finish(home):
+        _LOG.info("a restore that was interrupted is finished")
+    backup_files.clear(home)
+    path = inside(home, DATABASE)
+    before = backup_files.schema_of(path) if os.path.exists(path) and os.path.getsize(path) else 0
+    kept = (
+        back_up(home, "before-migration", clock.now(), left=0) if 0 < before < migrations("sqlite")[-1].number else None
+    )
+    try:
+        database = Database(path)
+        try:
+            applied = database.migrate(clock)
+        finally:
+            database.close()
+    except FilrougeError:
+        if kept is not None and backup_files.schema_of(path) != before:
+            _LOG.exception("the schema could not be brought up to date; the memory is put back")
+            _put_back(home, backup_files.path_of(home, kept.name))
+        raise
+    if applied:
+        _LOG.info("schema brought up to date: %s", ", ".join(applied))
+    if kept is not None:
+        backup_files.rotate(home, keep=1 << 30, weeks=1 << 30)
+
+
+def _put_back(home: str, path: str) -> None:
+    temporary = backup_files.begun(home)
+    backup_files.copy(path, temporary)
+    backup_files.replace(home, temporary)
+
+
+# Job names and what they do.
+#
+# read_turns an event → its turns, and the jobs that follow from them reconcile a host's transcript → the turns that
+# no hook reported analyse a user's turn → memories digest a session that ended, was compacted or fell silent → its
+# summary and concepts bridge a thread that changed → its ties to other threads regroup a project whose sessions fell
+# silent → its threads as the whole of what was said has them synthesise the same → where its work stands recount what
+# the rules made of that → the same as a model sees it brief what changed in a project → what its sessions are told
+# where no daemon runs reconsider where a prompt is that the rules were not sure of → the same as a model sees it
+# entitle the name of a thread → a better one by a model extract what a model has not read of a conversation →
+# memories index_turn a turn → vectors thread a prompt → its place in a thread, and that of what followed it
+# thread_vectors threads that lack a vector in the current space → their vectors thread_earlier prompts of before
+# there were threads → their places, batch by batch index_memory a memory that was stored while the embedder was down,
+# or that is long → vectors need_vectors memories that lack the vector under which a prompt finds what it needs →
+# these vectors reindex those that lack vectors in the space that is current or in building → vectors, and the new
+# space in place empty_log what was forgotten and may still be in the write-ahead log → nothing clear_spaces vectors
+# of retired spaces → nothing calibrate a space that brought no calibration → how its cosines are read retain what is
+# old → nothing garden the next step of a run of the garden, again and again until none is left backfill messages that
+# were read in from elsewhere → what follows from them, a few at a time retokenise rows that another analyser indexed
+# → their words, batch by batch
+
+#: So many short jobs share a commit. The last of them is done well within a lease.
+_TOGETHER: Final = 64
+#: Characters of a text that is analysed before it is written.
+_LONG: Final = 10_000
+
+
+def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Turn events into turns."""
+    found = parts.readers.here(lambda tx: [Events(tx).get(payload["event"]) for payload in payloads])
+    for payload, event in zip(payloads, found, strict=True):
+        if event is None:
+            raise NotFound(f"Event {payload['event']} is gone.")
+    return [_turns_read(parts, *event) for event in found if event is not None]
+
+
+def _turns_read(parts: Parts, event: Event, project: str) -> Outcome:
+    turns = turns_of(event, project)
+    # Before the writing lane is taken: of a long text this takes longer than others should wait.
+    tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns if len(turn.text) > _LONG}
+
+    def write(tx: Tx) -> None:
+        added = [turn for turn in turns if parts.turns(tx).add(turn, tokens.get(turn.id))]
+        analysed = follow(parts, tx, added)
+        queue_last_reading(parts, tx, event)
+        follow_event(parts, tx, event, transcript_seconds=AFTER_TRANSCRIPT_SECONDS)
+        if event.kind in ("pre_compact", "session_end"):
+            # The transcript is read a moment later, and may hold the last words.
+            delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
+            queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
+            queue_regrouping(parts, tx, event.user or LOCAL_USER, project or None, delay=delay)
+        if not turns:
+            Events(tx).settle(event.id, "skipped", "it marks a moment and says nothing")
+        elif not added:
+            Events(tx).settle(event.id, "skipped", "its turns were stored before")
+        elif not analysed:
+            Events(tx).settle(event.id, "done")
+
+    return Outcome(write=write)
+
+
+def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Turn the user's turns into memories."""
+    turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"] for payload in payloads]))
+    known = {turn.id for turn in turns}
+    for payload in payloads:
+        if payload["turn"] not in known:
+            raise NotFound(f"Turn {payload['turn']} is gone.")
+    fresh: understanding.Fresh = {}
+    stated, agreed = understanding.read(parts, turns), understanding.read_agreements(parts, turns)
+    return [_analysed(parts, *pair, fresh) for pair in zip(stated, agreed, strict=True)]
+
+
+def _analysed(
+    parts: Parts, stated: understanding.Reading, agreed: understanding.Reading | None, fresh: understanding.Fresh
+) -> Outcome:
+    turn, done = stated.turn, list[Any]()
+    readings = [stated] if agreed is None else [agreed, stated]
+
+    def write(tx: Tx) -> None:
+        done[:] = [one for reading in readings for one in understanding.settle(parts, tx, reading, fresh)]
+        if done:
+            everywhere = any(one.statement.scope == "user" for one in stated.considered)
+            place: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
+            name = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
+            Jobs(tx).enqueue("brief", place, dedupe=name, at=parts.clock.now())
+        if turn.event_id:
+            Events(tx).settle(turn.event_id, "done")
+
+    return Outcome(write=write, afterwards=lambda: understanding.reflect(parts, stated.meaning, done))
+
+
+def brief(parts: Parts, payload: Payload) -> Outcome:
+    """Bring the briefs up to date."""
+    write_briefs(parts, payload["project"], everywhere=payload["everywhere"])
+    return Outcome(write=lambda _: None)
+
+
+def index_turn(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Embed turns, window by window."""
+    ids = [str(payload["turn"]) for payload in payloads]
+    turns = parts.readers.here(lambda tx: parts.turns(tx).get(ids))
+    owners = [Owner(kind="turn", id=one.id, seq=0, group=one.scope.project or "", text=one.text) for one in turns]
+    return _index(parts, payloads, ids, owners)
+
+
+def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[Outcome]:
+    """Embed memories, window by window."""
+    ids = [str(payload["memory"]) for payload in payloads]
+    found = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
+    live = [found[id_] for id_ in ids if id_ in found and found[id_].state == "live"]
+    owners = [Owner(kind="memory", id=one.id, seq=0, group=understanding.group_of(one), text=one.text) for one in live]
+    return _index(parts, payloads, ids, owners)
+
+
+def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[Outcome]:
+    """What to write for the first of these jobs; those whose owner is gone, or has its vectors, have nothing to do."""
+    meaning = parts.meaning
+    # Where nobody makes the space, trying again is of no use: a reindex finds what lacks vectors.
+    todo = list[Owner]() if meaning.is_lost else owners
+    passes = next_passes(parts, meaning.embedder, meaning.space.id, todo) if todo else []
+    made = {owner.id: one for owner, one in zip(todo, passes, strict=False)}
+    later = {owner.id for owner in todo} - made.keys()
+    stop = next((place for place, id_ in enumerate(ids) if id_ in later), len(ids))
+    return [_indexed(parts, meaning, payloads[place], made.get(ids[place])) for place in range(stop)]
+
+
+def _indexed(parts: Parts, meaning: Meaning, payload: Payload, done: Pass | None) -> Outcome:
+    if done is None:
+        return Outcome(write=lambda _: None)
+
+    def write(tx: Tx) -> None:
+        done.write(tx, meaning.space.id)
+        if done.owner.kind == "memory":
+            queue_need_vectors(tx, meaning, parts.clock.now())
+        if not done.first and done.owner.kind == "turn":
+            late_vector(tx, done.owner.id, meaning.space.id)
+
+    return Outcome(
+        write=write,
+        afterwards=lambda: done.show(parts, meaning),
+        again=lambda: payload if done.first else None,
+    )
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "read_turns": Handler(prepare=read_turns, most=_TOGETHER),
+    "reconcile": alone(reconcile),
+    "analyse": Handler(prepare=analyse, most=_TOGETHER),
+    "brief": alone(brief),
+    EXTRACT: alone(extract),
+    "digest": alone(digest),
+    BRIDGE: alone(tie),
+    REGROUP: alone(regrouping),
+    SYNTHESISE: alone(synthesise),
+    RECOUNT: alone(recount),
+    RECONSIDER: alone(reconsider),
+    ENTITLE: alone(entitle),
+    "index_turn": Handler(prepare=index_turn, most=_TOGETHER),
+    "index_memory": Handler(prepare=index_memory, most=_TOGETHER),
+    THREAD: Handler(prepare=place, most=TOGETHER),
+    EARLIER: alone(place_earlier),
+    VECTORS: alone(make_vectors),
+    GARDEN: alone(tend),
+    "retokenise": alone(retokenise),
+    REINDEX: alone(embed_more),
+    CLEAR: alone(clear),
+    CALIBRATE: alone(calibrate),
+    RETAIN: alone(retain),
+    NEEDS: alone(make_need_vectors),
+    EMPTY_LOG: alone(empty_log),
+    BACKFILL: alone(backfill),
+}
+
 
 Makers = Mapping[str, Callable[[], Embedder]]
 

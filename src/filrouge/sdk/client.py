@@ -20,7 +20,7 @@ from filrouge.core.errors import BadInput, DaemonUnavailable
 from filrouge.core.paths import home as default_home
 from filrouge.core.scope import ScopeName
 from filrouge.daemon.client import API_KEY, URL
-from filrouge.daemon.problems import error_of
+from filrouge.daemon.reply import error_of
 from filrouge.hosts.reading import whole_text
 from filrouge.memories.models import Kind
 from filrouge.sdk.transports import Elsewhere, OwnDaemon, Way

@@ -11,7 +11,7 @@ from importlib import import_module
 from threading import Lock
 from typing import Any
 
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.core.errors import BadConfig
 
 # Folding: the plain form under which words are compared, whatever accents, case, width or marks they were typed in.

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.protocols import Seeking, Tx, Vector, VectorIndex
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Jobs, Outcome
 from filrouge.runtime.services import Parts
-from filrouge.runtime.worker import Outcome
 from filrouge.search.vector_repository import NEEDS, InSetting, Lacking, NeedVectors
 from filrouge.search.vector_search import Meaning
 

@@ -1,28 +1,36 @@
-"""Spaces: which one recall reads, who makes it, and how far another is.
-
-The setting `embedding_model` names the wanted embedder; the stored space that is current decides. Where no vector is
-stored yet the wanted one is adopted at once. Where the two differ, the current space is served on by whoever makes it
-until a reindex brings the memory over; where nobody does, words are searched and a notice says so.
-"""
+"""Reindexing: vectors in passes, a new space beside the current one, its calibration, and words of a new analyser."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from filrouge.core.errors import BadConfig, FilrougeError, NotFound
-from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.clock import new_id
+from filrouge.core.errors import BadConfig, EmbedderUnavailable, FilrougeError, NotFound
+from filrouge.core.protocols import Embedder, Tx, Vectors
 from filrouge.core.settings import Settings, resolve
+from filrouge.providers.calibration import SHORT_TURN, from_turns, measure
+from filrouge.providers.embedders import windows
 from filrouge.providers.models import Calibration, EmbeddingSpace
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import DEADLY, Jobs, Outcome
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.search.nearest_memories import queue_need_vectors
-from filrouge.search.vector_repository import OwnerKind, Spaces, StoredVectors
-from filrouge.search.vector_search import NOWHERE, Absent, Embedders, Meaning, NewIndex, meaning_of
+from filrouge.search.vector_repository import Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
+from filrouge.search.vector_search import NOWHERE, Absent, Embedders, Meaning, NewIndex, in_passes, meaning_of
+from filrouge.search.word_repository import Owner as WordOwner
+from filrouge.search.word_repository import Words
+from filrouge.threads.repository import ThreadVectors
+from filrouge.threads.upkeep import late_vector, queue_vectors_of_threads
+
+# Spaces: which one recall reads, who makes it, and how far another is.
+#
+# The setting `embedding_model` names the wanted embedder; the stored space that is current decides. Where no vector
+# is stored yet the wanted one is adopted at once. Where the two differ, the current space is served on by whoever
+# makes it until a reindex brings the memory over; where nobody does, words are searched and a notice says so.
 
 _LOG = logging.getLogger(__name__)
 
@@ -185,3 +193,370 @@ def _building(tx: Tx, meaning: Meaning) -> dict[str, Any] | None:
         "attempts": job["attempts"] if job else 0,
         "error": job["error"] if job else "",
     }
+
+
+# Passes: how texts get their vectors, as many at a time as make up some work, and of a long one a few windows.
+#
+# A long text is embedded from its last window to its first, so that one job is never a monster and being killed costs
+# a pass. Its owner counts as embedded, and is shown to the index, once the first window is stored. Short texts go to
+# the embedder together.
+
+#: Some seconds of the bundled model at the most: so long may what was captured wait to be understood.
+WINDOWS_PER_JOB = 16
+#: The same for short texts together, in characters: about as many windows of prose.
+_LETTERS_AT_ONCE = 16_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pass:
+    """Some windows of an owner with their vectors.
+
+    Attributes:
+        first: the number of the first of them; 0 = the owner is complete with them.
+        whole: they are all that the owner has.
+    """
+
+    owner: Owner
+    first: int
+    vectors: Vectors
+    whole: bool
+
+    def write(self, tx: Tx, space_id: str) -> None:
+        """Store them, unless the owner was erased meanwhile."""
+        first = None if self.whole else self.first
+        if StoredVectors(tx).number(self.owner.kind, self.owner.id) is not None:
+            StoredVectors(tx).put(self.owner.kind, self.owner.id, space_id, self.vectors, first=first)
+
+    def show(self, parts: Parts, meaning: Meaning) -> None:
+        """Let the index find the owner, if it is complete."""
+        owner, space = self.owner, meaning.space.id
+        number = parts.readers.here(lambda tx: StoredVectors(tx).number(owner.kind, owner.id))
+        if self.first or number is None:
+            return
+        found = self.vectors
+        if not self.whole:
+            stored = parts.readers.here(lambda tx: StoredVectors(tx).of(owner.kind, owner.id, space))
+            found = found if stored is None else stored
+        index = meaning.memory_index if owner.kind == "memory" else meaning.turn_index
+        index.put(owner.id, number, owner.group, found)
+
+
+def next_passes(parts: Parts, embedder: Embedder, space_id: str, owners: Sequence[Owner]) -> list[Pass | None]:
+    """Embed the windows that come next of the first of these owners, as many as make up some work; at least of one.
+
+    Returns:
+        For each of those owners, in order: its pass, or None if it has all its windows.
+
+    Raises:
+        EmbedderUnavailable: the model cannot be used.
+    """
+    wanted = _wanted(parts, space_id, owners)
+    vectors = in_passes(embedder, [piece for _, pieces, _ in wanted for piece in pieces])
+    passes, begin = list[Pass | None](), 0
+    for owner, (first, pieces, whole) in zip(owners, wanted, strict=False):
+        own = vectors[begin : begin + len(pieces)]
+        passes.append(Pass(owner=owner, first=first, vectors=own, whole=whole) if pieces else None)
+        begin += len(pieces)
+    return passes
+
+
+def _wanted(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[tuple[int, list[str], bool]]:
+    """Of the first owners, the windows that come next: the number of the first, their texts, and if they are all."""
+    found, letters = list[tuple[int, list[str], bool]](), 0
+    for owner in owners:
+        pieces = windows(owner.text)
+        stored = parts.readers.here(
+            lambda tx, owner=owner: StoredVectors(tx).first_part(owner.kind, owner.id, space_id)
+        )
+        stop = len(pieces) if stored is None else min(stored, len(pieces))
+        first = max(0, stop - WINDOWS_PER_JOB)
+        letters += sum(map(len, pieces[first:stop]))
+        if found and letters > _LETTERS_AT_ONCE:
+            break
+        found.append((first, pieces[first:stop], stop - first == len(pieces)))
+    return found
+
+
+# Calibrating: a space whose cosines nobody has measured is measured here, once on the bundled sample and once more on
+# the user's own turns, when there are enough of them. What a model brings with it is never replaced.
+
+
+CALIBRATE = "calibrate"
+_MOST_TURNS = 800
+
+
+def queue_calibration(parts: Parts) -> None:
+    """Queue the measuring of the current space, unless it came with a calibration or was measured on turns."""
+    if not _is_due(parts):
+        return
+    now = parts.clock.now()
+    parts.writer.run(lambda tx: Jobs(tx).enqueue(CALIBRATE, {}, dedupe=CALIBRATE, at=now))
+    parts.work_waiting.set()
+
+
+def calibrate(parts: Parts, _: Mapping[str, Any]) -> Outcome:
+    """The job: measure the current space on the sample, and on the user's turns where there are enough."""
+    meaning = parts.meaning
+    if _is_due(parts):
+        by_sample = measure(meaning.embedder)
+        vectors, sessions = parts.readers.here(lambda tx: _short_turns(tx, meaning.space.id))
+        found = from_turns(vectors, sessions, by_sample) or by_sample
+        if parts.meaning.space.id == meaning.space.id:
+            recalibrate(parts, found)
+            _LOG.info("%s is calibrated on %s, %d pairs", meaning.space.id, found.origin, found.pairs)
+    return Outcome(write=lambda _: None)
+
+
+def _is_due(parts: Parts) -> bool:
+    meaning = parts.meaning
+    known = meaning.space.calibration
+    return not meaning.is_lost and (known is None or known.origin == "sample")
+
+
+def _short_turns(tx: Tx, space_id: str) -> tuple[Any, list[str]]:
+    return StoredVectors(tx).short_turns(space_id, longest=SHORT_TURN, limit=_MOST_TURNS)
+
+
+# Reindexing: a new space is built beside the one that recall reads, and takes its place when it is complete.
+#
+# It is one job in the outbox that does a little and goes to the end of the queue again, so captures go between and a
+# killed daemon goes on where it stopped. What to build is read from the table of spaces each time, not from the job:
+# a request for another model changes the target and nothing else. The same job gives their vectors to those that lack
+# them in the current space. Texts are never touched.
+
+_KINDS: tuple[OwnerKind, ...] = ("memory", "turn")
+_OWNERS_PER_JOB = 32
+_MOST_LATE = 64
+_ROWS_PER_SWEEP = 2000
+_ALL = 1 << 31
+_FIXED = ("user file", "environment")
+
+
+def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
+    """Begin to bring the memory to the model of that name, or to the one of the settings; answers how it stands.
+
+    A name that is given becomes the setting, unless a file or the environment fixes that. Where another space is in
+    building it is given up. Where the memory is in the wanted space already, only what is missing is made.
+
+    Raises:
+        BadConfig: there is no such model.
+        EmbedderUnavailable: it cannot be used.
+    """
+    name = model or parts.readers.here(lambda tx: wanted_name(tx, parts.home, parts.environ))
+    space = parts.embedders.named(name).space
+    to_do = parts.readers.here(lambda tx: _lacks(tx, space.id))
+
+    def write(tx: Tx) -> None:
+        now, spaces = parts.clock.now(), Spaces(tx)
+        current, building = spaces.current(), spaces.building()
+        if model and parts.effective(tx).origins["embedding_model"] not in _FIXED:
+            StoredSettings(tx).put({"embedding_model": model}, now)
+        spaces.declare(space, name)
+        here = current is not None and current.id == space.id
+        if building is not None and building.id != space.id:
+            spaces.retire(building.id)
+            _queue_clearing(parts, tx)
+        if not here:
+            spaces.begin(space.id)
+        if to_do or not here:
+            Jobs(tx).enqueue(REINDEX, {}, dedupe=REINDEX, at=now)
+            Jobs(tx).hurry(REINDEX, now)
+
+    parts.writer.run(write)
+    parts.work_waiting.set()
+    return parts.readers.here(lambda tx: describe(parts, tx))
+
+
+def resume(parts: Parts) -> None:
+    """Queue what an earlier daemon left: a space in building, texts without vectors, vectors of retired spaces."""
+
+    def look(tx: Tx) -> tuple[bool, bool]:
+        spaces, current = Spaces(tx), parts.meaning
+        known = Jobs(tx).known_as(REINDEX)
+        more = spaces.building() is not None or (not current.is_lost and _lacks(tx, current.space.id))
+        more = more and not (known is not None and known["error"] == DEADLY)  # until somebody asks for it
+        return more, any(one.state == "retired" and StoredVectors(tx).any(one.id) for one in spaces.all())
+
+    more, litter = parts.readers.here(look)
+
+    def write(tx: Tx) -> None:
+        now = parts.clock.now()
+        if more:
+            Jobs(tx).enqueue(REINDEX, {}, dedupe=REINDEX, at=now)
+            Jobs(tx).hurry(REINDEX, now)
+        if litter:
+            Jobs(tx).enqueue(CLEAR, {}, dedupe=CLEAR, at=now)
+
+    if more or litter:
+        parts.writer.run(write)
+
+
+def embed_more(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """The job: embed some of those that lack vectors in the target space, and put it in place when none does."""
+    target = parts.readers.here(_target)
+    if target is None:
+        return Outcome(write=lambda _: None)
+    found = parts.embedders.making(target.id, target.embedder)
+    if found is None:
+        raise EmbedderUnavailable(f"The embedder {target.embedder!r} that makes {target.id} is not there.")
+    name, embedder = found
+    begun = payload.get("space") == target.id
+    kind: OwnerKind = "turn" if begun and payload["kind"] == "turn" else "memory"
+    after = int(payload["after"]) if begun else 0
+    owners = parts.readers.here(lambda tx: StoredVectors(tx).missing(kind, target.id, _OWNERS_PER_JOB, after=after))
+    if owners:
+        return _embedded(parts, target, embedder, owners, after)
+    if kind == "memory":
+        return Outcome(write=lambda _: None, again=lambda: {"space": target.id, "kind": "turn", "after": 0})
+    return _completed(parts, target, name, embedder)
+
+
+def clear(_: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """The job: take the vectors of retired spaces out of the next stretch of the table."""
+    begin, rest = payload.get("after") or ("", ""), list[Mapping[str, object] | None]()
+
+    def write(tx: Tx) -> None:
+        after = StoredVectors(tx).clear_retired((begin[0], begin[1]), _ROWS_PER_SWEEP)
+        rest.append({"after": after} if after else None)
+        if after is None:
+            ThreadVectors(tx).clear_retired()
+
+    return Outcome(write=write, again=lambda: rest[-1])
+
+
+def _embedded(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> Outcome:
+    passes = [one for one in next_passes(parts, embedder, target.id, owners) if one is not None]
+    complete = [one.owner.seq for one in passes if not one.first]
+    rest: dict[str, object] = {"space": target.id, "kind": owners[0].kind, "after": max([after, *complete])}
+    left = list[Mapping[str, object]]()
+
+    def write(tx: Tx) -> None:
+        if _is_wanted_still(tx, target):
+            for one in passes:
+                one.write(tx, target.id)
+                if target.state == "current" and one.owner.kind == "turn" and not one.first:
+                    late_vector(tx, one.owner.id, target.id)
+            left.append(rest)
+        else:
+            left.append({})  # somebody asked for another space: nothing is written, and that one is begun
+
+    def show() -> None:
+        meaning = parts.meaning
+        if left[-1] and meaning.space.id == target.id:
+            for one in passes:
+                one.show(parts, meaning)
+
+    return Outcome(write=write, afterwards=show, again=lambda: left[-1])
+
+
+def _completed(parts: Parts, target: StoredSpace, name: str, embedder: Embedder) -> Outcome:
+    """The sweep is at its end: put the space in place, and queue the few that came up meanwhile.
+
+    A memory that is written to all the time is never complete for a moment, so one batch may be missing.
+    """
+    newest = parts.readers.here(lambda tx: {kind: StoredVectors(tx).newest(kind) for kind in _KINDS})
+    late: list[tuple[OwnerKind, str]] = [
+        (owner.kind, owner.id)
+        for kind in _KINDS
+        for owner in parts.readers.here(lambda tx, kind=kind: StoredVectors(tx).missing(kind, target.id, _MOST_LATE))
+    ]
+    if len(late) >= _MOST_LATE or (late and target.state == "current"):
+        return Outcome(write=lambda _: None, again=dict)
+    if target.state == "current":
+        return Outcome(write=lambda _: None)
+    fresh = meaning_of(name, embedder, target.space.calibration, parts.new_index)
+    parts.readers.here(lambda tx: fresh.fill(tx, parts.leaving))
+    if not fresh.ready.is_set():
+        return Outcome(write=lambda _: None, again=dict)
+    swapped = list[bool]()
+
+    def write(tx: Tx) -> None:
+        swapped.append(_is_wanted_still(tx, target))
+        if not swapped[-1]:
+            return
+        Spaces(tx).make_current(target.id)
+        for kind in _KINDS:
+            since = StoredVectors(tx).missing(kind, target.id, _ALL, after=newest[kind])
+            late.extend((kind, owner.id) for owner in since)
+        for kind, id_ in dict.fromkeys(late):
+            queue_vectors(tx, kind, id_, parts.clock.now())
+        queue_vectors_of_threads(tx, parts.clock.now())
+        queue_need_vectors(tx, fresh, parts.clock.now())
+        _queue_clearing(parts, tx)
+        if fresh.space.calibration is None:
+            Jobs(tx).enqueue(CALIBRATE, {}, dedupe=CALIBRATE, at=parts.clock.now())
+
+    return Outcome(
+        write=write,
+        afterwards=lambda: _swap(parts, fresh) if swapped[-1] else None,
+        again=lambda: None if swapped[-1] else {},
+    )
+
+
+def _swap(parts: Parts, fresh: Meaning) -> None:
+    parts.change_meaning(lambda _: fresh)
+    # What was superseded while the indexes were filled left the old one only.
+    for ended in parts.readers.here(lambda tx: StoredVectors(tx).ended_memories(fresh.space.id)):
+        fresh.memory_index.remove(ended)
+    parts.embedders.let_go(fresh.embedder)
+    _LOG.info("recall reads %s now", fresh.space.id)
+
+
+def _target(tx: Tx) -> StoredSpace | None:
+    return Spaces(tx).building() or Spaces(tx).current()
+
+
+def _is_wanted_still(tx: Tx, target: StoredSpace) -> bool:
+    now = _target(tx)
+    return now is not None and (now.id, now.state) == (target.id, target.state)
+
+
+def _lacks(tx: Tx, space_id: str) -> bool:
+    return any(StoredVectors(tx).missing(kind, space_id, 1) for kind in _KINDS)
+
+
+def _queue_clearing(parts: Parts, tx: Tx) -> None:
+    """Each retirement has a sweep of its own: one that is under way has passed some rows already."""
+    now = parts.clock.now()
+    Jobs(tx).enqueue(CLEAR, {}, dedupe=f"{CLEAR}:{new_id(now)}", at=now)
+
+
+# Retokenise: rows that another analyser indexed are indexed again, in the background, a batch at a time.
+#
+# A batch is one transaction with the job that asks for the next, so being killed costs at most one batch. Search goes
+# on meanwhile: a row not yet reached is found by its words as they are written, because every analyser indexes those.
+
+JOB: Final = "retokenise"
+#: A batch reads the index once and holds up other writes for as long: it is a hundredth of the rows, or this many.
+FEWEST, SHARE = 200, 100
+_OWNERS: tuple[WordOwner, ...] = ("memory", "turn")
+
+
+def queue_stale_words(parts: Parts) -> None:
+    """Queue the indexing of memories and turns that another analyser indexed."""
+
+    def queue(tx: Tx) -> None:
+        for owner in _OWNERS:
+            if Words(tx, parts.analyser, owner).stale(1):
+                _LOG.info("the words of every %s are analysed again", owner)
+                _next(parts, tx, owner, "start")
+
+    parts.writer.run(queue)
+
+
+def retokenise(parts: Parts, payload: Mapping[str, Any]) -> Outcome:
+    """Index one batch again."""
+    owner: WordOwner = "memory" if payload["owner"] == "memory" else "turn"
+
+    def write(tx: Tx) -> None:
+        words = Words(tx, parts.analyser, owner)
+        rows = words.stale(max(FEWEST, words.totals().rows // SHARE))
+        words.renew(rows)
+        if rows:
+            _next(parts, tx, owner, rows[-1][0])
+
+    return Outcome(write=write)
+
+
+def _next(parts: Parts, tx: Tx, owner: WordOwner, after: str) -> None:
+    Jobs(tx).enqueue(JOB, {"owner": owner}, dedupe=f"{JOB}:{owner}:{after}", at=parts.clock.now())

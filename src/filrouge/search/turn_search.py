@@ -21,8 +21,7 @@ from filrouge.search.fusion import Recipe, by_places, only, recipe
 from filrouge.search.memory_search import LONGEST_QUERY, Question, arm_of
 from filrouge.search.models import Hit, Ranking
 from filrouge.search.relevance import JUDGED, Questioned, Signs, judged, shares
-from filrouge.search.times import spans
-from filrouge.search.turn_ranking import NAMES, Asked, Features, Measured, Spoken, following, measured
+from filrouge.search.turn_ranking import NAMES, Asked, Features, Measured, Spoken, following, measured, spans
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.word_repository import Told, told
 

@@ -20,7 +20,7 @@ from filrouge.core.errors import Busy, CannotWrite, FilrougeError
 from filrouge.core.paths import RUNTIME, inside
 from filrouge.core.paths import home as home_directory
 from filrouge.core.text import one_line
-from filrouge.daemon import start_lock
+from filrouge.daemon import starting
 from filrouge.daemon.client import SENT_FOR, SUCCESSOR, is_absent
 from filrouge.daemon.process import coming_up, leave_word, only_one
 from filrouge.daemon.reply import is_newer
@@ -39,7 +39,7 @@ def main() -> int:
     os.umask(0o077)  # whoever started it: a log that is rotated in a month is for this user alone, too
     home = home_directory()
     sent_for, successor = SENT_FOR in sys.argv, SUCCESSOR in sys.argv
-    if sent_for and start_lock.inherited(home) is None:
+    if sent_for and starting.inherited(home) is None:
         return 0  # nobody was elected to start it
     superseded = _is_replaced if successor else _is_served
     patience = _TAKE_OVER_SECONDS if sent_for or successor else _GLANCE_SECONDS

@@ -30,8 +30,8 @@ from filrouge.core.errors import (
     Unauthorized,
 )
 from filrouge.core.settings import Settings
+from filrouge.runtime.repository import Token, TokenKind, Tokens, hashed
 from filrouge.runtime.services import Parts
-from filrouge.runtime.tokens import Kind, Token, Tokens, hashed
 from filrouge.server.problems import refuse
 from filrouge.server.responses import settled
 
@@ -160,7 +160,7 @@ class Keys:
         self._noted: dict[str, datetime] = {}
         self._revoked = 0
 
-    async def verified(self, secret: str, kind: Kind) -> Token:
+    async def verified(self, secret: str, kind: TokenKind) -> Token:
         """The token of that kind with that secret.
 
         Raises:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge.core.errors import BadInput, Busy, FilrougeError, Stale
 from filrouge.core.protocols import Tx
-from filrouge.runtime.idempotency_repository import Answered, AnsweredRequests
+from filrouge.runtime.repository import Answered, AnsweredRequests
 from filrouge.runtime.services import Parts
 from filrouge.server.auth import ACCESS
 from filrouge.server.body_limits import read_again

@@ -22,8 +22,8 @@ from starlette.types import ASGIApp
 
 from filrouge.core.errors import BadConfig
 from filrouge.core.settings import Settings
+from filrouge.runtime.repository import Tokens
 from filrouge.runtime.services import Parts
-from filrouge.runtime.tokens import Tokens
 from filrouge.server.live import SOCKETS
 from filrouge.server.protocols import Inside, Limits, Outside
 

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
-from filrouge.runtime.rows import Kind, whole_id
+from filrouge.runtime.repository import Kind, whole_id
 from filrouge.server.responses import reading
 
 # What no route wants to read is refused here, before any of them: bytes that are no text, values that are no JSON.

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from filrouge.capture.models import SourceType
-from filrouge.core.dates import Language, short_moment
+from filrouge.core.clock import Language, short_moment
 
 # A thread: a topic that lives across sessions, and how each turn came to be in one.
 #

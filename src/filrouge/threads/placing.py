@@ -19,30 +19,31 @@ from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.summaries import vote
 from filrouge.extraction.understanding import Answering
-from filrouge.runtime.jobs import Jobs
+from filrouge.providers.hashing import HASHED
+from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts
-from filrouge.runtime.worker import Outcome, Payload
 from filrouge.search.spaces import REINDEX
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.search.vector_search import Meaning
 from filrouge.threads.assignment import (
     MOST_REGROUPED,
+    Exchange,
     Ground,
     Item,
+    Kind,
     Known,
     Regrouping,
     Unit,
     compared,
     prompt_vector,
     regroup,
+    roots,
     route,
 )
-from filrouge.threads.exchanges import Talk, exchanges_of, talk_of
-from filrouge.threads.lifecycle import moved
-from filrouge.threads.links import queue_ties
+from filrouge.threads.bridge_service import queue_ties
 from filrouge.threads.model_questions import asking
 from filrouge.threads.models import Drift, Routing, Thread
-from filrouge.threads.naming import Name, distinct, is_due, name, naming, subjects
+from filrouge.threads.naming import Name, distinct, is_due, moved, name, naming, subjects
 from filrouge.threads.repository import ActiveDays, Decided, ThreadDecisions, ThreadPlace, Threads, ThreadVectors
 from filrouge.threads.service import move_turns
 from filrouge.threads.synthesis_service import follow_placing
@@ -60,6 +61,100 @@ from filrouge.threads.upkeep import (
     who,
     words_by_prompt,
 )
+
+# Exchanges: the prompts of a project with what followed them, as they are held against each other.
+#
+# Prompts and their vectors are stored. The vector of a prompt and its replies as one text is derived: it is made when
+# it is first asked for, where no transaction is open, and kept in memory (`Grounds`) until something is erased.
+
+#: Characters of a prompt and of its replies that are read, and turns that these are looked for in.
+_OF_PROMPT, _OF_REPLIES, _TURNS = 1200, 600, 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Talk:
+    """Prompts as they are stored, in the order in which they were said.
+
+    Attributes:
+        replies: by prompt, the ids and the words of what followed it: of the agent, and of the user where it was too
+            short to be placed by itself.
+        vectors: by prompt.
+        ground: of the user's prompts; None while too little is known.
+    """
+
+    prompts: Sequence[Turn]
+    replies: Mapping[str, tuple[str, str]]
+    vectors: Mapping[str, Vector]
+    ground: Ground | None
+
+
+def talk_of(parts: Parts, tx: Tx, meaning: Meaning, ids: Sequence[str], ground: Ground | None) -> Talk:
+    """Read these prompts, those that are gone left out."""
+    followers = Threads(tx).followers(ids, _TURNS)
+    turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *(id_ for own in followers.values() for id_ in own)])}
+    windows = StoredVectors(tx).some("turn", ids, meaning.space.id) if ground is not None else {}
+    vectors = {id_: prompt_vector(own) for id_, own in windows.items()}
+    return Talk(
+        prompts=sorted((turns[id_] for id_ in dict.fromkeys(ids) if id_ in turns), key=lambda one: (one.at, one.id)),
+        replies={id_: (" ".join(own), in_one(turns[one].text for one in own)) for id_, own in followers.items()},
+        vectors={id_: one for id_, one in vectors.items() if one is not None},
+        ground=ground,
+    )
+
+
+def exchanges_of(parts: Parts, talk: Talk, meaning: Meaning) -> tuple[list[Exchange], Kind]:
+    """The same as it is compared; for where no transaction is open, since texts may have to be embedded."""
+    prompts, wholes = dict[str, Vector](), dict[str, Vector]()
+    kind: Kind = "words"
+    if talk.ground is not None and talk.vectors and meaning.space.model != HASHED:
+        kind = "vectors"  # those of hashed words are words as well, and know less of them
+        prompts = _levelled(talk.ground, talk.vectors)
+        texts = {
+            (turn.id, ids): as_one(turn.text, replies)
+            for turn in talk.prompts
+            if turn.id in prompts and (ids := talk.replies[turn.id][0]) and (replies := talk.replies[turn.id][1])
+        }
+        made = parts.grounds.wholes(meaning, texts)
+        wholes = prompts | _levelled(talk.ground, {id_: one for (id_, _), one in made.items()})
+    found = [
+        exchange(
+            f"{turn.host} {turn.scope.session}",
+            turn.text,
+            talk.replies[turn.id][1],
+            prompts.get(turn.id),
+            wholes.get(turn.id),
+        )
+        for turn in talk.prompts
+    ]
+    return found, kind
+
+
+def in_one(texts: Iterable[str]) -> str:
+    """The beginning of several texts as one."""
+    return "\n".join(text[:_OF_REPLIES] for text in texts)[:_OF_REPLIES]
+
+
+def as_one(prompt: str, replies: str) -> str:
+    """A prompt and its replies as one text."""
+    return f"{prompt[:_OF_PROMPT]}\n{replies}"
+
+
+def exchange(session: str, text: str, replies: str, prompt: Vector | None, whole: Vector | None) -> Exchange:
+    """A prompt with what followed it, and their vectors above the ground."""
+    return Exchange(
+        session=session,
+        prompt=prompt,
+        whole=whole,
+        said=roots([text[:_OF_PROMPT]]),
+        answered=roots([replies]),
+        letters=len(text),
+        asks=replies.rstrip().endswith("?"),
+    )
+
+
+def _levelled(ground: Ground, vectors: Mapping[str, Vector]) -> dict[str, Vector]:
+    return dict(zip(vectors, ground.off(np.stack(list(vectors.values()))), strict=True)) if vectors else {}
+
 
 # What a prompt is held against: the threads of its place, and of the archived ones those that are nearest to it.
 

@@ -24,9 +24,9 @@ from filrouge.search.memory_search import LONGEST_QUERY, Mode
 from filrouge.search.vector_search import Meaning
 from filrouge.threads import upkeep
 from filrouge.threads.assignment import prompt_vector
-from filrouge.threads.lifecycle import as_it_was, weight_at
-from filrouge.threads.links import Linked, linked
+from filrouge.threads.bridge_service import Linked, linked
 from filrouge.threads.models import Point, Synthesis, Thread, ThreadState
+from filrouge.threads.naming import as_it_was, weight_at
 from filrouge.threads.repository import (
     Decided,
     ThreadDecisions,

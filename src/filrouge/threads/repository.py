@@ -1,21 +1,32 @@
-"""Threads in the database: their rows, their turns, the decisions about them, and what is erased with turns."""
+"""Syntheses: where the work stood, one for each session and thread, and what they are made of.
+
+A session's syntheses are written together and replace those it had, so there is never a mixture of two readings. They
+are derived: a session with a turn that is erased loses them all, and they are made anew of what is left. A session in
+which nothing was worth a synthesis has an empty one, which says how far it was looked at.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
+from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.models import Turn
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx, Vector, Vectors
+from filrouge.extraction.repository import Session
+from filrouge.memories.models import Evidence, Memory, Span
+from filrouge.memories.repository import memory_from_row
 from filrouge.search.word_repository import varints
-from filrouge.threads.models import Drift, Routing, Thread, ThreadState, Weighed
+from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadState, Weighed
+
+# Threads in the database: their rows, their turns, the decisions about them, and what is erased with turns.
 
 # Rows of the table `threads` and of the log of decisions as the values they stand for.
 
@@ -591,3 +602,373 @@ class ThreadErasing:
         for thread in self._threads.some([row["id"] for row in rows]):
             kept = tuple(one for one in thread.drifts if one.turn_id not in turn_ids)
             self._threads.update(replace(thread, drifts=kept))
+
+
+# Bridges between threads, and what they are made from: the threads of one place with their vectors, and their
+# prompts.
+#
+# What the user removed stays as a row that nothing lists, so that it is not made again. Everything else here that was
+# not made by hand is derived.
+
+#: Threads that are looked at together: the latest of many years.
+MOST_THREADS: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where threads stand beside one another; nothing is tied across places.
+
+    Attributes:
+        agent: where agents are isolated, whose threads alone (its id, or its channel).
+    """
+
+    user: str
+    project: str | None
+    agent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """A thread as its row tells of it."""
+
+    id: str
+    title: str
+    summary: str
+    topics: tuple[str, ...]
+    state: ThreadState
+    parent: str | None
+    place: Place
+    last_active: datetime
+    merged: bool
+    vector: Vector | None = None
+
+
+class Bridges:
+    """The bridges of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def get(self, bridge_id: str) -> Bridge:
+        """One bridge.
+
+        Raises:
+            NotFound: naming the id.
+        """
+        row = self._tx.one("bridges.get", {"id": bridge_id})
+        if row is None:
+            raise NotFound(f"There is no bridge {bridge_id!r}.", remedy="List those that are: `filrouge bridges`.")
+        return _bridge(row)
+
+    def oldest(self, place: Place, limit: int) -> list[Bridge]:
+        """Those of a user and project that nothing has confirmed for longest, without what the user made."""
+        asked = {"user_id": place.user, "project_id": place.project, "limit": limit}
+        return [_bridge(row) for row in self._tx.all("bridges.oldest", asked)]
+
+    def around(self, thread_ids: Collection[str]) -> tuple[list[Bridge], list[Bridge]]:
+        """Those that one end of is among these threads, faded ones too, and those of them that the user removed."""
+        rows = self._tx.all("bridges.around", {"ids": json.dumps(sorted(thread_ids))})
+        kept = [_bridge(row) for row in rows if row["removed_at"] is None]
+        return kept, [_bridge(row) for row in rows if row["removed_at"] is not None]
+
+    def some(self, ids: Collection[str]) -> list[Bridge]:
+        """Those of these ids that are there and were not removed."""
+        rows = self._tx.all("bridges.some", {"ids": json.dumps(list(ids))}) if ids else []
+        return [_bridge(row) for row in rows]
+
+    def shown(
+        self,
+        *,
+        user: str,
+        project: str | None = None,
+        everywhere: bool = True,
+        thread_id: str | None = None,
+        kind: str | None = None,
+        isolated: bool = False,
+    ) -> list[tuple[Bridge, dict[str, Any]]]:
+        """Bridges with their rows, which know `source_title`, `target_title` and `project_id`; faded ones too.
+
+        Args:
+            isolated: none from one agent's thread to another's, as they may be from before agents were isolated.
+        """
+        asked = {
+            "user_id": user, "project_id": project, "everywhere": everywhere, "thread_id": thread_id, "kind": kind,
+            "isolated": isolated,
+        }  # fmt: skip
+        return [(_bridge(row), row) for row in self._tx.all("bridges.shown", asked)]
+
+    def put(self, bridge: Bridge) -> None:
+        """Store a bridge, or bring the one of this id up to date."""
+        self._tx.run("bridges.put", _bridge_row(bridge))
+
+    def drop(self, ids: Collection[str]) -> None:
+        """Take bridges out."""
+        if ids:
+            self._tx.run("bridges.drop", {"ids": json.dumps(list(ids))})
+
+    def refuse(self, bridge_id: str, at: datetime) -> None:
+        """Remove a bridge, and remember that it is not wanted."""
+        self._tx.run("bridges.refuse", {"id": bridge_id, "at": to_text(at)})
+
+    def count(self) -> tuple[int, int]:
+        """How many are stored, and how many of them are under a confidence of one half, which the table forbids."""
+        row = self._tx.one("bridges.count")
+        return (int(row["n"]), int(row["unsure"])) if row else (0, 0)
+
+    def active_days(self, project: str | None, today: datetime, limit: int) -> list[str]:
+        """The last days on which a project was worked on, the newest first."""
+        asked = {"project_id": project, "today": to_text(today)[:10], "limit": limit}
+        return [row["day"] for row in self._tx.all("bridges.active_days", asked)]
+
+
+class SeenThreads:
+    """What bridges are made from. Threads themselves are kept elsewhere."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def find(self, thread_id: str) -> Seen | None:
+        """One thread without its vector, or None."""
+        row = self._tx.one("bridges.thread", {"id": thread_id})
+        return _seen(row) if row else None
+
+    def beside(self, place: Place, space_id: str, *, everywhere: bool = False) -> list[Seen]:
+        """The threads of a place, or of all projects, that were not merged into another, latest first."""
+        asked = {
+            "user_id": place.user, "project_id": place.project, "agent": place.agent, "space_id": space_id,
+            "everywhere": everywhere, "limit": MOST_THREADS,
+        }  # fmt: skip
+        return [_seen(row) for row in self._tx.all("bridges.threads", asked)]
+
+    def said(self, thread_ids: Collection[str], *, limit: int, length: int) -> dict[str, tuple[str, ...]]:
+        """The beginnings of each thread's newest prompts, the newest first."""
+        found = dict[str, tuple[str, ...]]()
+        asked = {"ids": json.dumps(list(thread_ids)), "limit": limit, "length": length}
+        for row in self._tx.all("bridges.said", asked):
+            found[row["thread_id"]] = (*found.get(row["thread_id"], ()), row["text"])
+        return found
+
+    def replaced(self, thread_id: str) -> list[dict[str, Any]]:
+        """`thread_id`, `text`, `former` and `conflict` of what the thread's memories replaced or speak against."""
+        return self._tx.all("bridges.replaced", {"thread_id": thread_id})
+
+
+def _seen(row: Mapping[str, Any]) -> Seen:
+    blob = row.get("vector")
+    return Seen(
+        id=row["id"],
+        title=row["title"],
+        summary=row["summary"],
+        topics=tuple(json.loads(row["topics"])),
+        state=row["state"],
+        parent=row["parent_id"],
+        place=Place(user=row["user_id"], project=row["project_id"], agent=row["agent"] or row["channel"]),
+        last_active=from_text(row["last_active"]),
+        merged=row["merged_into"] is not None,
+        vector=_unit(blob) if blob else None,
+    )
+
+
+def _unit(blob: bytes) -> Vector:
+    vector = np.frombuffer(blob, dtype="<f2").astype(np.float32)
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length else vector
+
+
+def _bridge(row: Mapping[str, Any]) -> Bridge:
+    return Bridge(
+        id=row["id"],
+        source=row["source_id"],
+        target=row["target_id"],
+        kind=row["kind"],
+        reason=row["reason"],
+        confidence=row["confidence"],
+        made_by=row["made_by"],
+        created_at=from_text(row["created_at"]),
+        reinforced_at=from_text(row["reinforced_at"]),
+        depth=row["depth"],
+    )
+
+
+def _bridge_row(bridge: Bridge) -> dict[str, object]:
+    return {
+        "id": bridge.id,
+        "source_id": bridge.source,
+        "target_id": bridge.target,
+        "kind": bridge.kind,
+        "reason": bridge.reason,
+        "confidence": bridge.confidence,
+        "depth": bridge.depth,
+        "made_by": bridge.made_by,
+        "created_at": to_text(bridge.created_at),
+        "reinforced_at": to_text(bridge.reinforced_at),
+    }
+
+
+_EMPTY = "{}"
+_UNREAD = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkPlace:
+    """Where work is looked for.
+
+    Attributes:
+        project: None = outside every project.
+        agent: where agents are isolated, whose work alone counts: an agent's id, or its channel.
+        but: the session that asks, whose own work does not count.
+    """
+
+    user: str
+    project: str | None
+    agent: str | None
+    but: Session
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """As named queries take it."""
+        but: dict[str, object] = {"but_host": self.but.host, "but_session": self.but.id}
+        return {"user_id": self.user, "project_id": self.project, "agent": self.agent} | but
+
+
+class Syntheses:
+    """The syntheses of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def keep(self, session: Session, syntheses: Sequence[Synthesis]) -> None:
+        """Write what a session came to, in the place of what it came to before."""
+        self._tx.run("syntheses.clear", session.parameters)
+        for one in syntheses:
+            self._tx.run("syntheses.put", _synthesis_row(one))
+
+    def of_session(self, session: Session) -> list[Synthesis]:
+        """What a session came to, an empty one included; the latest first."""
+        return [_from_row(row) for row in self._tx.all("syntheses.of_session", session.parameters)]
+
+    def of_thread(self, thread_id: str, limit: int = 1) -> list[Synthesis]:
+        """Where the work in a thread stood, in each session that worked on it; the latest first."""
+        return [_from_row(row) for row in self._tx.all("syntheses.of_thread", {"thread_id": thread_id, "limit": limit})]
+
+    def of_place(self, place: WorkPlace, limit: int) -> list[Synthesis]:
+        """Where the work of other sessions of a project stood, the latest first."""
+        return [_from_row(row) for row in self._tx.all("syntheses.of_place", place.parameters | {"limit": limit})]
+
+    def tie(self, old: str, new: str) -> None:
+        """What was said of one thread is said of another, since they were merged; what was said of that stays."""
+        self._tx.run("syntheses.tie", {"from": old, "to": new})
+        self._tx.run("syntheses.untie", {"from": old})
+
+    def forget(self, turns: Collection[str]) -> None:
+        """Take out what the sessions of these turns came to, before the turns go."""
+        self._tx.run("syntheses.forget", {"turns": json.dumps(list(turns))})
+
+    def sessions(self, turns: Collection[str]) -> list[Session]:
+        """The sessions of these turns."""
+        return _sessions(self._tx.all("syntheses.sessions", {"turns": json.dumps(list(turns))}))
+
+    def threads(self, turns: Collection[str]) -> dict[str, str]:
+        """The threads of these turns, by turn; those in none are left out."""
+        rows = self._tx.all("syntheses.threads", {"ids": json.dumps(list(turns))})
+        return {row["turn_id"]: row["thread_id"] for row in rows}
+
+    def memories(self, turns: Collection[str]) -> list[Memory]:
+        """What became of these turns, live or not, with the evidence."""
+        rows = self._tx.all("syntheses.memories", {"turns": json.dumps(list(turns))})
+        cited: dict[str, list[Evidence]] = {row["id"]: [] for row in rows}
+        for one in self._tx.all("evidence.of", {"ids": json.dumps(list(cited))}):
+            span = Span(start=one["start"], end=one["stop"])
+            cited[one["memory_id"]].append(Evidence(turn_id=one["turn_id"], span=span))
+        return [_with(memory_from_row(row), cited[row["id"]]) for row in rows]
+
+    def calls(self, events: Collection[str]) -> dict[str, Mapping[str, Any]]:
+        """The tool calls of these events, by the host's id of the call."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for row in self._tx.all("syntheses.calls", {"ids": json.dumps(list(events))}):
+            found |= calls_of(event_from_json(json.loads(row["payload"])))
+        return found
+
+    def unread(self, session: Session) -> list[tuple[Event, str]]:
+        """The events of a session whose turns are not stored yet, oldest first, with their projects."""
+        rows = self._tx.all("syntheses.unread", session.parameters | {"limit": _UNREAD})
+        return [(event_from_json(json.loads(row["payload"])), row["project_id"]) for row in rows]
+
+    def latest_sessions(self, place: WorkPlace, *, newest: int, limit: int) -> list[tuple[Session, int]]:
+        """The sessions that worked in a place last, each with the number of its last prompt."""
+        asked = place.parameters | {"newest": newest, "limit": limit}
+        rows = self._tx.all("syntheses.fresh_sessions", asked)
+        return [(Session(host=row["host"], id=row["session_id"]), int(row["seq"])) for row in rows]
+
+    def quiet(self, before: datetime, *, newest: int, limit: int) -> list[Session]:
+        """Sessions of the newest turns that said something since their last synthesis, and nothing since `before`."""
+        asked = {"before": to_text(before), "newest": newest, "limit": limit}
+        return _sessions(self._tx.all("syntheses.quiet_sessions", asked))
+
+
+def calls_of(event: Event) -> dict[str, Mapping[str, Any]]:
+    """The tool calls that an event holds, by the host's id of the call."""
+    listed = event.data.get("calls")
+    calls = cast("list[object]", listed) if isinstance(listed, list) else []
+    held = [cast("Mapping[str, Any]", call) for call in calls if isinstance(call, dict)]
+    return {str(call.get("id") or ""): call for call in held}
+
+
+def _sessions(rows: Sequence[Mapping[str, Any]]) -> list[Session]:
+    return [Session(host=row["host"], id=row["session_id"]) for row in rows]
+
+
+def _with(memory: Memory, evidence: Sequence[Evidence]) -> Memory:
+    return replace(memory, evidence=tuple(evidence))
+
+
+def _synthesis_row(one: Synthesis) -> dict[str, object]:
+    held = {
+        "state": [asdict(point) for point in one.state],
+        "decisions": [asdict(point) for point in one.decisions],
+        "questions": [asdict(point) for point in one.questions],
+        "files": list(one.files),
+        "error": asdict(one.error) if one.error else None,
+    }
+    return {
+        "id": one.id,
+        "user_id": one.user,
+        "project_id": one.project,
+        "agent": one.agent,
+        "channel": one.channel,
+        "host": one.host,
+        "session_id": one.session,
+        "thread_id": one.thread_id,
+        "occasion": one.occasion,
+        "at": to_text(one.at),
+        "until_seq": one.until,
+        "content": json.dumps(held, ensure_ascii=False) if any(held.values()) else _EMPTY,
+        "made_by": one.made_by,
+    }
+
+
+def _from_row(row: Mapping[str, Any]) -> Synthesis:
+    held: Mapping[str, Any] = json.loads(row["content"])
+    return Synthesis(
+        id=row["id"],
+        host=row["host"],
+        session=row["session_id"],
+        user=row["user_id"],
+        project=row["project_id"],
+        thread_id=row["thread_id"],
+        occasion=row["occasion"],
+        at=from_text(row["at"]),
+        until=row["until_seq"],
+        state=_points(held.get("state")),
+        decisions=_points(held.get("decisions")),
+        questions=_points(held.get("questions")),
+        files=tuple(held.get("files") or ()),
+        error=Point(**held["error"]) if held.get("error") else None,
+        made_by=row["made_by"],
+        agent=row["agent"],
+        channel=row["channel"],
+    )
+
+
+def _points(raw: Sequence[Mapping[str, Any]] | None) -> tuple[Point, ...]:
+    return tuple(Point(**one) for one in raw or ())

@@ -13,12 +13,11 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
-from filrouge.threads.lifecycle import moved
-from filrouge.threads.links import follow_merge, queue_ties
+from filrouge.threads.bridge_service import follow_merge, queue_ties
 from filrouge.threads.models import Routing, Thread
+from filrouge.threads.naming import moved
 from filrouge.threads.reports import as_it_is, detail, turn_of
-from filrouge.threads.repository import ThreadDecisions, Threads, ThreadVectors
-from filrouge.threads.synthesis_repository import Syntheses
+from filrouge.threads.repository import Syntheses, ThreadDecisions, Threads, ThreadVectors
 from filrouge.threads.synthesis_service import queue_synthesis
 from filrouge.threads.upkeep import Caps, is_routed, queue_better_name, refit
 

@@ -18,14 +18,13 @@ from filrouge.extraction.summaries import vote
 from filrouge.extraction.understanding import Answering
 from filrouge.memories.models import Memory
 from filrouge.providers.service import NO_MODEL
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.runtime.worker import Outcome, Payload
 from filrouge.threads.assignment import cited, divided, without
 from filrouge.threads.model_questions import recounting
 from filrouge.threads.models import Occasion, Synthesis
+from filrouge.threads.repository import Syntheses, calls_of
 from filrouge.threads.synthesis import Step, Stretch, apart, standing_of, step_of, today
-from filrouge.threads.synthesis_repository import Syntheses, calls_of
 
 # Syntheses: the daemon keeps where the work stands, and knows it at once where somebody asks (GARD-3, THR-10).
 #

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from filrouge.context.intents import Period, asks_back, span_of
-from filrouge.core.clock import from_text, to_text
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language, from_text, to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER

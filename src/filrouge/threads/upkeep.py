@@ -13,14 +13,12 @@ from filrouge.core.errors import BadConfig, ModelUnavailable
 from filrouge.core.protocols import Tx
 from filrouge.core.settings import Settings
 from filrouge.providers.service import NO_MODEL
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Jobs, Outcome, Payload
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.runtime.worker import Outcome, Payload
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.threads.assignment import thread_vector
-from filrouge.threads.lifecycle import moved, sweep
 from filrouge.threads.models import Routing, Thread
-from filrouge.threads.naming import is_due_between, name
+from filrouge.threads.naming import is_due_between, moved, name, sweep
 from filrouge.threads.repository import Decided, ThreadDecisions, ThreadPlace, Threads, ThreadVectors
 
 # When a model is asked about threads: after the rules, where they leave something open (THR-3, EXT-9).

@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, Literal
 
 from filrouge.capture.models import Turn
-from filrouge.capture.turn_repository import Turns, turn_from_row
+from filrouge.capture.repository import Turns, turn_from_row
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.memories.models import SUMS, Memory

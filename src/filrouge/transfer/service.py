@@ -13,20 +13,20 @@ from pydantic import BaseModel
 
 from filrouge._version import __version__
 from filrouge.capture.cutting import TextCutter
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.guard import strip_own
 from filrouge.capture.intake import Cut, skip_reason
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, ImportedMemory, ImportedTurn, Turn
 from filrouge.capture.programs import place_of
+from filrouge.capture.repository import Projects
 from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_told, is_off, queue_backfill
 from filrouge.context.hook_files import write_briefs
-from filrouge.core import lazy_re as re
+from filrouge.core import text as re
 from filrouge.core.clock import from_epoch, new_id, to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
-from filrouge.erasure.tombstone_repository import Tombstones
-from filrouge.extraction.units import MASK
+from filrouge.erasure.tombstones import Tombstones
+from filrouge.extraction.sentences import MASK
 from filrouge.memories.changes import bin_memory
 from filrouge.memories.models import SUMS, Memory
 from filrouge.runtime.services import Parts

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.events import Event
+from filrouge.capture.repository import Projects
 from filrouge.capture.service import observe
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.maintenance import garden_service
-from filrouge.maintenance.garden_repository import Gardens
+from filrouge.maintenance.garden_service import Gardens
 from filrouge.memories.models import Kind, Memory, Span, Statement
 from filrouge.memories.repository import Origin
 from filrouge.runtime.services import Parts

@@ -24,11 +24,11 @@ from filrouge.core.paths import DATABASE
 from filrouge.erasure.service import erase
 from filrouge.extraction import sessions
 from filrouge.extraction.models import Analysis
-from filrouge.extraction.output_service import worth_reading
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.sessions import queue_idle
 from filrouge.extraction.summaries import Rarity, analyse
 from filrouge.extraction.tool_output import Informed, informed
+from filrouge.extraction.understanding import worth_reading
 from filrouge.maintenance import health
 from filrouge.memories import reports
 from filrouge.memories.changes import bin_memory, restore

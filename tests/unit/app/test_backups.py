@@ -21,7 +21,7 @@ from filrouge.core.clock import SystemClock, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, NotFound, StoreError, WrongEngine
 from filrouge.core.paths import BRIEFS, DATABASE, WORDS
 from filrouge.core.settings import check
-from filrouge.maintenance import backup_files, backups, copies, health
+from filrouge.maintenance import backup_files, backup_service, health
 from filrouge.maintenance.backup_service import back_up, rewritten
 from filrouge.maintenance.restore import restore
 from filrouge.memories.statements import remember
@@ -29,7 +29,7 @@ from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.runtime.sqlite import Database
-from filrouge.runtime.upgrade import bring_up_to_date
+from filrouge.runtime.wiring import bring_up_to_date
 from filrouge.testing import ManualClock, idle, running
 from tests.unit.app.given import known, say
 
@@ -116,7 +116,7 @@ def test_a_backup_is_one_moment_of_a_database_that_is_being_written(home: str) -
             pair = dict(copy.execute("select key, value from memory_settings where key in ('left', 'right')"))
             copy.close()
             assert len(set(pair.values())) <= 1
-            assert copies.content(backup_files.path_of(home, made.name)).hash == made.hash
+            assert backup_files.content(backup_files.path_of(home, made.name)).hash == made.hash
             found.add(made.hash)
     finally:
         ending.set()
@@ -157,7 +157,7 @@ def test_a_memory_restored_into_an_empty_home_answers_as_it_did(home: str, tmp_p
     elsewhere = str(tmp_path / "elsewhere")
     done = restore(elsewhere, backup_files.path_of(home, made.name), SystemClock())
     assert (done.verified, done.kept, done.at) == (("equal", "sound", "seals", "journal"), None, to_text(NOW))
-    assert copies.content(database(elsewhere)).hash == made.hash
+    assert backup_files.content(database(elsewhere)).hash == made.hash
     with running(elsewhere) as parts:
         idle(parts)
         assert [hits(parts, question) for question in asked] == before
@@ -171,15 +171,15 @@ def hits(parts: Parts, question: str) -> list[tuple[str, float]]:
 def test_what_was_there_is_kept_and_can_be_restored_in_its_turn(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    later = copies.content(database(home)).hash
+    later = backup_files.content(database(home)).hash
     os.makedirs(os.path.join(home, WORDS))
     os.makedirs(os.path.join(home, BRIEFS))
     kept = restore(home, made.name, SystemClock()).kept
-    assert copies.content(database(home)).hash == made.hash
+    assert backup_files.content(database(home)).hash == made.hash
     assert not {WORDS, BRIEFS} & set(os.listdir(home))
     assert kept is not None
     restore(home, kept, SystemClock())
-    assert copies.content(database(home)).hash == later
+    assert backup_files.content(database(home)).hash == later
 
 
 def test_the_latest_backup_is_the_newest_that_was_proven(home: str) -> None:
@@ -194,19 +194,19 @@ def test_the_latest_backup_is_the_newest_that_was_proven(home: str) -> None:
 def test_a_dry_run_verifies_and_changes_nothing(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    before = copies.content(database(home)).hash
+    before = backup_files.content(database(home)).hash
     there = set(os.listdir(home))  # with the files that a reader of a log needs
     assert restore(home, made.name, SystemClock(), dry_run=True).kept is None
-    assert (set(os.listdir(home)), copies.content(database(home)).hash) == (there, before)
+    assert (set(os.listdir(home)), backup_files.content(database(home)).hash) == (there, before)
 
 
 def test_a_backup_that_was_changed_is_refused_and_nothing_is_replaced(home: str) -> None:
     made = back_up(home, "hand", NOW)
-    before = copies.content(database(home)).hash
+    before = backup_files.content(database(home)).hash
     flip_words(backup_files.path_of(home, made.name), b"19031")
     with pytest.raises(Corrupt, match="is not what was backed up"):
         restore(home, made.name, SystemClock())
-    assert copies.content(database(home)).hash == before
+    assert backup_files.content(database(home)).hash == before
     assert backup_files.listed(home) == [made]
 
 
@@ -238,8 +238,8 @@ def test_an_older_database_is_brought_to_the_present_schema_on_its_way(home: str
     earlier.close()
     done = restore(home, old, SystemClock())
     assert (done.schema, done.at, done.verified) == (7, None, ("sound", "seals", "journal"))
-    assert copies.schema_of(database(home)) > 7
-    assert copies.schema_of(old) == 7
+    assert backup_files.schema_of(database(home)) > 7
+    assert backup_files.schema_of(old) == 7
 
 
 def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) -> None:
@@ -250,23 +250,23 @@ def test_a_damaged_memory_is_kept_as_it_is_when_a_backup_replaces_it(home: str) 
     assert kept is not None
     assert kept.endswith("-damaged")
     assert Path(backup_files.path_of(home, kept)).read_bytes() == damaged
-    assert copies.content(database(home)).hash == made.hash
+    assert backup_files.content(database(home)).hash == made.hash
 
 
 def test_a_replacement_that_was_interrupted_is_finished_by_the_next_start(home: str) -> None:
     made = back_up(home, "hand", NOW)
     add(database(home), "later")
-    copies.copy(backup_files.path_of(home, made.name), os.path.join(home, backup_files.NEXT))
+    backup_files.copy(backup_files.path_of(home, made.name), os.path.join(home, backup_files.NEXT))
     Path(database(home) + "-wal").write_bytes(b"of the old one")
     bring_up_to_date(home, SystemClock())
-    assert copies.content(database(home)).hash == made.hash
+    assert backup_files.content(database(home)).hash == made.hash
     assert not os.path.exists(os.path.join(home, backup_files.NEXT))
 
 
 def test_an_older_database_is_backed_up_before_it_is_migrated(home: str) -> None:
     os.unlink(database(home))
     Database(database(home)).migrate(ManualClock(), upto=9)
-    before = copies.content(database(home)).hash
+    before = backup_files.content(database(home)).hash
     bring_up_to_date(home, SystemClock())
     [kept] = backup_files.listed(home)
     assert (kept.kind, kept.schema, kept.hash, kept.verified) == ("before-migration", 9, before, ("equal",))
@@ -282,11 +282,11 @@ def test_a_migration_that_fails_half_way_puts_the_memory_back(home: str) -> None
     connection = bare(database(home))
     connection.execute("create table tombstones (in_the_way)")  # the eleventh step fails, the tenth does not
     connection.close()
-    before = copies.content(database(home)).hash
+    before = backup_files.content(database(home)).hash
     with pytest.raises(StoreError, match="tombstones"):
         bring_up_to_date(home, SystemClock())
-    assert copies.schema_of(database(home)) == 9
-    assert copies.content(database(home)).hash == before
+    assert backup_files.schema_of(database(home)) == 9
+    assert backup_files.content(database(home)).hash == before
 
 
 def test_two_backups_are_never_made_at_once(home: str) -> None:
@@ -305,21 +305,21 @@ def test_what_an_ended_backup_left_is_removed_by_the_next(home: str) -> None:
 def test_the_scheduled_backup_is_made_when_time_is_over_and_something_changed(home: str) -> None:
     clock = ManualClock(datetime.now(UTC))
     with at_work(home, clock) as parts:
-        first = backups.back_up_if_due(parts)
+        first = backup_service.back_up_if_due(parts)
         assert first is not None
-        assert backups.back_up_if_due(parts) is None
+        assert backup_service.back_up_if_due(parts) is None
         clock.move(hours=25)
-        assert backups.back_up_if_due(parts) is None  # nothing has changed
+        assert backup_service.back_up_if_due(parts) is None  # nothing has changed
         told(parts, "the kiosk service listens on port 19032")
-        assert backups.back_up_if_due(parts) is not None
+        assert backup_service.back_up_if_due(parts) is not None
         told(parts, "the tower service listens on port 19033")
         clock.move(hours=23)
-        assert backups.back_up_if_due(parts) is None
+        assert backup_service.back_up_if_due(parts) is None
         set_to(parts, backup_hours=0)
         clock.move(days=30)
-        assert backups.back_up_if_due(parts) is None
+        assert backup_service.back_up_if_due(parts) is None
         set_to(parts, backup_hours=1)
-        assert backups.back_up_if_due(parts) is not None
+        assert backup_service.back_up_if_due(parts) is not None
 
 
 def set_to(parts: Parts, **settings: Any) -> None:
@@ -329,7 +329,7 @@ def set_to(parts: Parts, **settings: Any) -> None:
 
 def test_an_empty_memory_needs_no_backup(tmp_path: Path) -> None:
     with at_work(str(tmp_path), ManualClock()) as parts:
-        assert backups.back_up_if_due(parts) is None
+        assert backup_service.back_up_if_due(parts) is None
 
 
 def test_a_failed_backup_is_told_until_one_succeeds(home: str) -> None:
@@ -337,14 +337,14 @@ def test_a_failed_backup_is_told_until_one_succeeds(home: str) -> None:
     with at_work(home, clock) as parts:
         Path(backup_files.folder(home)).write_text("in the way")
         with pytest.raises(CannotWrite):
-            backups.back_up_if_due(parts)
+            backup_service.back_up_if_due(parts)
         status = parts.readers.here(lambda tx: health.status(parts, tx))["backups"]
         assert status["newest"] is None
         assert "cannot be written" in status["failed"]["error"]
-        assert backups.back_up_if_due(parts) is None  # not at every look
+        assert backup_service.back_up_if_due(parts) is None  # not at every look
         os.unlink(backup_files.folder(home))
         clock.move(hours=2)
-        made = backups.back_up_if_due(parts)
+        made = backup_service.back_up_if_due(parts)
         assert made is not None
         status = parts.readers.here(lambda tx: health.status(parts, tx))["backups"]
         assert status == {"backups": 1, "newest": made.at, "failed": None}
@@ -387,15 +387,15 @@ def test_a_backup_that_was_rewritten_is_proven_anew_and_restores(home: str, tmp_
     made = back_up(home, "hand", NOW)
     path = backup_files.path_of(home, made.name)
     new = f"{path}.rewriting"
-    copies.copy(path, new)
+    backup_files.copy(path, new)
     add(new, "something was taken out")
-    copies.merge_log(new)
+    backup_files.merge_log(new)
     again = rewritten(path, new)
     assert again is not None
     assert again.hash != made.hash
     assert backup_files.listed(home) == [again]
     assert restore(str(tmp_path / "new"), path, SystemClock()).verified[0] == "equal"
-    copies.copy(path, new)
+    backup_files.copy(path, new)
     flip_words(new, SECRET.encode())
     with pytest.raises(Corrupt):
         rewritten(path, new)

@@ -19,7 +19,7 @@ from filrouge.memories.service import plan, undo
 from filrouge.memories.statements import put_fact, remember
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
-from filrouge.search.reindexing import reindex
+from filrouge.search.spaces import reindex
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from filrouge.capture.event_repository import Events
+from filrouge.capture.repository import Events
 from filrouge.capture.service import observe
 from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.protocols import Tx
@@ -24,7 +24,7 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Mode, Question, recall
 from filrouge.search.models import Hit
-from filrouge.search.reindexing import reindex
+from filrouge.search.spaces import reindex
 from filrouge.search.turn_search import search_turns
 from filrouge.search.vector_repository import StoredVectors
 from filrouge.testing import AnotherHash, idle, running

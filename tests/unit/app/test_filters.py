@@ -15,8 +15,8 @@ from hypothesis import given as whatever
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import Role, Turn
+from filrouge.capture.repository import Projects
 from filrouge.context.service import context
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope

@@ -22,8 +22,7 @@ from filrouge.extraction.repository import Analyses, Session
 from filrouge.extraction.summaries import Rarity
 from filrouge.maintenance import garden_service
 from filrouge.maintenance.consolidation import MemoryProgress
-from filrouge.maintenance.garden_repository import Gardens, Merging
-from filrouge.maintenance.garden_service import GARDEN, Watch, compared, is_hour, is_idle
+from filrouge.maintenance.garden_service import GARDEN, Gardens, Merging, Watch, compared, is_hour, is_idle
 from filrouge.maintenance.health import concepts
 from filrouge.maintenance.models import Garden
 from filrouge.memories.changes import the_users

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import Turn
+from filrouge.capture.repository import Projects
 from filrouge.core.clock import new_id
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope

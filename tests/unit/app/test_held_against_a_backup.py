@@ -14,8 +14,7 @@ from filrouge.core.paths import DATABASE
 from filrouge.maintenance import backup_files
 from filrouge.maintenance.backup_service import back_up
 from filrouge.maintenance.repair import diagnose
-from filrouge.maintenance.reset import reset
-from filrouge.maintenance.restore import restore
+from filrouge.maintenance.restore import reset, restore
 from filrouge.projects import service
 from filrouge.testing import idle, running
 

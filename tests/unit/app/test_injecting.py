@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from filrouge.context.budget import planned
 from filrouge.context.models import Piece
-from filrouge.context.plan import planned
 from filrouge.context.rendering import parse
 from filrouge.context.request import Moment
 from filrouge.context.service import context, gathered, given_json, inject, manner_of, preview

@@ -20,12 +20,11 @@ from filrouge.capture.service import observe
 from filrouge.core.clock import SystemClock, from_text
 from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
-from filrouge.runtime.handlers import HANDLERS, read_turns
-from filrouge.runtime.jobs import ORDINARY, Jobs
+from filrouge.runtime.jobs import ORDINARY, Handler, Jobs, Outcome, Payload, Worker
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.runtime.worker import Handler, Outcome, Payload, Worker
-from filrouge.search.reindexing import reindex
+from filrouge.runtime.wiring import HANDLERS, read_turns
+from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, idle, running
 from filrouge.threads import placing
 from filrouge.threads.models import Routing

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.events import event_from_json
+from filrouge.capture.repository import Projects
 from filrouge.capture.service import observe
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadInput, NotFound

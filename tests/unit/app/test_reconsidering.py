@@ -20,8 +20,7 @@ from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle
 from filrouge.threads import placing
-from filrouge.threads.bridge_service import add
-from filrouge.threads.links import linked
+from filrouge.threads.bridge_service import add, linked
 from filrouge.threads.models import Routing, ThreadState, Weighed
 from filrouge.threads.placing import queue_regrouping, reconsider
 from filrouge.threads.repository import ThreadDecisions, Threads

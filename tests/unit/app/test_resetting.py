@@ -10,7 +10,7 @@ import pytest
 from filrouge.capture.service import observe
 from filrouge.core.clock import SystemClock
 from filrouge.core.settings import check
-from filrouge.maintenance.reset import reset
+from filrouge.maintenance.restore import reset
 from filrouge.projects import service
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings

@@ -12,7 +12,7 @@ from filrouge.core.paths import DATABASE
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import any_of
 from filrouge.search.memory_search import Question
-from filrouge.search.reindexing import FEWEST, JOB, queue_stale_words, retokenise
+from filrouge.search.spaces import FEWEST, JOB, queue_stale_words, retokenise
 from filrouge.search.turn_search import search_turns
 from filrouge.search.word_repository import Owner, Words
 from filrouge.testing import TextAnalyser, idle, running

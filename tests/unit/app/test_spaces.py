@@ -22,8 +22,7 @@ from filrouge.providers.models import Calibration
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
-from filrouge.search.reindexing import reindex
-from filrouge.search.spaces import describe, recalibrate
+from filrouge.search.spaces import describe, recalibrate, reindex
 from filrouge.search.turn_search import search_turns
 from filrouge.search.vector_repository import Spaces, StoredVectors
 from filrouge.search.vector_search import LEXICAL_ONLY

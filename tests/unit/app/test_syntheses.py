@@ -28,11 +28,11 @@ from filrouge.extraction.repository import Analyses, Session
 from filrouge.memories.changes import bin_memory
 from filrouge.providers.service import Pace, Panel
 from filrouge.runtime import wiring
-from filrouge.runtime.handlers import read_turns
 from filrouge.runtime.services import Parts
+from filrouge.runtime.wiring import read_turns
 from filrouge.testing import ScriptedModel, idle, running
 from filrouge.threads.models import Synthesis
-from filrouge.threads.synthesis_repository import Syntheses
+from filrouge.threads.repository import Syntheses
 from filrouge.threads.synthesis_service import is_empty, queue_quiet, synthesise
 
 from .given import BLOG, SHOP, event

@@ -10,8 +10,8 @@ import pytest
 from filrouge.maintenance.health import metrics
 from filrouge.memories.models import Filters
 from filrouge.runtime.services import Parts
-from filrouge.search.hybrid_query import HybridQuery, hybrid_query
 from filrouge.search.memory_search import Question, recall
+from filrouge.search.retrievers import HybridQuery, hybrid_query
 from filrouge.search.turn_search import search_turns
 from filrouge.testing import idle, running
 from filrouge.threads.models import Topic

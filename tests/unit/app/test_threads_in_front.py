@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from filrouge.context.budget import Block
 from filrouge.context.models import Section
-from filrouge.context.plan import Block
 from filrouge.context.rendering import parse
 from filrouge.context.service import preview
 from filrouge.memories.statements import remember
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
 from filrouge.testing import idle, running
-from filrouge.threads.bridge_repository import Bridges
-from filrouge.threads.links import linked
+from filrouge.threads.bridge_service import linked
 from filrouge.threads.models import Bridge
+from filrouge.threads.repository import Bridges
 from filrouge.threads.service import archive, rename
 from filrouge.threads.synthesis_service import synthesise
 

@@ -15,8 +15,7 @@ from filrouge.memories.models import Span, Statement, Update
 from filrouge.memories.repository import Origin
 from filrouge.runtime.jobs import Jobs
 from filrouge.threads import bridge_service
-from filrouge.threads.bridge_service import graph
-from filrouge.threads.links import BRIDGE, follow_merge, linked, queue_ties, unsure
+from filrouge.threads.bridge_service import BRIDGE, follow_merge, graph, linked, queue_ties, unsure
 
 from .given import BLOG, SHOP
 from .ties_given import Workshop, workshop, write

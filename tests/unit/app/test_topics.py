@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import Turn
+from filrouge.capture.repository import Projects
 from filrouge.context.log import Recalls
 from filrouge.context.rendering import parse
 from filrouge.context.service import context

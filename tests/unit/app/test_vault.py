@@ -19,7 +19,7 @@ from filrouge.notes.repository import StoredChunk, StoredVault
 from filrouge.notes.service import MOST_TAGGED, Watch, described, search_notes
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.search.reindexing import reindex
+from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, running
 from tests.support.waiting import eventually
 

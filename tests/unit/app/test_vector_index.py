@@ -9,7 +9,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.clock import SystemClock
 from filrouge.core.protocols import Vectors
 from filrouge.providers.hashing import StableHash

@@ -14,10 +14,9 @@ from filrouge.core.errors import EmbedderUnavailable, NotFound
 from filrouge.core.paths import BRIEFS
 from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
-from filrouge.runtime.jobs import Jobs
+from filrouge.runtime.jobs import Handler, Jobs, Outcome, Payload, Worker
 from filrouge.runtime.services import Parts
 from filrouge.runtime.settings_repository import StoredSettings
-from filrouge.runtime.worker import Handler, Outcome, Payload, Worker
 from filrouge.testing import AnotherHash, idle, running
 
 from .given import SHOP, event, known

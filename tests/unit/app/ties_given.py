@@ -14,15 +14,15 @@ from typing import Any
 import apsw
 import numpy as np
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import Turn
+from filrouge.capture.repository import Projects
 from filrouge.core.clock import new_id, to_text
 from filrouge.core.paths import DATABASE, inside
 from filrouge.core.scope import Scope
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
 from filrouge.testing import ManualClock
-from filrouge.threads.links import tie
+from filrouge.threads.bridge_service import tie
 
 from .given import SHOP
 

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from filrouge.capture.event_repository import Projects
+from filrouge.capture.repository import Projects
 from filrouge.testing import idle
-from filrouge.threads.links import queue_ties
+from filrouge.threads.bridge_service import queue_ties
 from tests.unit.app.ties_given import put_thread
 
 from .test_changing import SHOP, Shell, shell, typed

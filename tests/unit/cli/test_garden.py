@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.protocols import Tx
-from filrouge.maintenance.garden_repository import Gardens
-from filrouge.maintenance.garden_service import GARDEN
+from filrouge.maintenance.garden_service import GARDEN, Gardens
 from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
 from tests.unit.app.gardens_given import converse

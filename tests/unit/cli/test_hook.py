@@ -23,7 +23,7 @@ from filrouge.cli.hook import run
 from filrouge.core import paths
 from filrouge.core.clock import from_epoch, new_id
 from filrouge.daemon.process import coming_up, only_one
-from filrouge.daemon.start_lock import STARTING
+from filrouge.daemon.starting import STARTING
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "fixtures" / "hosts"

@@ -12,7 +12,7 @@ import pytest
 from filrouge.capture.models import LONGEST, TOGETHER, ImportedMemory, ImportedTurn, Item, Trouble
 from filrouge.cli.imports import Page, Passed, Wanted, pages_of_history, pages_of_items
 from filrouge.core.errors import BadInput
-from filrouge.hosts.histories import histories
+from filrouge.hosts.transcripts import histories
 from tests.support.histories import Claude, long_history
 
 ANY, TAKEN = Wanted(), 10_000_000

@@ -13,8 +13,7 @@ from typing import Any, Final
 import pytest
 
 from filrouge.cli.imports import Passed, Wanted, pages_of_packed
-from filrouge.hosts.histories import histories
-from filrouge.hosts.packed import Unpacked, zstd
+from filrouge.hosts.transcripts import Unpacked, histories, zstd
 from tests.unit.server.conftest import Api, serving
 
 from .test_changing import typed

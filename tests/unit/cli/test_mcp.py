@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from filrouge.cli.mcp import Daemon
 from filrouge.cli.mcp import Shim as Conversation
-from filrouge.cli.mcp_daemon import Daemon
 from filrouge.core import paths
 from filrouge.daemon import client
 from filrouge.mcp.offered import HANDSHAKE_EDITIONS, LARGEST_LINE, TOOLS
@@ -34,10 +34,10 @@ from .test_hook_imports import HEAVY, loaded
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp.md"
 OWN = {
     "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main", "filrouge.cli.mcp",
-    "filrouge.cli.mcp_answers", "filrouge.cli.mcp_daemon", "filrouge.core.text", "filrouge.daemon",
+    "filrouge.core.text", "filrouge.daemon",
     "filrouge.daemon.client",
-    "filrouge.daemon.reply", "filrouge.daemon.spawning", "filrouge.daemon.start_lock",
-    "filrouge.core.errors", "filrouge.core.paths", "filrouge.hosts", "filrouge.hosts.claude_code",
+    "filrouge.daemon.reply", "filrouge.daemon.starting", "filrouge.core.errors", "filrouge.core.paths",
+    "filrouge.hosts", "filrouge.hosts.claude_code",
     "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor",
     "filrouge.hosts.gemini", "filrouge.hosts.openclaw", "filrouge.hosts.opencode", "filrouge.hosts.project",
     "filrouge.hosts.reading", "filrouge.hosts.vscode",

@@ -15,7 +15,7 @@ import pytest
 from filrouge._version import __version__
 from filrouge.core import paths
 from filrouge.core.errors import DaemonUnavailable
-from filrouge.daemon import client, start_lock
+from filrouge.daemon import client, starting
 from filrouge.daemon.reply import Reply
 
 OK = b'HTTP/1.1 200 OK\r\nX-Filrouge-Version: 9.9\r\nContent-Length: 11\r\n\r\n{"ok":true}'
@@ -150,11 +150,11 @@ def test_waiting_ends_when_the_daemon_answers_or_the_time_is_over(tmp_path: Path
 
 
 def test_a_start_while_another_process_starts_one_does_nothing(tmp_path: Path) -> None:
-    held = start_lock.acquire(str(tmp_path))
+    held = starting.acquire(str(tmp_path))
     assert held is not None
     assert client.is_starting(str(tmp_path))
     assert client.start(str(tmp_path)) == "starting"
-    start_lock.release(str(tmp_path), held)
+    starting.release(str(tmp_path), held)
     assert not client.is_starting(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
@@ -184,7 +184,7 @@ def test_versions_compare_by_number(mine: str, theirs: str, newer: bool) -> None
 
 
 def test_an_older_daemon_is_asked_to_leave_and_a_newer_one_is_not(tmp_path: Path) -> None:
-    held = start_lock.acquire(str(tmp_path))  # so that no successor is started
+    held = starting.acquire(str(tmp_path))  # so that no successor is started
     assert held is not None
     with serving(tmp_path, saying(OK)) as heard:
         assert not client.succeed(str(tmp_path), Reply(200, {}, "999.0"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.extraction.values import measures
+from filrouge.extraction.reading import measures
 
 
 def read(text: str) -> list[tuple[str, str]]:

@@ -8,8 +8,8 @@ import pytest
 from filrouge.core.protocols import Embedder
 from filrouge.extraction import reader
 from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.sentences import units
 from filrouge.extraction.statement_model import Numbers
-from filrouge.extraction.units import units
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import e5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from filrouge.maintenance.consolidation import GardenPlan, Step, estimate, in_order, label, messages
 from filrouge.maintenance.models import KINDS, Garden, GardenStep, StepKind
 

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from filrouge.hosts.histories import directory, histories
-from filrouge.hosts.packed import zstd
+from filrouge.hosts.transcripts import directory, histories, zstd
 from tests.support.histories import Claude, session
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from filrouge import hosts
 from filrouge.capture.events import Event
 from filrouge.capture.models import is_own_tool, source_of_tool
-from filrouge.cli import hook_output
+from filrouge.cli import hook as hook_output
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "hosts" / "samples"
 FILES = {"gemini": "gemini-cli", "cursor": "cursor", "vscode": "vscode", "openclaw": "openclaw"}

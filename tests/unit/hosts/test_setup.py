@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput, Stale
-from filrouge.hosts.setup import json_text, toml_text
+from filrouge.hosts.setup import files
 from filrouge.hosts.setup.entries import AGENTS, CLAUDE_CODE, is_hook_of_ours, is_tool_of_ours
-from filrouge.hosts.setup.files import Machine
-from filrouge.hosts.setup.json_text import with_entry, without
+from filrouge.hosts.setup.files import Machine, with_entry, without
 from filrouge.hosts.setup.plan import Plan, carry_out, connecting, detected, disconnecting
 from tests.support.tiers import examples
 
@@ -120,8 +119,8 @@ def test_any_settings_file_is_byte_for_byte_what_it_was(tmp_path_factory: pytest
     before = desk.files()
     plan = desk.init("claude-code")
     assert not plan.troubles
-    wanted = json_text.read(text).value
-    found = json_text.read(exact(desk.user / ".claude/settings.json")).value
+    wanted = files.read_json(text).value
+    found = files.read_json(exact(desk.user / ".claude/settings.json")).value
     for event in CLAUDE_CODE:
         [ours] = [group for group in found["hooks"][event] if is_hook_of_ours(group)]
         assert ours["hooks"][0]["command"] == EXECUTABLE
@@ -141,14 +140,14 @@ def test_of_a_file_that_its_agent_wrote_anew_only_what_is_ours_goes(
 ) -> None:
     desk = Desk(tmp_path_factory.mktemp("desk"))
     path = desk.write(".claude/settings.json", text)
-    wanted = json_text.read(text).value
+    wanted = files.read_json(text).value
     desk.init("claude-code")
-    edited = json_text.read(exact(path)).value
+    edited = files.read_json(exact(path)).value
     more = {key: value for key, value in more.items() if key != "hooks"}
     path.write_text(json.dumps({**edited, **more, "theirs": 1}, indent=3))
     [change] = [change for change in desk.uninstall().changes if change.path == str(path)]
     assert "edited since" in change.note
-    assert json_text.read(path.read_text()).value == {**wanted, **more, "theirs": 1}
+    assert files.read_json(path.read_text()).value == {**wanted, **more, "theirs": 1}
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -158,13 +157,13 @@ def test_a_comment_that_somebody_put_in_since_stays(
 ) -> None:
     desk = Desk(tmp_path_factory.mktemp("desk"))
     path = desk.write(".claude/settings.json", text)
-    wanted = json_text.read(text).value
+    wanted = files.read_json(text).value
     desk.init("claude-code")
     path.write_bytes((comment + exact(path)).encode())
     desk.uninstall()
     left = exact(path)
     assert left.startswith(comment)
-    assert json_text.read(left).value == wanted
+    assert files.read_json(left).value == wanted
 
 
 # --------------------------------------------------------------------------------- files that were not there
@@ -179,7 +178,7 @@ def test_an_agent_without_settings_gets_them_and_loses_them_again(desk: Desk, na
     for path in desk.files():
         text = (desk.user / path).read_text()
         assert EXECUTABLE in text or "plugins" in text
-        _ = toml_text.read(text) if path.endswith(".toml") else json.loads(text)
+        _ = files.read_toml(text) if path.endswith(".toml") else json.loads(text)
     desk.uninstall(name)
     assert not desk.files()
     assert not list(desk.user.iterdir())  # nor a folder that was made for them
@@ -226,7 +225,7 @@ def test_a_home_elsewhere_goes_along_to_the_servers_of_tools(tmp_path: Path) -> 
     environ = {"HOME": str(tmp_path), "FILROUGE_HOME": "/memory"}
     plan = connecting(Machine(environ=environ, executable=EXECUTABLE), str(tmp_path / "h"), ["codex"], tools=True)
     [table] = [change for change in plan.changes if change.path.endswith(".toml")]
-    assert toml_text.read((table.then or b"").decode())["mcp_servers"]["filrouge"]["env"] == {
+    assert files.read_toml((table.then or b"").decode())["mcp_servers"]["filrouge"]["env"] == {
         "FILROUGE_HOME": "/memory"
     }
 
@@ -266,7 +265,7 @@ def test_a_list_of_allowed_plugins_names_ours_where_it_names_any(desk: Desk, all
     text = f"{{plugins: {{\n  // only these\n  allow: {allowed},\n}},}}\n"
     path = desk.write(".openclaw/openclaw.json", text)
     desk.init("openclaw")
-    assert json_text.read(exact(path)).value["plugins"]["allow"] == then
+    assert files.read_json(exact(path)).value["plugins"]["allow"] == then
     assert desk.init("openclaw").settled == ("openclaw",)
     desk.uninstall("openclaw")
     assert exact(path) == text
@@ -275,7 +274,7 @@ def test_a_list_of_allowed_plugins_names_ours_where_it_names_any(desk: Desk, all
 def test_our_name_leaves_the_allowed_plugins_of_a_file_that_openclaw_wrote_anew(desk: Desk) -> None:
     path = desk.write(".openclaw/openclaw.json", "{plugins: {allow: ['telegram']}}")
     desk.init("openclaw")
-    path.write_text(json.dumps(json_text.read(exact(path)).value | {"meta": {"lastTouchedVersion": "2026.9.6"}}))
+    path.write_text(json.dumps(files.read_json(exact(path)).value | {"meta": {"lastTouchedVersion": "2026.9.6"}}))
     desk.uninstall("openclaw")
     assert json.loads(exact(path)) == {"plugins": {"allow": ["telegram"]}, "meta": {"lastTouchedVersion": "2026.9.6"}}
 
@@ -322,13 +321,13 @@ def test_what_an_agent_wrote_between_two_inits_is_no_loss(desk: Desk, tmp_path: 
     path.write_text(path.read_text().replace('"opus"', '"haiku"'))
     Desk(tmp_path, executable="/new/filrouge").init("claude-code")
     desk.uninstall()
-    assert json_text.read(path.read_text()).value == {"model": "haiku"}
+    assert files.read_json(path.read_text()).value == {"model": "haiku"}
 
 
 def test_a_hook_that_somebody_put_into_our_group_stays(desk: Desk) -> None:
     path = desk.write(".claude/settings.json", "{}")
     desk.init("claude-code")
-    value = json_text.read(path.read_text()).value
+    value = files.read_json(path.read_text()).value
     mine = {"type": "command", "command": "say done"}
     value["hooks"]["Stop"][0]["hooks"].append(mine)
     path.write_text(json.dumps(value))
@@ -343,7 +342,7 @@ def test_without_the_list_of_what_was_written_ours_is_found_by_what_it_runs(desk
     (Path(desk.home) / "setup.json").unlink()
     desk.uninstall()
     assert json.loads((desk.user / ".claude/settings.json").read_text()) == {"model": "opus"}
-    assert toml_text.read((desk.user / ".codex/config.toml").read_text()) == {"model": "x"}
+    assert files.read_toml((desk.user / ".codex/config.toml").read_text()) == {"model": "x"}
 
 
 def test_a_file_that_is_gone_is_no_trouble(desk: Desk) -> None:
@@ -434,7 +433,7 @@ def test_a_comma_too_many_stays_one() -> None:
 def test_a_table_goes_with_those_below_it_and_leaves_what_is_said_about_the_next() -> None:
     ours = '[mcp_servers.filrouge]\ncommand = "/x/filrouge"\n\n[mcp_servers."filrouge".tools]\na = 1\n'
     assert (
-        toml_text.without_table(ours + "\n# about b\n[b]\nc = 2\n", ("mcp_servers", "filrouge"))
+        files.without_table(ours + "\n# about b\n[b]\nc = 2\n", ("mcp_servers", "filrouge"))
         == "# about b\n[b]\nc = 2\n"
     )
 
@@ -442,10 +441,10 @@ def test_a_table_goes_with_those_below_it_and_leaves_what_is_said_about_the_next
 @pytest.mark.parametrize("text", ["mcp_servers = {}\n", "[[mcp_servers]]\n", "a = [\n"])
 def test_a_table_that_has_no_room_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        toml_text.with_table(text, ("mcp_servers", "filrouge"), {"command": "x"})
+        files.with_table(text, ("mcp_servers", "filrouge"), {"command": "x"})
 
 
 def test_keys_of_the_top_are_written_where_they_stand() -> None:
-    assert toml_text.with_keys("# mine\nmode = 'light'\n[x]\nmode = 1\n", {"mode": "heavy", "language": "fr"}) == (
+    assert files.with_keys("# mine\nmode = 'light'\n[x]\nmode = 1\n", {"mode": "heavy", "language": "fr"}) == (
         'language = "fr"\n# mine\nmode = "heavy"\n[x]\nmode = 1\n'
     )

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filrouge.context.budget import INJECTED, MOST_BYTES, Block, Manner, planned
 from filrouge.context.models import SECTIONS, Piece, Section
-from filrouge.context.plan import INJECTED, MOST_BYTES, Block, Manner, planned
 from filrouge.context.rendering import MOST_THREADS, SHAPES, most, parse
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from filrouge.search.models import RecallItem
 from filrouge.testing import ManualClock
 from tests.support.tiers import examples

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from filrouge.context.rendering import LONGEST_ITEM, Line, frame, fresh_nonce, neutral, parse, render, shortened
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from tests.support.tiers import examples
 
 NONCE = "0123456789abcdef"

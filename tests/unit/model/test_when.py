@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.core.dates import Language, ago, long_date
+from filrouge.core.clock import Language, ago, long_date
 
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86400

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.markdown import LONGEST, MOST_CHARACTERS, chunks
 from filrouge.notes.models import Note
+from filrouge.notes.pages import LONGEST, MOST_CHARACTERS, chunks
 
 lines = st.one_of(
     st.sampled_from(

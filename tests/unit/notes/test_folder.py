@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.errors import NotFound, Stale, VaultUnavailable
-from filrouge.notes.markdown import MOST_CHARACTERS
+from filrouge.notes.pages import MOST_CHARACTERS
 from filrouge.notes.vault import FolderVault
 
 SECRET = "outside of every vault"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.markdown import parted
+from filrouge.notes.pages import parted
 
 
 @pytest.mark.parametrize(

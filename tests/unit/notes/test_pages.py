@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.notes.markdown import Line, begun, key_of, lines, rewritten
-from filrouge.notes.pages import plain_name
+from filrouge.notes.pages import Line, begun, key_of, lines, plain_name, rewritten
 
 FIRST, SECOND, THIRD = (f"01j{digit * 23}" for digit in "abc")
 

@@ -12,7 +12,7 @@ import pytest
 
 from filrouge.core.errors import BadInput, NotFound, Stale, VaultUnavailable
 from filrouge.notes import vault as certificate
-from filrouge.notes.markdown import MOST_CHARACTERS, chunks
+from filrouge.notes.pages import MOST_CHARACTERS, chunks
 from filrouge.notes.vault import FolderVault, RestVault, Vaults
 from tests.support.obsidian import KEY, Obsidian, obsidian
 

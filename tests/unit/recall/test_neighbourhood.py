@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.protocols import Vector
-from filrouge.search.times import spans
-from filrouge.search.turn_ranking import NAMES, Asked, Features, Spoken, measured, speaker_of
+from filrouge.search.turn_ranking import NAMES, Asked, Features, Spoken, measured, spans, speaker_of
 
 START = datetime(2023, 5, 8, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import PLAIN_WORDS
 from filrouge.memories.models import Memory
-from filrouge.search.fusion import fuse, normalised
+from filrouge.search.fusion import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS, fuse, normalised
 from filrouge.search.relevance import (
     Candidate,
     LogOdds,
@@ -25,7 +25,6 @@ from filrouge.search.relevance import (
     shares,
     telling,
 )
-from filrouge.search.weights import KNOWN, RELEVANCE, RELEVANCE_BY_WORDS
 from filrouge.testing import ManualClock
 
 UNIT = st.floats(0, 1)

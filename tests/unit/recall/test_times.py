@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.search.times import closeness, spans
+from filrouge.search.turn_ranking import closeness, spans
 
 TODAY = date(2023, 11, 1)
 

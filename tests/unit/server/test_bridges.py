@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from filrouge.capture.event_repository import Projects
+from filrouge.capture.repository import Projects
 from filrouge.core.paths import socket_path
 from tests.unit.app.ties_given import put_thread
 

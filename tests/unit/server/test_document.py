@@ -10,7 +10,7 @@ import schemathesis
 from starlette.testclient import TestClient
 
 from filrouge.core.clock import SystemClock
-from filrouge.runtime import tokens, wiring
+from filrouge.runtime import repository, wiring
 from filrouge.server.api import create_app
 
 from .conftest import ENVIRON
@@ -22,7 +22,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Generator[Outside]:
     """An application over TCP, for somebody with a token."""
     running = wiring.start(str(tmp_path_factory.mktemp("described")), environ=ENVIRON, clock=SystemClock())
     try:
-        made = running.parts.writer.run(lambda tx: tokens.create(running.parts, tx, "reader", "admin"))
+        made = running.parts.writer.run(lambda tx: repository.create(running.parts, tx, "reader", "admin"))
         yield Outside(create_app(running, Flag().set), made["token"])
     finally:
         running.stop()

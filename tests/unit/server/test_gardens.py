@@ -6,8 +6,7 @@ from typing import Any
 
 from filrouge.capture.service import observe
 from filrouge.core.protocols import Tx
-from filrouge.maintenance.garden_repository import Gardens
-from filrouge.maintenance.garden_service import GARDEN
+from filrouge.maintenance.garden_service import GARDEN, Gardens
 from filrouge.runtime.jobs import Jobs
 from filrouge.testing import idle
 

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from filrouge.capture.guard import strip_own
-from filrouge.cli.mcp_answers import answer
+from filrouge.cli.mcp import answer
 from filrouge.core import installation
 from filrouge.core.paths import socket_path
 from filrouge.daemon import client

@@ -17,8 +17,8 @@ from filrouge.core.errors import NotFound
 from filrouge.core.paths import socket_path
 from filrouge.providers.models import Usage
 from filrouge.runtime.metrics import MOST_VALUES, Meters
-from filrouge.search.hybrid_query import HybridQuery, hybrid_query
 from filrouge.search.memory_search import Question, recall
+from filrouge.search.retrievers import HybridQuery, hybrid_query
 from filrouge.testing import idle
 
 from .conftest import Api

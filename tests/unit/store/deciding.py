@@ -10,16 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from filrouge.capture.event_repository import Projects
 from filrouge.capture.models import Turn
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Projects, Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import Scope
 from filrouge.erasure.repository import Erasing
 from filrouge.extraction.model_answers import Place, Stated, admit
 from filrouge.maintenance.consolidation import kept_of, may_be_one
-from filrouge.maintenance.garden_repository import Merging
+from filrouge.maintenance.garden_service import Merging
 from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.memories.repository import ByHand, Memories, Origin, Reviews
 from filrouge.memories.undo_repository import Undoing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from filrouge.capture.event_repository import Events, Projects, event_key
 from filrouge.capture.events import Event
+from filrouge.capture.repository import Events, Projects, event_key
 from filrouge.testing import memory_database
 
 from .given import NOON

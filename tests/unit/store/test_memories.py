@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.capture.event_repository import Projects
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Projects, Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.memories.models import Add, Conflict, Delete, Evidence, Noop, Span, Update

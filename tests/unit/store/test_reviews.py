@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.erasure.repository import Erasing

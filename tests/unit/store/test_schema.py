@@ -12,7 +12,7 @@ import pytest
 import filrouge
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import StoreError, WrongEngine
-from filrouge.runtime.rows import Kind
+from filrouge.runtime.repository import Kind
 from filrouge.runtime.sqlite import OLDEST_SQLITE, Database, check_engine, migrations, queries
 from filrouge.testing import ManualClock, memory_database
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.errors import CannotWrite, Corrupt, FilrougeError, StoreError
 from filrouge.core.protocols import Tx
 from filrouge.runtime.sqlite import Database, translated

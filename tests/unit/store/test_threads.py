@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.capture.models import Role, Turn
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.core.errors import NotFound
 from filrouge.core.protocols import Tx
 from filrouge.search.analyser import TextAnalyser

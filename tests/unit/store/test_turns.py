@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.capture.turn_repository import Turns, intact
+from filrouge.capture.repository import Turns, turn_intact
 from filrouge.search.analyser import TextAnalyser
 from filrouge.testing import memory_database
 
@@ -99,6 +99,6 @@ def test_a_changed_text_breaks_the_turns_seal() -> None:
     Turns(database.tx, TextAnalyser()).add(one)
     row = database.tx.one("turns.get", {"ids": json.dumps([one.id])})
     assert row is not None
-    assert intact(row)
-    assert not intact(row | {"text": "the port is 8444"})
-    assert not intact(row | {"role": "assistant"})
+    assert turn_intact(row)
+    assert not turn_intact(row | {"text": "the port is 8444"})
+    assert not turn_intact(row | {"role": "assistant"})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.capture.turn_repository import Turns
+from filrouge.capture.repository import Turns
 from filrouge.memories.repository import Memories
 from filrouge.runtime.sqlite import Database
 from filrouge.search.analyser import TextAnalyser

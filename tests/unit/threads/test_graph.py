@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.threads.graph import (
+from filrouge.threads.bridges import (
     ABOVE,
     COLUMNS,
     LINES,

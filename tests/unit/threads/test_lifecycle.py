@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.core.errors import BadInput
-from filrouge.threads.lifecycle import (
+from filrouge.threads.models import Thread, ThreadState
+from filrouge.threads.naming import (
     ARCHIVED_AFTER,
     CAPS,
     HALF_LIFE,
@@ -18,7 +19,6 @@ from filrouge.threads.lifecycle import (
     sweep,
     weight_at,
 )
-from filrouge.threads.models import Thread, ThreadState
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATES: tuple[ThreadState, ...] = ("active", "suspended", "archived")

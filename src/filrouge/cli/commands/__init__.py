@@ -21,7 +21,7 @@ from typing import Final
 import typer
 
 from filrouge.cli.output import guard, show_error, warn
-from filrouge.core import unknown_names
+from filrouge.core import settings
 from filrouge.core.errors import FilrougeError
 
 #: Every module with the commands that it registers, in the order of the help.
@@ -98,7 +98,7 @@ def _say_slips(words: Sequence[str]) -> None:
     if not words or words[0] == "doctor" or {"-h", "--help"} & set(words):
         return
     with suppress(OSError):  # the directory is gone
-        for sentence in unknown_names.sentences(os.environ, os.getcwd()):
+        for sentence in settings.sentences(os.environ, os.getcwd()):
             warn(sentence)
 
 

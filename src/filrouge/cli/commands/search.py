@@ -11,13 +11,13 @@ from urllib.parse import quote
 import typer
 
 from filrouge.capture import guard, losses
-from filrouge.cli import hook_output, output
+from filrouge.cli import hook, output
 from filrouge.cli.client import SHORT_SECONDS, ask, here
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.options import Json, Project
-from filrouge.core.choices import closest_first, did_you_mean, listed, one_of
 from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable
 from filrouge.core.paths import home
+from filrouge.core.settings import closest_first, did_you_mean, listed, one_of
 from filrouge.daemon import client
 from filrouge.hosts import project as projects
 
@@ -440,9 +440,9 @@ def _switched_off(names: tuple[str, ...], directory: str) -> str:
     """Why a hook would do nothing here, or empty."""
     if guard.disabled(os.environ):
         return f"Hooks do nothing: {guard.DISABLED} is set."
-    settings = hook_output.settings_of(home())
+    settings = hook.settings_of(home())
     if not settings.auto_capture or not projects.captures(directory, os.environ):
         return "Hooks do nothing here: auto_capture is off."
-    if hook_output.is_disabled(settings, names):
+    if hook.is_disabled(settings, names):
         return "Hooks do nothing here: the project is among disabled_projects."
     return ""

@@ -12,8 +12,8 @@ import typer
 from filrouge.cli import output
 from filrouge.cli.client import ask, here
 from filrouge.cli.options import Json, Project
-from filrouge.core.choices import one_of
 from filrouge.core.errors import BadInput
+from filrouge.core.settings import one_of
 
 # `filrouge threads`, `thread` and `why-thread`: what lives across sessions, and how each turn came to be in it.
 
@@ -254,6 +254,6 @@ def _written(found: dict[str, Any], form: str) -> str:
     if form == "json":
         return output.as_json(found) + "\n"
     # Drawing needs numpy, which no other command has to wait for.
-    from filrouge.threads.graph import graph_of, to_dot, to_svg
+    from filrouge.threads.bridges import graph_of, to_dot, to_svg
 
     return (to_svg if form == "svg" else to_dot)(graph_of(found))

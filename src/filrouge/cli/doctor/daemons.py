@@ -16,21 +16,30 @@ from filrouge._version import __version__
 from filrouge.capture import inbox, losses
 from filrouge.capture.guard import DISABLED
 from filrouge.capture.redact_complete import redact_completely
-from filrouge.cli import hook_output
+from filrouge.cli import hook
 from filrouge.cli.doctor.scene import HEALTH_SECONDS, START, Check, NotKnown, Scene, Verdict, fail, note, ok, warn
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
 from filrouge.core.network import is_loopback
 from filrouge.core.paths import CONFIG, FAILURE, LOCK, LOG, REFUSED, RUNTIME, SPOOL, socket_path
-from filrouge.core.settings import check, from_environment, may_stand_in_a_project, resolve
-from filrouge.core.unknown_names import PROJECT_FILE, PROJECT_KEY, nearest, unknown_keys, unknown_variables
+from filrouge.core.settings import (
+    PROJECT_FILE,
+    PROJECT_KEY,
+    check,
+    from_environment,
+    may_stand_in_a_project,
+    nearest,
+    resolve,
+    unknown_keys,
+    unknown_variables,
+)
 from filrouge.daemon import client
 from filrouge.daemon.logs import LOG_BYTES, last_lines, parsed
 from filrouge.daemon.process import only_one
 from filrouge.daemon.waking import wake
 from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
-from filrouge.runtime.tokens import Token, Tokens
+from filrouge.runtime.repository import Token, Tokens
 
 # Checks of who comes in over TCP: where the daemon listens, and the tokens that let somebody in.
 
@@ -208,7 +217,7 @@ def _capturing(scene: Scene) -> Verdict:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
     if not projects.captures(scene.cwd, scene.environ):
         return note(f"nothing is captured here: {PROJECT_FILE} says so", f"See {nearest(scene.cwd)}.")
-    if hook_output.is_disabled(hook_output.settings_of(scene.home), projects.names(scene.cwd, scene.environ)):
+    if hook.is_disabled(hook.settings_of(scene.home), projects.names(scene.cwd, scene.environ)):
         return note("nothing is captured in this project", "See `filrouge settings disabled_projects`.")
     return ok("what agents do is captured")
 

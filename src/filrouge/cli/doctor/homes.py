@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from filrouge._version import __version__
-from filrouge.capture.event_repository import Events
+from filrouge.capture.repository import Events
 from filrouge.cli.doctor.models import wanted
 from filrouge.cli.doctor.scene import MEND, START, Check, NotKnown, Scene, Verdict, fail, note, ok, warn
 from filrouge.core import installation
@@ -18,8 +18,8 @@ from filrouge.core.clock import from_text
 from filrouge.core.errors import StoreError
 from filrouge.core.paths import BACKUPS, BALLAST, BRIEFS, SPOOL, WORDS, make_private
 from filrouge.maintenance import backup_files
-from filrouge.maintenance.copies import differing, schema_faults, schema_of
-from filrouge.maintenance.salvage import wrong_vectors
+from filrouge.maintenance.backup_files import differing, schema_faults, schema_of
+from filrouge.maintenance.repair import wrong_vectors
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.soundness import broken_seals, complaints, journal_mode, may_be_written, progress, schema_number
 from filrouge.runtime.sqlite import check_engine, migrations

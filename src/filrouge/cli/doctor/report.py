@@ -13,8 +13,8 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, cast
 
 from filrouge._version import __version__
-from filrouge.capture.event_repository import Events
 from filrouge.capture.redact_complete import redact_completely
+from filrouge.capture.repository import Events
 from filrouge.cli import output
 from filrouge.cli.doctor import agents, daemons, homes, models
 from filrouge.cli.doctor.scene import MEND, Check, Daemon, Finding, NotKnown, Scene, Verdict, fail, note, warn

@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from filrouge.core.errors import BadInput
 from filrouge.hosts import plugins
-from filrouge.hosts.setup import files, json_text, toml_text
-from filrouge.hosts.setup.files import NAME, Machine
-from filrouge.hosts.setup.json_text import Node, Path, WasThere, read, with_entry, without
+from filrouge.hosts.setup import files
+from filrouge.hosts.setup.files import NAME, Machine, Node, Path, WasThere, read_json, with_entry, without
 
 # Which entries of a settings file are Filrouge's, whoever wrote them and wherever the program lay then.
 
@@ -201,7 +200,7 @@ def disconnected(text: str, file: File, before: str | None) -> str:
     if file.form == "toml":
         for entry in file.entries:
             if entry.ours(_table_at(text, entry)):
-                text = toml_text.without_table(text, _pair(entry))
+                text = files.without_table(text, _pair(entry))
         return text
     former = _former(before)
 
@@ -214,7 +213,7 @@ def disconnected(text: str, file: File, before: str | None) -> str:
         if entry.path[0] != _HOOKS and not (entry.beside and _is_alone(text, entry)):
             text = without(text, entry.path, entry.ours, listed=entry.listed, was_there=was_there)
     # The number of the format stays only with somebody else's hooks.
-    left = cast("dict[str, Any]", read(text).value)
+    left = cast("dict[str, Any]", read_json(text).value)
     for entry in file.entries:
         if left == {entry.path[0]: entry.value} and not was_there(entry.path):
             text = without(text, entry.path, lambda _: True, listed=False, was_there=was_there)
@@ -238,7 +237,7 @@ def entries_of_ours(text: str, file: File) -> list[Any]:
     """
     if file.form == "toml":
         return [found for entry in file.entries if entry.ours(found := _table_at(text, entry))]
-    root, present = read(text), list[Any]()
+    root, present = read_json(text), list[Any]()
     for entry in file.entries:
         found = root.at(entry.path)
         there = found.items if found is not None and entry.listed else [found.value] if found is not None else []
@@ -248,31 +247,31 @@ def entries_of_ours(text: str, file: File) -> list[Any]:
 
 def is_empty(text: str, file: File) -> bool:
     """Whether the file says nothing."""
-    return not (toml_text.read(text) if file.form == "toml" else read(text).value)
+    return not (files.read_toml(text) if file.form == "toml" else read_json(text).value)
 
 
 def _is_alone(text: str, entry: Entry) -> bool:
     """Whether its list names nobody else: taken out of it, the list would shut nobody out any more."""
-    found = read(text).at(entry.path)
+    found = read_json(text).at(entry.path)
     return found is None or all(entry.ours(one) for one in found.items)
 
 
 def _former(before: str | None) -> Node | None:
     try:
-        return read(before) if before is not None else None
+        return read_json(before) if before is not None else None
     except BadInput:
         return None
 
 
 def _events(text: str) -> list[str]:
-    found = read(text).at((_HOOKS,))
+    found = read_json(text).at((_HOOKS,))
     return found.keys if found is not None else []
 
 
 def _without_hooks(text: str, path: Path, was_there: WasThere) -> str:
     """A group in which somebody put a hook of their own keeps that one."""
     text = without(text, path, is_hook_of_ours, listed=True, was_there=was_there)
-    groups = read(text).at(path)
+    groups = read_json(text).at(path)
     for place, group in groups.parts.items() if groups is not None else ():
         if any(is_hook_of_ours(one) for one in handlers(group.value)):
             text = without(text, (*path, place, _HOOKS), is_hook_of_ours, listed=True, was_there=was_there)
@@ -280,7 +279,7 @@ def _without_hooks(text: str, path: Path, was_there: WasThere) -> str:
 
 
 def _with_json(text: str, entry: Entry) -> str:
-    found = read(text).at(entry.path)
+    found = read_json(text).at(entry.path)
     if entry.beside and (found is None or not found.items):
         return text
     if found is None:
@@ -302,8 +301,8 @@ def _with_table(text: str, entry: Entry) -> str:
         return text
     if found is not None:
         _refuse_strangers(found, entry)
-        text = toml_text.without_table(text, _pair(entry))
-    return toml_text.with_table(text, _pair(entry), entry.value)
+        text = files.without_table(text, _pair(entry))
+    return files.with_table(text, _pair(entry), entry.value)
 
 
 def _refuse_strangers(value: Any, entry: Entry) -> None:
@@ -314,7 +313,7 @@ def _refuse_strangers(value: Any, entry: Entry) -> None:
 
 
 def _table_at(text: str, entry: Entry) -> Any:
-    whole: Mapping[str, Any] = toml_text.read(text)
+    whole: Mapping[str, Any] = files.read_toml(text)
     upper, name = _pair(entry)
     return whole.get(upper, {}).get(name)
 
@@ -640,7 +639,7 @@ def _is_ours(one: str) -> bool:
 
 def _json(path: str) -> Mapping[str, Any]:
     try:
-        return _table(json_text.read(files.text_of(files.read(path), path)).value)
+        return _table(files.read_json(files.text_of(files.read(path), path)).value)
     except BadInput:  # whoever plans to write there says what is wrong with it
         return {}
 

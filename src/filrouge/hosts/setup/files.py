@@ -4,17 +4,501 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.paths import SETUP, SETUP_LIST, inside, make_private
+
+# One table in a TOML file: put at its end, taken out by its heading, checked against what the file then says.
+
+_HEADING: Final = re.compile(r"^[ \t]*\[\[?([^\]\n]+)\]\]?[ \t]*(?:#.*)?$")
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """What a TOML file says.
+
+    Raises:
+        BadInput: it is not TOML.
+    """
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"It is no TOML: {error}.") from error
+
+
+def with_table(text: str, path: tuple[str, str], values: Mapping[str, Any]) -> str:
+    """The text with that table at its end.
+
+    Raises:
+        BadInput: the file is no TOML, or holds something there that has no room for a table.
+    """
+    before = read_toml(text)
+    upper = before.get(path[0], {})
+    if not isinstance(upper, dict) or path[1] in upper:
+        raise _no_room(path)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = [f"[{'.'.join(path)}]", *(f"{key} = {_written_toml(value)}" for key, value in values.items())]
+    gap = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
+    after = text + gap + newline.join(lines) + newline
+    try:
+        if read_toml(after) == before | {path[0]: upper | {path[1]: dict(values)}}:
+            return after
+    except BadInput:
+        pass
+    raise _no_room(path)
+
+
+def _no_room(path: tuple[str, str]) -> BadInput:
+    return BadInput(f"[{'.'.join(path)}] cannot be written into this file without changing something else.")
+
+
+def without_table(text: str, path: tuple[str, str]) -> str:
+    """The text less that table and those below it.
+
+    Raises:
+        BadInput: the file is no TOML, or the table cannot be taken out of it alone.
+    """
+    before = read_toml(text)
+    if path[1] not in before.get(path[0], {}):
+        return text
+    after = "".join(_other_lines(text, path))
+    rest = {key: value for key, value in before[path[0]].items() if key != path[1]}
+    wanted = {key: rest if key == path[0] else value for key, value in before.items() if key != path[0] or rest}
+    found = read_toml(after)
+    if found not in (wanted, wanted | {path[0]: rest}):
+        raise BadInput(f"[{'.'.join(path)}] cannot be taken out of this file alone.")
+    return after
+
+
+def _other_lines(text: str, path: tuple[str, str]) -> list[str]:
+    """All lines but the table's; what is said right above the next heading belongs to that one."""
+    kept, said = list[str](), list[str]()
+    inside = False
+    for line in text.splitlines(keepends=True):
+        heading = _HEADING.match(line.rstrip("\r\n"))
+        if heading is not None:
+            names = tuple(name.strip().strip("\"'") for name in heading[1].split(".", 2))
+            inside = names[:2] == path
+            if not inside:
+                kept += said
+            said = []
+        if not inside:
+            kept.append(line)
+        else:
+            said = [*said, line] if heading is None and line.lstrip().startswith(("#", "\n", "\r")) else []
+    return kept + said
+
+
+def with_keys(text: str, values: Mapping[str, Any]) -> str:
+    """The text with these keys of the file's top: a line that is there is written anew, others stand in front.
+
+    Raises:
+        BadInput: the file is no TOML, or a key cannot be written alone.
+    """
+    wanted = read_toml(text) | dict(values)
+    for key, value in values.items():
+        line = f"{key} = {_written_toml(value)}"
+        there = re.search(rf"^{re.escape(key)}[ \t]*=[^\r\n]*", text, re.MULTILINE)
+        text = text[: there.start()] + line + text[there.end() :] if there else f"{line}\n{text}"
+    if read_toml(text) != wanted:
+        raise BadInput(f"{', '.join(values)} cannot be written into this file without changing something else.")
+    return text
+
+
+def _written_toml(value: Any) -> str:
+    """A text, a number, a list of texts, or a table of texts in one line."""
+    if isinstance(value, Mapping):
+        pairs = (f"{_written_toml(key)} = {_written_toml(one)}" for key, one in value.items())  # pyright: ignore[reportUnknownVariableType]
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_written_toml(one) for one in value) + "]"  # pyright: ignore[reportUnknownVariableType]
+    return json.dumps(value, ensure_ascii=False)  # TOML's basic strings take JSON's escapes
+
+
+# JSON text of settings files: read with the place of every value, and changed without touching the rest.
+
+# JSON as settings files hold it, with the place of every value in the text.
+#
+# Read are JSON, comments and trailing commas (JSONC), and of JSON5 the plain keys and single quotes, because one
+# agent or another takes each of them. What is read is never written back from here.
+
+_SPACE: Final = re.compile(r"(?:[\s\ufeff]+|//[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
+_DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_SINGLE: Final = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+_WORD: Final = re.compile(r"[^\s,:\[\]{}\"'/]+")
+_DEEPEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and where it stands.
+
+    Attributes:
+        start: the place of its first character.
+        end: the place after its last.
+        value: what it says, as Python's own values.
+        parts: the nodes of a list in their order, those of an object by their key; of a key said twice the last.
+        begins: where each part begins, an object's with its key.
+    """
+
+    start: int
+    end: int
+    value: Any
+    parts: dict[str | int, Node]
+    begins: dict[str | int, int]
+
+    @property
+    def items(self) -> list[Any]:
+        """The values of a list; nothing for anything else."""
+        return [part.value for part in self.parts.values()] if isinstance(self.value, list) else []
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of an object; nothing for anything else."""
+        return [str(key) for key in self.parts] if isinstance(self.value, dict) else []
+
+    def at(self, path: tuple[str | int, ...]) -> Node | None:
+        """The node that these keys lead to."""
+        node: Node | None = self
+        for key in path:
+            node = node.parts.get(key) if node is not None else None
+        return node
+
+
+def read_json(text: str) -> Node:
+    """Read a whole settings file; an empty one is an empty object of no length.
+
+    Raises:
+        BadInput: it is not JSON; the message names the line.
+    """
+    start = _after_space(text, 0)
+    if start == len(text):
+        return Node(start, start, {}, {}, {})
+    node = _value(text, start, 0)
+    if _after_space(text, node.end) != len(text):
+        raise _wrong(text, _after_space(text, node.end), "something stands after the end")
+    return node
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _value(text: str, at: int, depth: int) -> Node:
+    if depth > _DEEPEST:
+        raise _wrong(text, at, "it is nested too deeply")
+    opening = text[at : at + 1]
+    if opening in ("{", "["):
+        return _container(text, at, depth)
+    if opening in ("'", '"'):
+        said, end = _string(text, at)
+        return Node(at, end, said, {}, {})
+    found = _WORD.match(text, at)
+    if found is None:
+        raise _wrong(text, at, "a value is missing")
+    return Node(at, found.end(), _bare(found[0]), {}, {})
+
+
+def _container(text: str, start: int, depth: int) -> Node:
+    is_object = text[start] == "{"
+    closing = "}" if is_object else "]"
+    parts: dict[str | int, Node] = {}
+    begins: dict[str | int, int] = {}
+    at = _after_space(text, start + 1)
+    while text[at : at + 1] != closing:
+        key: str | int = len(parts)
+        began = at
+        if is_object:
+            key, at = _key(text, at)
+        node = _value(text, at, depth + 1)
+        parts[key], begins[key] = node, began
+        at = _after_space(text, node.end)
+        if text[at : at + 1] == ",":
+            at = _after_space(text, at + 1)
+        elif text[at : at + 1] != closing:
+            raise _wrong(text, at, f"a comma or {closing} is missing")
+    whole = {str(key): node.value for key, node in parts.items()} if is_object else [n.value for n in parts.values()]
+    return Node(start, at + 1, whole, parts, begins)
+
+
+def _key(text: str, at: int) -> tuple[str, int]:
+    """A key, and where its value begins."""
+    if text[at : at + 1] in ("'", '"'):
+        key, end = _string(text, at)
+    else:
+        found = _WORD.match(text, at)
+        if found is None:
+            raise _wrong(text, at, "a key is missing")
+        key, end = found[0], found.end()
+    colon = _after_space(text, end)
+    if text[colon : colon + 1] != ":":
+        raise _wrong(text, colon, "a colon is missing")
+    return key, _after_space(text, colon + 1)
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    pattern = _DOUBLE if text[at] == '"' else _SINGLE
+    found = pattern.match(text, at)
+    if found is None:
+        raise _wrong(text, at, "a text has no end")
+    raw = found[0]
+    if raw[0] == "'":
+        raw = '"' + raw[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+    try:
+        return str(json.loads(raw, strict=False)), found.end()
+    except ValueError as error:
+        raise _wrong(text, at, "a text has an escape that JSON does not know") from error
+
+
+def _bare(word: str) -> Any:
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word  # a number as JSON5 writes it: it is only carried
+
+
+def _wrong(text: str, at: int, why: str) -> BadInput:
+    return BadInput(f"It is no JSON: {why} in line {text.count(chr(10), 0, at) + 1}.")
+
+
+# Putting an entry into the text of a JSON file, and taking entries out, with everything else left where it stands.
+#
+# Both are checked against what the text means: a change that would say anything else than what was asked is refused.
+
+_REST_OF_LINE: Final = re.compile(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(,?)(?:[ \t]|/\*[^\n\r]*?\*/)*(?://[^\n\r]*)?")
+_UNIT: Final = "  "
+_ONE_LINE: Final = 200
+
+Path = tuple[str | int, ...]
+IsOurs = Callable[[Any], bool]
+WasThere = Callable[[Path], bool]
+
+
+def with_entry(text: str, path: tuple[str, ...], value: Any, *, listed: bool) -> str:
+    """The text with a value at that path: as one more element of the list there, or as the value itself.
+
+    Raises:
+        BadInput: the file is no JSON, or something else stands on the way.
+    """
+    root = read_json(text)
+    node, known = root, 0
+    while known < len(path) and (step := node.parts.get(path[known])) is not None:
+        node, known = step, known + 1
+    rest = path[known:]
+    missing: Any = [value] if listed else value
+    if not rest:
+        if not listed:
+            raise BadInput(f"{'.'.join(path)} is there already.")
+        return _checked(text, _added(text, node, list, None, value), path, value, listed=listed)
+    for key in reversed(rest[1:]):
+        missing = _Way({key: missing})
+    return _checked(text, _added(text, node, dict, rest[0], missing), path, value, listed=listed)
+
+
+def _checked(before: str, after: str, path: tuple[str, ...], value: Any, *, listed: bool) -> str:
+    wanted = read_json(before).value
+    place = wanted
+    for key in path[:-1]:
+        place = place.setdefault(key, {})
+    if listed:
+        place.setdefault(path[-1], []).append(value)
+    else:
+        place[path[-1]] = value
+    if read_json(after).value != wanted:
+        raise BadInput(f"{'.'.join(path)} cannot be written into this file without changing something else.")
+    return after
+
+
+def _added(text: str, node: Node, kind: type, key: str | None, value: Any) -> str:
+    if not isinstance(node.value, kind):
+        raise BadInput(f"Where {'an object' if kind is dict else 'a list'} belongs stands {node.value!r:.60}.")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    label = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
+    if node.start == node.end:  # an empty file
+        return f"{text}{{{newline}{_UNIT}{label}{_written_json(value, _UNIT, newline)}{newline}}}{newline}"
+    if not node.parts:
+        return _first(text, node, label, value, newline)
+    last = list(node.parts.values())[-1]
+    if newline not in text[node.start : node.end]:
+        comma = _REST_OF_LINE.match(text, last.end)
+        at = comma.end(1) if comma and comma[1] else last.end
+        lead = " " if comma and comma[1] else ", "
+        return text[:at] + lead + label + json.dumps(value, ensure_ascii=False) + text[at:]
+    indent = _indent(text, list(node.begins.values())[-1]) or _indent(text, node.start) + _UNIT
+    entry = f"{newline}{indent}{label}{_written_json(value, indent, newline)}"
+    rest = _REST_OF_LINE.match(text, last.end)
+    if rest is None or text[rest.end() : rest.end() + 1].strip():
+        return f"{text[: last.end]},{entry}{text[last.end :]}"
+    # An entry stands after what is said about the one before it in the same line; a comma too many stays the last.
+    said = text[last.end : rest.end()]
+    between, closing = (said, ",") if rest[1] else (f",{said}", "")
+    return text[: last.end] + between + entry + closing + text[rest.end() :]
+
+
+def _first(text: str, node: Node, label: str, value: Any, newline: str) -> str:
+    outer = _indent(text, node.start)
+    inner = outer + _UNIT
+    at = node.start + 1
+    inside = text[at : node.end - 1]
+    entry = f"{newline}{inner}{label}{_written_json(value, inner, newline)}"
+    if not inside.strip():
+        return text[:at] + entry + newline + outer + text[node.end - 1 :]
+    return text[:at] + entry + (newline if newline not in inside else "") + text[at:]  # before a comment
+
+
+class _Way(dict[str, Any]):
+    """An object that is only the way to what is in it: it gets lines of its own, for others to come beside it."""
+
+
+def _written_json(value: Any, indent: str, newline: str) -> str:
+    """A value as a person would write it: what fits into a line stands in one."""
+    plain = json.dumps(value, ensure_ascii=False)
+    fits = len(plain) <= _ONE_LINE and not isinstance(value, _Way)
+    if fits or not isinstance(value, (dict, list)) or not value:
+        return plain
+    inner = indent + _UNIT
+    if isinstance(value, dict):
+        said = cast("dict[str, Any]", value)
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}: {_written_json(one, inner, newline)}" for key, one in said.items()
+        ]
+    else:
+        parts = [_written_json(one, inner, newline) for one in cast("list[Any]", value)]
+    opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    return f"{opening}{newline}{inner}" + f",{newline}{inner}".join(parts) + f"{newline}{indent}{closing}"
+
+
+def _indent(text: str, at: int) -> str:
+    """The white space before the first thing in the line of that place, if that is what stands there."""
+    begin = text.rfind("\n", 0, at) + 1
+    found = re.match(r"[ \t]*", text[begin:])
+    return found[0] if found else ""
+
+
+def without(text: str, path: Path, is_ours: IsOurs, *, listed: bool, was_there: WasThere) -> str:
+    """The text less what is ours at that path: elements of the list there, or the value itself.
+
+    Args:
+        was_there: whether the path of an object or list that would now be empty was there before us.
+
+    Raises:
+        BadInput: the file is no JSON, or what is ours cannot be taken out of it alone.
+    """
+    node = read_json(text).at(path)
+    if node is None:
+        return text
+    if not listed:
+        return _less(text, path, was_there) if is_ours(node.value) else text
+    if not isinstance(node.value, list):
+        return text
+    ours = [key for key, part in node.parts.items() if is_ours(part.value)]
+    for key in reversed(ours):
+        text = _taken(text, _found(text, path), key)
+    if not ours or len(ours) < len(node.parts) or was_there(path):
+        return text
+    return _less(text, path, was_there)
+
+
+def _found(text: str, path: Path) -> Node:
+    found = read_json(text).at(path)
+    assert found is not None, path
+    return found
+
+
+def _less(text: str, path: Path, was_there: WasThere) -> str:
+    """Take the value at that path out, and what holds nothing else and was not there before."""
+    holder = _found(text, path[:-1])
+    text = _taken(text, holder, path[-1])
+    if path[:-1] and len(holder.parts) == 1 and not was_there(path[:-1]):
+        return _less(text, path[:-1], was_there)
+    return text
+
+
+def _taken(text: str, holder: Node, key: str | int) -> str:
+    keys = list(holder.parts)
+    place = keys.index(key)
+    start, end = holder.begins[key], holder.parts[key].end
+    rest = _REST_OF_LINE.match(text, end)
+    # Its own comma may stand in a later line, behind a comment.
+    until = holder.begins[keys[place + 1]] if place + 1 < len(keys) else holder.end - 1
+    comma = end if rest is None or not rest[1] else rest.start(1)
+    if rest is None or not rest[1]:
+        comma = _comma_between(text, end, until)
+    pieces = [(start, end)]
+    if comma is not None:
+        pieces.append((comma, comma + 1))
+    elif place > 0:
+        before = _comma_between(text, holder.parts[keys[place - 1]].end, start)
+        if before is not None:
+            pieces.insert(0, (before, before + 1))
+    wanted = _value_less(holder.value, key)
+    after = _cut(text, pieces, start)
+    for candidate in (after, _cut(text, pieces, None)):
+        if _same_but(text, candidate, holder, wanted):
+            return candidate
+    raise BadInput("What is ours cannot be taken out of this file without changing something else.")
+
+
+def _comma_between(text: str, start: int, end: int) -> int | None:
+    """The place of the comma after a value: whatever else stands there is space or comment."""
+    at = start
+    while at < end:
+        found = re.compile(r"[ \t\r\n]+|//[^\n\r]*|/\*.*?\*/", re.DOTALL).match(text, at)
+        if found is None:
+            return at if text[at] == "," else None
+        at = found.end()
+    return None
+
+
+def _cut(text: str, pieces: list[tuple[int, int]], line_of: int | None) -> str:
+    """The text less those pieces; with the line in which the value began, if nothing else is left of it."""
+    for start, end in reversed(pieces):
+        text = text[:start] + text[end:]
+    if line_of is None:
+        return text
+    at = line_of - sum(end - start for start, end in pieces if end <= line_of)
+    begin = text.rfind("\n", 0, at) + 1
+    close = text.find("\n", at)
+    line = text[begin : close if close >= 0 else len(text)]
+    if line.strip() or close < 0:
+        return text
+    return text[:begin] + text[close + 1 :]
+
+
+def _value_less(value: Any, key: str | int) -> Any:
+    if isinstance(value, dict):
+        return {name: one for name, one in value.items() if name != key}  # pyright: ignore[reportUnknownVariableType]
+    return [one for place, one in enumerate(value) if place != key]
+
+
+def _same_but(before: str, after: str, holder: Node, wanted: Any) -> bool:
+    """Whether the file says the same with `wanted` in the holder's place."""
+    try:
+        found = read_json(after).value
+    except BadInput:
+        return False
+    return _replaced(read_json(before), holder, wanted) == found
+
+
+def _replaced(node: Node, holder: Node, wanted: Any) -> Any:
+    if (node.start, node.end) == (holder.start, holder.end):
+        return wanted
+    if isinstance(node.value, dict):
+        return {key: _replaced(part, holder, wanted) for key, part in node.parts.items()}
+    if isinstance(node.value, list):
+        return [_replaced(part, holder, wanted) for part in node.parts.values()]
+    return node.value
+
 
 # The user's machine, as far as the settings of agents depend on it.
 

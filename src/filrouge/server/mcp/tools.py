@@ -14,8 +14,7 @@ from typing import Any, Final
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.context.rendering import TAG, fresh_nonce, neutral, shortened
 from filrouge.context.service import inject
-from filrouge.core.clock import to_text
-from filrouge.core.dates import ago
+from filrouge.core.clock import ago, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.maintenance import health
@@ -24,7 +23,7 @@ from filrouge.memories.reports import quotes
 from filrouge.memories.repository import Action
 from filrouge.memories.service import Doomed, bin_doomed, doomed
 from filrouge.memories.statements import correct, said_now, say
-from filrouge.runtime.rows import whole_id
+from filrouge.runtime.repository import whole_id
 from filrouge.runtime.services import Parts
 from filrouge.search.memory_search import Question, recall
 from filrouge.search.models import Hit

@@ -9,8 +9,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from filrouge.core.errors import BadInput
-from filrouge.runtime import tokens
-from filrouge.runtime.tokens import Allowed, Kind, Tokens
+from filrouge.runtime import repository
+from filrouge.runtime.repository import Allowed, TokenKind, Tokens
 from filrouge.server.auth import LOGIN, Keys, cookie_name, needs
 from filrouge.server.responses import Answer, answers, parts_of, reading, settled
 from filrouge.server.validation import TokenId
@@ -59,7 +59,7 @@ class TokenAnswer(Answer):
     """A token or a browser's session."""
 
     id: str
-    kind: Kind
+    kind: TokenKind
     name: str
     scope: Allowed
     created_at: str
@@ -102,7 +102,7 @@ async def tokens_listed(request: Request) -> dict[str, Any]:
 async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
     """Make a token. Its secret is in this answer and nowhere else."""
     parts = parts_of(request)
-    return await settled(parts.writer.submit(lambda tx: tokens.create(parts, tx, body.name, body.scope)))
+    return await settled(parts.writer.submit(lambda tx: repository.create(parts, tx, body.name, body.scope)))
 
 
 @router.delete("/api/tokens/{token_id}", responses=answers(TokenAnswer, example=_EXAMPLE))
@@ -110,7 +110,7 @@ async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
 async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Let nobody in with that token or session any more, from now on."""
     parts = parts_of(request)
-    gone = await settled(parts.writer.submit(lambda tx: tokens.revoke(parts, tx, token_id)))
+    gone = await settled(parts.writer.submit(lambda tx: repository.revoke(parts, tx, token_id)))
     cast("Keys", request.app.state.keys).forget()
     return gone
 
@@ -133,7 +133,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
             "The daemon listens on no TCP port, so no browser can reach it.",
             remedy="See `filrouge daemon status` for the reason, and the setting port.",
         )
-    secret, until = await settled(parts.writer.submit(lambda tx: tokens.new_link(parts, tx, body.scope)))
+    secret, until = await settled(parts.writer.submit(lambda tx: repository.new_link(parts, tx, body.scope)))
     return {"url": f"{url}{LOGIN}{secret}", "expires_at": until}
 
 
@@ -146,12 +146,12 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
 async def tokens_sign_in(link: str, request: Request) -> Response:
     """Turn a login link into a session: a cookie that only this daemon's own pages can use."""
     parts = parts_of(request)
-    session = await settled(parts.writer.submit(lambda tx: tokens.redeem(parts, tx, link)))
+    session = await settled(parts.writer.submit(lambda tx: repository.redeem(parts, tx, link)))
     answer = RedirectResponse(SIGNED_IN, status_code=303, headers=_PAGE_HEADERS)
     answer.set_cookie(
         cookie_name(request.scope["server"][1] or 0),
         session,
-        max_age=tokens.SESSION_HOURS * 3600,
+        max_age=repository.SESSION_HOURS * 3600,
         httponly=True,
         samesite="strict",
         secure=request.url.scheme == "https",

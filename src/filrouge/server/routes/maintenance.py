@@ -12,11 +12,11 @@ from pydantic import Field
 from filrouge.context.log import Recalls
 from filrouge.core.errors import NotFound
 from filrouge.erasure.models import Deed, How
-from filrouge.maintenance import backups, garden_service, health
+from filrouge.maintenance import backup_service, garden_service, health
 from filrouge.maintenance.consolidation import Phase, Status
-from filrouge.maintenance.garden_repository import Gardens
+from filrouge.maintenance.garden_service import Gardens
 from filrouge.maintenance.models import GardenState, Occasion, StepKind
-from filrouge.runtime import worker
+from filrouge.runtime import jobs as worker
 from filrouge.runtime.metrics import CONTENT_TYPE
 from filrouge.search.models import Outcome
 from filrouge.server.auth import needs
@@ -252,14 +252,14 @@ async def gardens_progress(
 async def backups_make(request: Request) -> dict[str, Any]:
     """Make a backup now, verified; answers when it is done."""
     parts = parts_of(request)
-    return await elsewhere(lambda: backups.by_hand(parts))
+    return await elsewhere(lambda: backup_service.by_hand(parts))
 
 
 @backups_router.get("/api/memory/backups", responses=answers(BackupsAnswer))
 async def backups_listed(request: Request) -> dict[str, Any]:
     """Every backup, the newest first, and how the last one failed if it did."""
     parts = parts_of(request)
-    return await elsewhere(lambda: backups.described(parts.home))
+    return await elsewhere(lambda: backup_service.described(parts.home))
 
 
 # The queue over HTTP: jobs and dead letters; and one recall of the log in full.

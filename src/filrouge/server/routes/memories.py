@@ -20,8 +20,7 @@ from filrouge.memories import reports, service
 from filrouge.memories.changes import bin_memory, pin, restore, supersede
 from filrouge.memories.files import LONGEST_FILE, run
 from filrouge.memories.models import LONGEST_PATH, Filters, Kind, Outcome, ReviewKind, Sentiment, State
-from filrouge.memories.novelty import LONGEST, THRESHOLD, is_novel
-from filrouge.memories.reports import one_json
+from filrouge.memories.reports import LONGEST, THRESHOLD, is_novel, one_json
 from filrouge.memories.repository import Action, ActionName
 from filrouge.memories.service import bin_fact, change_fact, fact_of, plan, undo
 from filrouge.memories.statements import put_fact, remember, remember_many

@@ -12,8 +12,7 @@ from filrouge.extraction.service import Spoken, extract_now
 from filrouge.maintenance import health as verbs
 from filrouge.providers.models import Operation
 from filrouge.providers.spending import dead_letters, extract_status
-from filrouge.search.reindexing import reindex
-from filrouge.search.spaces import describe
+from filrouge.search.spaces import describe, reindex
 from filrouge.server.auth import needs
 from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of, reading
 from filrouge.server.routes.memories import action_json

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from filrouge.capture.models import Role, SourceType
-from filrouge.core.dates import Language
+from filrouge.core.clock import Language
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
@@ -20,7 +20,7 @@ from filrouge.server.responses import Answer, Body, answers, elsewhere, parts_of
 from filrouge.server.validation import BridgeId, ThreadId, TurnId
 from filrouge.threads import bridge_service, reports, service
 from filrouge.threads.bridge_service import graph as graph_found
-from filrouge.threads.graph import graph_of, to_dot, to_svg
+from filrouge.threads.bridges import graph_of, to_dot, to_svg
 from filrouge.threads.models import Action, BridgeBy, BridgeKind, Occasion, ThreadState, Timeframe, TitleBy
 from filrouge.threads.reports import Status
 from filrouge.threads.topics import (

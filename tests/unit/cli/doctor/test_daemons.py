@@ -16,8 +16,8 @@ from filrouge._version import __version__
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import FAILURE, LOCK, LOG, REFUSED, RUNTIME, socket_path
 from filrouge.daemon.logs import LOG_BYTES
+from filrouge.runtime.repository import Allowed, Token, Tokens
 from filrouge.runtime.sqlite import Database
-from filrouge.runtime.tokens import Allowed, Token, Tokens
 from filrouge.server.listening import Listening
 from tests.unit.server.conftest import serving
 

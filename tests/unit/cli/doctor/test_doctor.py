@@ -23,7 +23,7 @@ from filrouge.daemon.process import is_held
 from filrouge.maintenance.backup_service import back_up
 from filrouge.memories.statements import remember
 from filrouge.notes import vault
-from filrouge.runtime.tokens import create
+from filrouge.runtime.repository import create
 from filrouge.testing import idle, running
 from tests.support import shell
 from tests.support.obsidian import KEY, obsidian
@@ -209,7 +209,7 @@ def test_a_report_holds_no_memory_no_prompt_and_no_secret(bare: Patient) -> None
     assert settings["budget"] == {"value": 901, "from": "user file"}
     assert settings["llm_url"]["value"] == "(set)"
     assert "ANTHROPIC_API_KEY" in json.loads(content["filrouge-report/environment.json"])
-    assert "WARNING filrouge.runtime.worker 3 jobs wait" in content["filrouge-report/log.txt"]
+    assert "WARNING filrouge.runtime.jobs 3 jobs wait" in content["filrouge-report/log.txt"]
     assert len(json.loads(content["filrouge-report/findings.json"])) == len(CHECKS)
 
 
@@ -234,7 +234,7 @@ def told_everything(patient: Patient) -> str:
     now = to_text(SystemClock().now())
     patient.write(
         LOG,
-        f"{now} WARNING filrouge.runtime.worker: 3 jobs wait, token {secret}\n"
+        f"{now} WARNING filrouge.runtime.jobs: 3 jobs wait, token {secret}\n"
         f"Traceback: {CANARIES['printed']}\n{now} INFO tantivy: {CANARIES['printed']}\n",
     )
     patient.write(FAILURE, json.dumps({"message": f"It ended near {CANARIES['environment']}.", "remedy": ""}))

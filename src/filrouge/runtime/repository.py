@@ -4,17 +4,127 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from filrouge.core.clock import from_text, new_id, to_text
 from filrouge.core.errors import BadInput, NotFound, Unauthorized
 from filrouge.core.protocols import Tx
+from filrouge.extraction.repository import Session
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts
+
+# What was answered to requests that may come again: kept for a day, so that a repetition does nothing twice.
+#
+# Keys and requests are held as hashes alone. An answer is held as it was, and may hold words: whatever is forgotten,
+# all answers are emptied, and a repetition then learns that it was done and no more.
+
+KEPT: Final = timedelta(hours=24)
+#: Rows; the oldest go first.
+_MOST: Final = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """What is known of a request.
+
+    Attributes:
+        request: the hash of what was asked; None where something was forgotten since.
+        status: 0 while it is being carried out, or where the daemon ended meanwhile.
+        body: None where it was forgotten, or too long to be kept.
+    """
+
+    request: bytes | None
+    status: int
+    type: str
+    body: bytes | None
+
+
+class AnsweredRequests:
+    """The table of one database."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def get(self, key: bytes, now: datetime) -> Answered | None:
+        """What is known of a key."""
+        row = self._tx.one("answered.get", {"key": key, "since": to_text(now - KEPT)})
+        return Answered(**row) if row else None
+
+    def begin(self, key: bytes, request: bytes, now: datetime) -> None:
+        """It is being carried out. What is too old, or too much, goes."""
+        self._tx.run("answered.prune", {"since": to_text(now - KEPT), "most": _MOST})
+        self._tx.run("answered.begin", {"key": key, "at": to_text(now), "request": request})
+
+    def end(self, key: bytes, status: int, type_: str, body: bytes | None) -> None:
+        """It was answered."""
+        self._tx.run("answered.end", {"key": key, "status": status, "type": type_, "body": body})
+
+    def drop(self, key: bytes) -> None:
+        """It may be tried again as if it had never come."""
+        self._tx.run("answered.drop", {"key": key})
+
+
+# Lists on their way into a query, and short ids.
+
+# Lists on their way into a query and out of it: as JSON, each value once, by table.
+
+
+def by_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The ids of rows, by their tables."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["place"], []).append(row["id"])
+    return found
+
+
+def pairs(sessions: Collection[Session]) -> list[list[str]]:
+    """Host and id of each session."""
+    return [[one.host, one.id] for one in sessions]
+
+
+def as_json(**lists: Collection[object]) -> dict[str, object]:
+    """Lists as the parameters of a query."""
+    return {name: json.dumps(list(values)) for name, values in lists.items()}
+
+
+def once(ids: Sequence[str]) -> tuple[str, ...]:
+    """Each id once."""
+    return tuple(dict.fromkeys(ids))
+
+
+# Short ids: the beginning of an id stands for it where one row alone begins so.
+
+Kind = Literal["memory", "turn", "thread", "bridge", "garden", "receipt", "recall", "token", "job"]
+#: Characters. Ids of one hour have the first six in common, so a person rarely needs fewer.
+SHORTEST: Final = 4
+_LENGTH: Final = 26
+_MOST_SHOWN: Final = 5
+
+
+def whole_id(tx: Tx, given: str, kinds: Sequence[Kind]) -> str:
+    """The id that begins so; what is given where none does, or where it is whole.
+
+    Raises:
+        BadInput: several begin so; it lists them.
+    """
+    begin = given.strip().lower()
+    if not SHORTEST <= len(begin) < _LENGTH or not begin.isalnum():
+        return given
+    asked = {"prefix": begin, "limit": _MOST_SHOWN + 1}
+    found = {str(row["id"]): str(row["what"]) for kind in kinds for row in tx.all(f"ids.{kind}", asked)}
+    if begin in found or given in found or not found:
+        return given
+    if len(found) == 1:
+        return next(iter(found))
+    shown = "; ".join(f"{id_} ({what})" for id_, what in list(found.items())[:_MOST_SHOWN])
+    more = " and more" if len(found) > _MOST_SHOWN else ""
+    raise BadInput(f"Several ids begin with {given!r}: {shown}{more}.", remedy="Give more of the id.")
+
 
 # A token: who may come in over TCP, and how far. The secret itself is shown once and kept nowhere.
 #
@@ -23,7 +133,7 @@ from filrouge.runtime.services import Parts
 
 Allowed = Literal["read", "write", "admin"]
 """How far a token reaches, each holding the one before."""
-Kind = Literal["token", "link", "session"]
+TokenKind = Literal["token", "link", "session"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +147,7 @@ class Token:
     """
 
     id: str
-    kind: Kind
+    kind: TokenKind
     name: str
     scope: Allowed
     created_at: datetime
@@ -215,7 +325,9 @@ def redeem(parts: Parts, tx: Tx, secret: str) -> str:
     return own
 
 
-def _made(parts: Parts, tx: Tx, kind: Kind, name: str, scope: Allowed, holds: timedelta | None) -> tuple[Token, str]:
+def _made(
+    parts: Parts, tx: Tx, kind: TokenKind, name: str, scope: Allowed, holds: timedelta | None
+) -> tuple[Token, str]:
     now = parts.clock.now()
     expires = now + holds if holds else None
     secret = PREFIX + secrets.token_urlsafe(32)

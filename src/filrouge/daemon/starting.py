@@ -1,0 +1,151 @@
+"""Making the daemon's process. This module is on the hook's path: standard library only."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from contextlib import suppress
+from typing import Final
+
+# The lock that elects one process to start the daemon of a home.
+#
+# Whoever misses the daemon takes the lock before it starts one, and hands the open descriptor to the new process,
+# which keeps it until it listens. The lock is therefore held exactly as long as a daemon is coming up, and the kernel
+# frees it at once when that process dies. This module is on the hook's path: standard library only.
+
+STARTING: Final = "starting"
+#: Where the new process finds the descriptor.
+DESCRIPTOR: Final = 3
+
+
+def acquire(directory: str) -> int | None:
+    """A descriptor that holds the lock, or None while another process holds it.
+
+    Raises:
+        OSError: the file cannot be made, or is a symbolic link.
+    """
+    path = _path(directory)
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        if _is_at(handle, path):
+            return handle
+        os.close(handle)  # its last holder removed the file between the two calls
+
+
+def release(directory: str, handle: int) -> None:
+    """Remove the file and give the lock back, for its holder alone."""
+    path = _path(directory)
+    if _is_at(handle, path):
+        with suppress(OSError):
+            os.unlink(path)
+    os.close(handle)
+
+
+def is_held(directory: str) -> bool:
+    """True while a daemon of that home is coming up."""
+    return is_locked(_path(directory))
+
+
+def is_locked(path: str) -> bool:
+    """True while a process holds the lock on that file."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def inherited(directory: str) -> int | None:
+    """The lock's descriptor where the process that started this one handed it over."""
+    if not _is_at(DESCRIPTOR, _path(directory)):
+        return None
+    os.set_inheritable(DESCRIPTOR, False)
+    return DESCRIPTOR
+
+
+def above_standard(handle: int) -> int:
+    """The same lock under a descriptor that is not `DESCRIPTOR`, so that it can be copied there."""
+    if handle != DESCRIPTOR:
+        return handle
+    copy = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, DESCRIPTOR + 1)
+    os.close(handle)
+    return copy
+
+
+def _path(directory: str) -> str:
+    return os.path.join(directory, STARTING)
+
+
+def _is_at(handle: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except OSError:
+        return False
+
+
+#: What an agent tells its own session's children: a daemon outlives that session and must not believe it.
+_SESSION_VARIABLES: Final = (
+    "CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_CHILD_NOTES_DIR",
+    "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR",
+    "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "FILROUGE_INTERNAL",
+)  # fmt: skip
+#: Run with -P, which keeps the agent's directory off the import path; in / it holds no directory busy.
+_LAUNCH: Final = (
+    "import os, runpy; os.chdir('/'); runpy.run_module('filrouge.server', run_name='__main__', alter_sys=True)"
+)
+
+
+def spawn(directory: str, lock: int, words: tuple[str, ...]) -> None:
+    """Start a daemon for that home, detached from the agent's session.
+
+    Args:
+        lock: a descriptor that holds the start lock; the daemon is given a copy.
+        words: of its command line.
+
+    Raises:
+        OSError: no process can be made.
+    """
+    null = os.devnull
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-c", _LAUNCH, "filrouge.server", *words],
+        _daemon_environment(directory),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, null, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, null, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, null, os.O_WRONLY, 0),
+            *((os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()),
+            (os.POSIX_SPAWN_DUP2, lock, DESCRIPTOR),
+        ],
+        setsid=True,
+    )
+
+
+def _daemon_environment(directory: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _SESSION_VARIABLES}
+    return {**kept, "FILROUGE_HOME": directory}
+
+
+def _inheritable() -> list[int]:
+    """Descriptors that an agent left open to us: a daemon that kept one would hold the agent's pipe open."""
+    found: list[int] = []
+    for name in os.listdir("/dev/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+        except (OSError, ValueError):
+            continue
+    return found
