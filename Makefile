@@ -9,35 +9,34 @@ PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= 2000
 PROOFS ?= slow or proof or law or hypothesis
 
-.PHONY: demo test proof hosts check docs bench clean
+.PHONY: help demo test proof hosts check docs bench clean
 
-demo: $(VENV)/.installed
+help: ## what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## recorded sessions through the real hooks: what is learned, replaced and recalled
 	@$(BIN)/filrouge demo
 
-# All but what takes long. `make test TESTS=tests/unit/store` runs a part of it.
-test: $(VENV)/.test
+test: $(VENV)/.test ## everything a change can break; TESTS=tests/unit/threads runs a part
 	@$(BIN)/python -m pytest $(PARALLEL) $(TESTS)
 
-# What takes long: kills, full disks, large stores, and the laws that `make test` samples with many more examples.
-proof: $(VENV)/.test
+proof: $(VENV)/.test ## kills, full disks, large stores, and every law with many examples (hours)
 	@FILROUGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) -m "$(PROOFS)" --timeout 7200 $(TESTS)
 
-# The real agents, installed from npm once (about 2 GB).
-hosts: $(VENV)/.test
+hosts: $(VENV)/.test ## the real agents, installed from npm once (2 GB)
 	@FILROUGE_HOST_TESTS=1 $(BIN)/python -m pytest -m hosts --timeout 1800 $(TESTS)
 
-check: $(VENV)/.lint
+check: $(VENV)/.lint ## ruff and pyright
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright
 
-# The API reference, from the OpenAPI document and what a daemon answers to its examples.
-docs: $(VENV)/.test
+docs: $(VENV)/.test ## write docs/reference/api.md from the OpenAPI document and its examples
 	@$(BIN)/python -m tests.support.api_reference
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed ## latency of the hook
 	@$(BIN)/python bench/hook.py --out bench/results/hook.json
 
-clean:
+clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/.installed: pyproject.toml
